@@ -1,0 +1,17 @@
+/* Collectives over any transport, as non-blocking state machines on a fixed binomial tree rooted at rank 0: the order of
+ * additions depends on the number of ranks only. Start on every rank in the same order; drive with test. */
+#ifndef PST_COMM_COLLECTIVE_H
+#define PST_COMM_COLLECTIVE_H
+#include "base/dtype.h"
+#include "base/transport.h"
+
+typedef enum { PST_COLL_BARRIER, PST_COLL_BROADCAST, PST_COLL_ALL_GATHER, PST_COLL_ALL_REDUCE } pst_coll_kind;
+typedef struct pst_coll pst_coll;          /* per rank: its sequence number and scratch */
+pst_status pst_coll_open(pst_transport *t, pst_coll **coll);
+void pst_coll_close(pst_coll *coll);
+/* BROADCAST: `bytes` at mem from root. ALL_GATHER: each rank's `bytes` at mem + rank*bytes become everybody's
+ * size*bytes. ALL_REDUCE: sum of F32 or F64 (dtype), bytes in total. One at a time per coll. */
+pst_status pst_coll_start(pst_coll *c, pst_coll_kind kind, void *mem, uint64_t bytes, pst_dtype dtype, uint32_t root);
+/* OK: done. BUSY: ask again. */
+pst_status pst_coll_test(pst_coll *c);
+#endif

@@ -1,0 +1,28 @@
+/* Heartbeat: a page shared by the ranks of a host, one line per rank with its tick count, state and last instruction.
+ * A thread of its own ticks and watches; it counts its own ticks, so that stopping the whole job (Ctrl-Z) is no fault. */
+#ifndef PST_COMM_HEARTBEAT_H
+#define PST_COMM_HEARTBEAT_H
+#include "base/world.h"
+
+typedef struct pst_heartbeat pst_heartbeat;
+enum { PST_HEARTBEAT_MS = 50, PST_HEARTBEAT_MISSES = 40 }; /* a peer silent for 40 of our ticks (2 s) is dead */
+
+/* Collective over the ranks of this host (uses put/get/fence). The segment's name is unpredictable, mode 0600, and it
+ * is unlinked as soon as all have mapped it. Our launcher passes its own page in PENSTOCK_HEARTBEAT_FD. */
+pst_status pst_heartbeat_open(pst_world *world, pst_heartbeat **heartbeat);
+void pst_heartbeat_close(pst_heartbeat *h);  /* marks this rank as gone in good order */
+/* Where the executor writes its packed last instruction (opcode << 56 | chunk << 32 | micro). */
+volatile uint64_t *pst_heartbeat_instr(pst_heartbeat *h);
+/* OK while all peers live; EPEER names the first dead one: rank, host, last instruction. Any thread; cheap. */
+pst_status pst_heartbeat_check(pst_heartbeat *h);
+/* Our own failure, for the others to name: they see it at their next check. */
+void pst_heartbeat_fail(pst_heartbeat *h);
+
+/* Launcher's side: an anonymous page (memfd) for n ranks, inherited by the ranks. */
+typedef struct pst_heartbeat_page pst_heartbeat_page;
+pst_status pst_heartbeat_page_open(uint32_t n, int *fd, pst_heartbeat_page **page);
+void pst_heartbeat_page_close(pst_heartbeat_page *page);
+void pst_heartbeat_page_mark_dead(pst_heartbeat_page *page, uint32_t rank);
+/* "F chunk 2 micro-batch 3" of a rank. Returns buffer. */
+const char *pst_heartbeat_page_where(const pst_heartbeat_page *page, uint32_t rank, char *buffer, uint32_t bytes);
+#endif

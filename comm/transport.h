@@ -1,0 +1,24 @@
+/* Transports: `self` (all ranks in one process; read it first) and `ucx` (shared memory and TCP). */
+#ifndef PST_COMM_TRANSPORT_H
+#define PST_COMM_TRANSPORT_H
+#include "base/transport.h"
+
+/* Processes with one rank each. The list is ordered: the first that does not reject is taken. */
+extern const pst_transport_ops pst_transport_ucx;
+
+/* `self`: one hub joins the n ranks of a process. Sends and receives are matched in post order per (source, channel,
+ * seq); the bytes are copied when both are there. rendezvous != 0: a send completes only then (else too: there is no
+ * buffer). The ends are owned by the hub; single-threaded. */
+typedef struct pst_self_hub pst_self_hub;
+pst_status pst_self_hub_open(uint32_t n_rank, const pst_clock *clock, pst_self_hub **hub);
+pst_transport *pst_self_hub_end(pst_self_hub *hub, uint32_t rank);
+void pst_self_hub_close(pst_self_hub *hub);
+
+/* Waits until something can have moved on a transport, at most timeout_ms; returns at once when it says BUSY. */
+void pst_transport_wait(pst_transport *t, uint32_t timeout_ms);
+
+/* Fault injection for tests: wraps a transport (not owned); the n-th post, counted from 1, is dropped, delayed by
+ * polls, or fails. 0: never. */
+typedef struct { uint64_t fail_post, drop_post, delay_polls; } pst_fault_spec;
+pst_status pst_transport_fault_open(pst_transport *inner, const pst_fault_spec *spec, pst_transport **t);
+#endif

@@ -1,0 +1,38 @@
+/* Command-line options by rows: parsing, range checks, "did you mean" and --help all come from the same table. */
+#ifndef PENSTOCK_OPTION_H
+#define PENSTOCK_OPTION_H
+#include "penstock/status.h"
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+typedef enum { PST_OPTION_FLAG, PST_OPTION_INT, PST_OPTION_FLOAT, PST_OPTION_STRING } pst_option_type;
+/* `target` points to int (FLAG), int64_t, double or const char * and holds the default beforehand. */
+typedef struct {
+    char letter;            /* 0: none */
+    const char *name;       /* without the dashes */
+    const char *value;      /* shown in help: "N", "FILE"; NULL for flags */
+    pst_option_type type;
+    double min, max;        /* INT, FLOAT: inclusive range */
+    const char *help;
+    void *target;
+} pst_option;
+typedef struct {
+    const char *command;    /* "penstock train" */
+    const char *operands;   /* "RUN.yaml [key=value ...]" */
+    const char *summary;    /* a paragraph */
+    const pst_option *option;
+    size_t n_option;
+} pst_command;
+/* Fills targets; argv entries that are no options are moved to the front of argv[1..] and counted in *n_operand.
+ * "--" ends the options; "--help" sets *help. EINPUT names the option and what would be right. */
+PST_API pst_status pst_option_parse(const pst_command *command, int argc, char **argv, size_t *n_operand, int *help);
+PST_API void pst_option_help(const pst_command *command, FILE *out);
+/* The nearest of n names to `word` by edit distance, NULL when none is near. */
+PST_API const char *pst_did_you_mean(const char *word, const char *const *name, size_t n);
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,53 @@
+/* Training, generation, and the studies that need no training. */
+#ifndef PENSTOCK_RUN_H
+#define PENSTOCK_RUN_H
+#include "penstock/config.h"
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct {
+    int64_t ranks;           /* -n: 0 when not given */
+    const char *runs;        /* folder of runs, "runs" by default */
+    const char *resume;      /* checkpoint folder, run folder, or "" */
+    int canary;              /* fill the arenas and report what was touched */
+    int quiet;
+    char *const *argv;       /* the program's own arguments, to start local ranks with; NULL: never start any */
+} pst_train_options;
+
+/* Trains as configured; collective over the ranks of the job when one is there, else starts local ranks when the
+ * layout asks for several (parallel.transport self: runs them all in this process). Blocks until done. Signals:
+ * the first SIGINT or SIGTERM finishes the step, writes a checkpoint and returns OK. Main thread only. */
+PST_API pst_status pst_train(const pst_config *config, const pst_train_options *options);
+
+typedef struct {
+    const char *source;      /* run folder, checkpoint folder, or Hugging Face safetensors with config.json beside */
+    const char *prompt;
+    int64_t tokens, top_k, seed;
+    double temperature;      /* 0: the most likely token */
+} pst_generate_options;
+/* Writes prompt and continuation to `out`. */
+PST_API pst_status pst_generate(const pst_generate_options *options, FILE *out);
+
+typedef struct {
+    const char *plan;        /* plan.yaml of a run, or NULL and: */
+    const char *schedule;
+    int64_t stages, micro_batches;
+    double f_ms, b_ms, w_ms, transfer_ms;
+    const char *trace, *svg; /* files to write, or "" */
+    int json, execute;       /* execute: also run the executor on the virtual clock and compare */
+} pst_simulate_options;
+PST_API pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out);
+
+/* Shows a checkpoint, plan.yaml, safetensors file, or (run.yaml) the graph, plan and memory layout. */
+typedef struct { const char *path; const char *what; int64_t ranks; int json; } pst_inspect_options;
+PST_API pst_status pst_inspect(const pst_inspect_options *options, FILE *out);
+/* Checkpoint -> Hugging Face safetensors folder. */
+PST_API pst_status pst_export_hf(const char *checkpoint, const char *folder);
+PST_API pst_status pst_doctor(int json, FILE *out);
+PST_API const char *pst_version(void);
+#ifdef __cplusplus
+}
+#endif
+#endif

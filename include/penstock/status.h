@@ -1,0 +1,47 @@
+/* Status codes of every penstock function, and the error trail that explains the last failure.
+ * Exit statuses of the program follow from them: 0 done, 2 wrong input, 3 a rank or link failed,
+ * 4 out of resources, 5 internal error. */
+#ifndef PENSTOCK_STATUS_H
+#define PENSTOCK_STATUS_H
+
+/* X(name, exit status, text) */
+#define PST_STATUS_LIST(X)                                                                                             \
+    X(OK, 0, "ok")                                                                                                     \
+    X(BUSY, 5, "in progress: ask again")                                                                               \
+    X(EINPUT, 2, "wrong input")                                                                                        \
+    X(EPEER, 3, "a rank or link failed")                                                                               \
+    X(ENOMEM, 4, "out of resources")                                                                                   \
+    X(EINTERNAL, 5, "internal error")
+
+typedef enum {
+#define PST_STATUS_ENUM(name, exit, text) PST_##name,
+    PST_STATUS_LIST(PST_STATUS_ENUM)
+#undef PST_STATUS_ENUM
+} pst_status;
+
+#if defined(__GNUC__)
+#define PST_API __attribute__((visibility("default")))
+#define PST_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define PST_API
+#define PST_PRINTF(fmt, args)
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The short text of a status, never NULL. Any thread. */
+PST_API const char *pst_status_text(pst_status status);
+
+/* The exit status of the program for a status. Any thread. */
+PST_API int pst_status_exit(pst_status status);
+
+/* What the last failing call on this thread said: one line, no newline, never NULL; valid until the next
+ * failure on this thread. */
+PST_API const char *pst_error(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

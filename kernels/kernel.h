@@ -1,0 +1,60 @@
+/* The table of kernels: an operator's pass on a kind of device. ref/ answers for every operator in plain C and is the
+ * oracle; cpu/ overrides what it does faster. The chooser takes the first row, in list order, that does not reject. */
+#ifndef PST_KERNELS_KERNEL_H
+#define PST_KERNELS_KERNEL_H
+#include "base/device.h"
+#include "graph/op.h"
+#include "graph/optim.h"
+
+/* The argument block of a launch, alive until it has completed. */
+typedef struct {
+    const pst_graph *graph;
+    const pst_node *node;
+    void *const *arg;         /* in the order of the operator's operand list; see graph/op.h */
+    void *scratch;            /* 64-byte aligned, as many bytes as the row's scratch() says */
+    uint64_t seed;            /* of the run: dropout's stream is pst_rng_key(seed, node->name) */
+    uint64_t sample;          /* global index of the micro-batch's first sample since the start of training */
+    int first;                /* W overwrites the accumulator (first micro-batch of the step), else adds to it */
+    int train;                /* 0: evaluation, dropout is the identity */
+    float loss_scale;         /* cross_entropy B: factor of every token's gradient, 1/(tokens of the whole batch) */
+} pst_call;
+
+typedef struct {
+    const char *op;           /* operator row's name, or "sum" for the extra additions of diff.h (args: a, b, out) */
+    pst_pass pass;
+    const char *name;         /* shown by the chooser: "cpu/avx512/layer_norm" */
+    uint32_t isa;             /* PST_ISA_* bits that the device must have; 0 for plain C */
+    /* NULL: can; else why not. May be NULL itself. */
+    const char *(*reject)(const pst_graph *g, const pst_node *node, const pst_device *device);
+    /* Exact bytes of scratch; NULL: none. Every byte that it counts is written by launch. */
+    uint64_t (*scratch)(const pst_graph *g, const pst_node *node, uint32_t threads);
+    /* Runs on device->pool when it has one. Results never depend on the number of threads, nor on where operands lie. */
+    pst_status (*launch)(pst_device *device, const pst_call *call);
+} pst_kernel_row;
+
+/* Rows of each backend, best first. */
+const pst_kernel_row *pst_kernels_cpu(uint32_t *n);
+const pst_kernel_row *pst_kernels_ref(uint32_t *n);
+
+/* Arithmetic over flat arrays: optimizer, norms, sums. One table per instruction set; all tables give the same bits
+ * as each other except where a comment says otherwise. pool may be NULL (one thread). */
+typedef struct {
+    const char *name;
+    uint32_t isa;
+    /* One fused pass; state[i] as in the optimizer's row. */
+    void (*update)(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h, float *weight, const float *grad,
+                   float *const state[2], uint64_t n);
+    /* Sum of squares in fp64: blocks of 4096 elements are summed each on its own, then block sums in order. */
+    double (*sum_squares)(pst_pool *pool, const float *x, uint64_t n);
+    /* y += x */
+    void (*accumulate)(pst_pool *pool, float *y, const float *x, uint64_t n);
+} pst_flat;
+const pst_flat *pst_flat_choose(uint32_t isa);
+const pst_flat *pst_flat_ref(void);
+
+/* The CPU device ("cpu"): isa found at run time, PENSTOCK_ISA=avx2|avx512|generic lowers it. */
+extern const pst_device_ops pst_device_cpu;
+uint32_t pst_cpu_isa(void);
+/* Peak fp32 FLOP/s of `threads` cores, from an FMA loop of about 3 ms. */
+double pst_cpu_peak_flops(uint32_t isa, uint32_t threads);
+#endif

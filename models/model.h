@@ -1,0 +1,29 @@
+/* The table of models: a configuration becomes a graph. No training code. mlp.c is the one to read first. */
+#ifndef PST_MODELS_MODEL_H
+#define PST_MODELS_MODEL_H
+#include "graph/graph.h"
+
+/* Sizes after defaults and preset are applied (config/ reads them from the run file). */
+typedef struct {
+    char kind[32], preset[32];
+    uint32_t layers, heads, channels, context, vocabulary;
+    float dropout;
+    pst_activation activation;      /* GELU_TANH for GPT-2 */
+    uint32_t micro_batch;
+    int infer;                      /* no loss: the graph ends with logits[b,T,V] (role OUTPUT) */
+} pst_model_config;
+
+typedef struct {
+    const char *name;
+    /* Sizes of a preset: fills the fields that are 0 in *config (dropout and activation excepted). EINPUT with the
+     * list of presets when unknown; "" means explicit sizes. */
+    pst_status (*preset)(pst_model_config *config);
+    /* EINPUT when sizes contradict (heads do not divide channels, ...). The graph's data tensors are named "tokens"
+     * and "targets". */
+    pst_status (*build)(const pst_model_config *config, pst_graph **graph);
+    /* Hugging Face's name of a parameter and whether its two dimensions are swapped there (Conv1D); NULL: no mapping. */
+    const char *(*hf_name)(const pst_param *param, char buffer[PST_NAME_MAX], int *transposed);
+} pst_model_row;
+
+extern const pst_model_row pst_model_mlp, pst_model_gpt;
+#endif

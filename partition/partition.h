@@ -1,0 +1,19 @@
+/* Partition: graph + costs -> plan. The first solver cuts the operator list into contiguous chunks so that the
+ * largest chunk's modelled cost is smallest: exact, by dynamic programming, never an empty chunk. */
+#ifndef PST_PARTITION_PARTITION_H
+#define PST_PARTITION_PARTITION_H
+#include "pipeline/plan.h"
+
+/* cost[i] of item i (any unit); boundary_cost[i] (may be NULL) is added to both sides of a cut before item i.
+ * chunk_of_item receives ascending chunk numbers. Among optimal cuts the one with the fewest crossing bytes
+ * (crossing[i] bytes cross a cut before item i, may be NULL), then the earliest cuts. EINPUT when n < n_chunk. */
+pst_status pst_partition_cut(const uint64_t *cost, const uint64_t *boundary_cost, const uint64_t *crossing, uint32_t n,
+                             uint32_t n_chunk, uint32_t *chunk_of_item);
+/* Modelled time of a pass: flops / flops_per_s + bytes / bytes_per_s. */
+typedef struct { double flops_per_s, bytes_per_s, link_bytes_per_s; } pst_cost_model;
+extern const pst_cost_model pst_cost_nominal;
+uint64_t pst_cost_ns(const pst_cost_model *model, uint64_t flops, uint64_t bytes);
+/* Cuts the graph for n_rank ranks with one chunk each. EINPUT when there are more ranks than operators. */
+pst_status pst_partition_solve(const pst_graph *g, const pst_cost_model *model, uint32_t n_rank, const char *schedule,
+                               uint32_t n_micro, pst_plan **plan);
+#endif

@@ -1,0 +1,14 @@
+/* The checker: proves a job before it runs. Every SEND has its RECV (and sizes agree), no deadlock with rendezvous
+ * sends and bounded buffers, F before B before W before REDUCE before NORM before STEP, a chunk's W (BW) ascend in
+ * micro-batch, and no slot is taken before its last reader has completed. */
+#ifndef PST_PIPELINE_CHECK_H
+#define PST_PIPELINE_CHECK_H
+#include "pipeline/instr.h"
+
+typedef enum { PST_CHECK_TAGGED, PST_CHECK_FIFO } pst_check_mode;
+/* OK, or EINPUT whose message says what is wrong and, for a deadlock, prints the cycle
+ * ("rank 0 F c0 m3 waits for ... waits for ..."). slots may be NULL (no memory check). */
+pst_status pst_job_check(const pst_job *job, const pst_cut *cut, const pst_slots *slots, pst_check_mode mode);
+/* One instruction as text: "rank 1 SEND c1 m3 -> rank 2 channel 4". Returns buffer. */
+const char *pst_instr_text(const pst_job *job, uint32_t rank, uint32_t index, char *buffer, uint32_t bytes);
+#endif

@@ -1,0 +1,57 @@
+/* The executor: a non-blocking state machine that runs one rank's instruction list. It yields between operators; a
+ * single thread can drive many ranks over the `self` transport. */
+#ifndef PST_PIPELINE_EXECUTOR_H
+#define PST_PIPELINE_EXECUTOR_H
+#include "base/device.h"
+#include "base/transport.h"
+#include "pipeline/layout.h"
+#include "pipeline/simulate.h"
+
+typedef struct pst_executor pst_executor;
+
+/* What the steps and the flush do is supplied from above (the executor knows no kernel). Called with the device. */
+typedef struct {
+    void *arg;
+    /* Fills *fn and returns the argument block for one step of a program, alive until the step has completed. NULL fn
+     * table entries (all NULL): nothing is computed, for the timed device. */
+    pst_status (*step)(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro, pst_launch_fn *fn,
+                       const void **call);
+    /* REDUCE, NORM, GATHER, STEP likewise. */
+    pst_status (*flush)(void *arg, const pst_instr *instr, pst_launch_fn *fn, const void **call);
+    /* Memory of a SEND or RECV. */
+    void *(*memory)(void *arg, const pst_instr *instr);
+} pst_executor_hooks;
+
+typedef struct {
+    uint32_t rank;
+    pst_device *device;
+    pst_transport *transport;
+    const pst_clock *clock;           /* NULL: monotonic */
+    pst_executor_hooks hooks;
+    volatile uint64_t *last_instr;    /* for the heartbeat page: packed opcode, chunk, micro; may be NULL */
+} pst_executor_config;
+
+pst_status pst_executor_open(const pst_executor_config *config, pst_executor **x);
+void pst_executor_close(pst_executor *x);
+/* Starts the job's list of this rank; message sequence numbers go on from the last run's. */
+pst_status pst_executor_start(pst_executor *x, const pst_job *job, const pst_cut *cut);
+/* Does whatever can be done now without blocking, one operator at most. OK: the list is finished. BUSY: not yet;
+ * *moved says whether anything happened. Other: a failure; the transport must be aborted. */
+pst_status pst_executor_progress(pst_executor *x, uint32_t *moved);
+/* Posts and completes transfers only; safe to call from the device's poll. */
+void pst_executor_poll(pst_executor *x);
+/* Earliest known future event, PST_NEVER if unknown. */
+uint64_t pst_executor_next_ns(const pst_executor *x);
+/* Measured start and end of every instruction of the last run, ns since pst_executor_start's clock reading *origin. */
+const pst_span *pst_executor_spans(const pst_executor *x, uint64_t *origin);
+/* "F c0 m3" of what it is doing or waiting for. Returns buffer. */
+const char *pst_executor_where(const pst_executor *x, char *buffer, uint32_t bytes);
+
+/* Drives n executors of this process to the end of their lists: round robin; when a round moves nothing, jumps the
+ * virtual clock to the earliest event, or sleeps on the transports (deadline_ms bounds one sleep). On a virtual clock,
+ * or when all ranks of the job are here, a round without progress and without a future event is a deadlock: EINTERNAL
+ * with what each rank waits for. idle is called between rounds (heartbeat, signals); it may end the drive with its
+ * status; NULL allowed. */
+pst_status pst_executor_drive(pst_executor *const *x, uint32_t n, pst_clock *virtual_clock,
+                              pst_status (*idle)(void *), void *idle_arg);
+#endif

@@ -1,0 +1,74 @@
+/* Instructions: the one artifact that is scored, checked, simulated, drawn and executed. A schedule and a cut model
+ * are compiled into one list per rank: actions become F/B/W/BW instructions, boundary values become SEND and RECV,
+ * and the flush (REDUCE, NORM, GATHER, STEP) follows.
+ *
+ * Semantics: the compute queue runs one instruction after another in list order. SEND and RECV queues issue in list
+ * order without waiting for earlier transfers to complete. Between queues only deps order. A dep is satisfied when
+ * that instruction has completed. Deps always name earlier instructions of the same rank. */
+#ifndef PST_PIPELINE_INSTR_H
+#define PST_PIPELINE_INSTR_H
+#include "base/device.h"
+#include "pipeline/program.h"
+#include "pipeline/schedule.h"
+
+typedef struct {
+    uint8_t opcode, queue;      /* pst_opcode, pst_queue */
+    uint16_t chunk;
+    uint32_t micro;
+    uint32_t peer, channel, seq; /* SEND, RECV: message = (src, dst, channel, seq) */
+    uint32_t local;             /* SEND, RECV of a micro-batch's value: the local that moves; PST_NONE in the flush */
+    uint32_t param, use;        /* flush: SEND/RECV/REDUCE of a shared parameter's accumulator, else PST_NONE */
+    uint32_t dep, n_dep;        /* deps[dep .. dep + n_dep) */
+    uint64_t bytes, ns;         /* transfer size; predicted duration */
+} pst_instr;
+
+typedef struct {
+    uint32_t n_instr, n_dep, n_flush; /* the last n_flush instructions are the flush */
+    pst_instr *instr;
+    uint32_t *dep;              /* instruction indices */
+} pst_instr_list;
+
+/* Memory of one rank: offsets into its arena. See layout.h. */
+typedef struct pst_layout pst_layout;
+
+typedef struct {
+    uint32_t n_rank, n_chunk, n_micro;
+    int backward, split;
+    const uint32_t *rank_of_chunk;  /* borrowed from the schedule, which outlives this */
+    pst_instr_list *list;       /* [n_rank] */
+} pst_job;
+
+/* Transfer time model: ns = latency_ns + bytes * 1e9 / bytes_per_s (0 bytes_per_s: no time for the bytes). */
+typedef struct {
+    uint64_t latency_ns;
+    double bytes_per_s;
+    uint64_t norm_ns, gather_ns, reduce_ns, step_ns; /* flush; the engine fills from its cost model */
+    int flush;                  /* 0: leave the flush out (studies of schedules) */
+} pst_instr_cost;
+
+/* Slots: for every (rank, class) which slot a micro-batch uses; computed together with the lists because reuse of a
+ * slot is a dep on the last readers of the one before. prefetch: how many compute instructions ahead a RECV stands
+ * (1: the next input arrives while the current instruction computes). */
+typedef struct pst_slots pst_slots;
+
+/* limit: NULL, or slots of an existing layout that must not be exceeded (evaluation in a training layout). */
+pst_status pst_job_build(const pst_schedule *schedule, const pst_cut *cut, const pst_instr_cost *cost,
+                         const pst_slots *limit, pst_job **job, pst_slots **slots);
+void pst_job_close(pst_job *job);
+pst_status pst_job_print(const pst_job *job, FILE *out);
+
+/* --- slots ------------------------------------------------------------------------------------------------------ */
+/* A class: the buffers of a chunk with the same birth and deaths; they share one slot per micro-batch in flight. */
+typedef struct {
+    uint32_t chunk;
+    uint8_t birth, deaths;
+    uint64_t bytes;             /* of one slot; buffers lie in it at pst_buffer.offset */
+    uint32_t n_slot;
+    uint32_t *slot_of_micro;    /* [n_micro] */
+} pst_class;
+struct pst_slots {
+    uint32_t n_class, n_micro;
+    pst_class *class_;          /* pst_buffer.class_ indexes this */
+};
+void pst_slots_close(pst_slots *slots);
+#endif

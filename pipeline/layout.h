@@ -1,0 +1,55 @@
+/* Memory layout: every byte that a rank touches during training, at an offset that is known before the first step.
+ * Regions follow each other in the arena in the order of pst_region; the predicted peak is their sum. */
+#ifndef PST_PIPELINE_LAYOUT_H
+#define PST_PIPELINE_LAYOUT_H
+#include "graph/optim.h"
+#include "pipeline/instr.h"
+
+typedef enum {
+    PST_REGION_WEIGHT,   /* parameters of the rank, each once */
+    PST_REGION_STATE,    /* optimizer state */
+    PST_REGION_CONTROL,  /* norm vectors: fp64 sums by rank */
+    PST_REGION_DATA,     /* tokens, targets: [n_micro] of each data tensor used on the rank */
+    PST_REGION_OUTPUT,   /* losses (or logits): [n_micro] of each output tensor made on the rank */
+    PST_REGION_GRAD,     /* one accumulator per use */
+    PST_REGION_SLOT,     /* stashes and message buffers: classes x slots */
+    PST_REGION_SCRATCH,  /* pass-local values and kernel scratch, shared by all programs */
+    PST_REGION_COUNT
+} pst_region;
+const char *pst_region_name(pst_region region);
+
+struct pst_layout {
+    uint32_t rank, n_rank;
+    uint64_t total;                          /* predicted peak bytes of the arena */
+    uint64_t start[PST_REGION_COUNT], bytes[PST_REGION_COUNT];
+    uint64_t *weight;                        /* [n_param] offset in the arena, UINT64_MAX when not on this rank */
+    uint64_t *state[2];                      /* [n_param] */
+    uint64_t **grad;                         /* [n_param][n_use] */
+    uint64_t *data;                          /* [n_tensor] offset of micro-batch 0; the next is pst_tensor_bytes on */
+    uint64_t *output;                        /* [n_tensor] */
+    uint64_t *class_base;                    /* [n_class] offset of slot 0; slot k is k * class bytes (aligned) on */
+    uint64_t join;                           /* offset of the receive buffer of shared accumulators (overlays SLOT and
+                                                SCRATCH, which are idle at the flush); UINT64_MAX when not needed */
+    uint64_t join_bytes;
+    /* Norms, in CONTROL. An owned parameter is one whose use 0 lives here. The message of a rank to rank 0 is
+     * [loss sum, sums of squares of its owned parameters in name order]; the answer [loss sum, norm, clip factor]. */
+    uint32_t n_owned, *owned;                /* parameter indices in name order */
+    uint64_t norm_own, norm_answer;          /* offsets: own message, answer */
+    uint64_t *norm_of_rank;                  /* rank 0: [n_rank] offsets of received messages (own included) */
+    uint32_t *owned_of_rank;                 /* [n_rank] how many each rank owns */
+};
+
+/* Data and outputs are sized for the larger n_micro of job and eval. eval may be NULL. optim NULL: no gradients,
+ * state or flush (generation). Sets buffer and scratch offsets in the cut as well (same for all ranks' layouts of it). */
+pst_status pst_layout_build(const pst_graph *g, pst_cut *cut, const pst_job *job, const pst_slots *slots,
+                            const pst_cut *eval_cut, const pst_job *eval, const pst_slots *eval_slots,
+                            const pst_optim_row *optim, uint32_t rank, pst_layout **layout);
+void pst_layout_close(pst_layout *layout);
+/* Address of an operand of a step for one micro-batch; NULL for a NULL operand. */
+void *pst_layout_address(const pst_layout *layout, const pst_cut *cut, const pst_slots *slots, const pst_graph *g,
+                         uint32_t chunk, const pst_operand *operand, uint32_t micro, uint8_t *arena);
+/* No two buffers that are alive together overlap. */
+pst_status pst_layout_check(const pst_layout *layout, const pst_cut *cut, const pst_slots *slots);
+/* A table per region with offsets and bytes. */
+pst_status pst_layout_print(const pst_layout *layout, const pst_graph *g, FILE *out);
+#endif

@@ -1,0 +1,29 @@
+/* The plan: which chunk every node belongs to, which rank every chunk, how many micro-batches, which schedule, and
+ * what is predicted. Written to runs/NAME/plan.yaml and read back. */
+#ifndef PST_PIPELINE_PLAN_H
+#define PST_PIPELINE_PLAN_H
+#include "base/status.h"
+#include "graph/graph.h"
+#include <stdint.h>
+#include <stdio.h>
+
+typedef struct {
+    uint64_t graph_hash;
+    char schedule[32];
+    uint32_t n_rank, n_chunk, n_node, n_micro, micro_batch;
+    uint32_t *chunk_of_node;     /* [n_node], ascending: a chunk is a contiguous part of the operator list */
+    uint32_t *rank_of_chunk;     /* [n_chunk] */
+    uint64_t step_ns;            /* predicted step time, flush included; 0 until simulated */
+    uint64_t flush_ns;
+    double bubble;               /* predicted, of the rank with the longest span */
+    uint64_t *peak_bytes;        /* [n_rank] predicted; all 0 until laid out */
+} pst_plan;
+
+pst_status pst_plan_open(uint32_t n_node, uint32_t n_rank, uint32_t n_chunk, pst_plan **plan);
+void pst_plan_close(pst_plan *plan);
+/* Against the graph it is for: hash, contiguity, no empty chunk, ranks in range. */
+pst_status pst_plan_check(const pst_plan *plan, const pst_graph *graph);
+pst_status pst_plan_print(const pst_plan *plan, const pst_graph *graph, FILE *out); /* YAML */
+/* EINPUT with file, line and column. */
+pst_status pst_plan_parse(const char *path, pst_plan **plan);
+#endif

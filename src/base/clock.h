@@ -1,0 +1,16 @@
+/* Time in integer nanoseconds: the monotonic clock, or a virtual one that simulation moves by hand. */
+#ifndef PST_BASE_CLOCK_H
+#define PST_BASE_CLOCK_H
+#include <stdint.h>
+
+typedef struct {
+    int is_virtual;
+    uint64_t virtual_ns; /* the time when is_virtual; only its owner writes it */
+} pst_clock;
+
+/* CLOCK_MONOTONIC. */
+uint64_t pst_monotonic_ns(void);
+/* Now on `clock`; NULL is the monotonic clock. */
+uint64_t pst_clock_now(const pst_clock *clock);
+#define PST_NEVER UINT64_MAX
+#endif

@@ -1,0 +1,21 @@
+/* How penstock's own code reports errors: the function that first decides says why, callers add where. */
+#ifndef PST_BASE_STATUS_H
+#define PST_BASE_STATUS_H
+#include "penstock/status.h"
+
+/* Records the message as this thread's error and returns `status`, so that `return pst_fail(PST_EINPUT, ...)`
+ * reads as one sentence. Replaces any earlier message. */
+pst_status pst_fail(pst_status status, const char *fmt, ...) PST_PRINTF(2, 3);
+
+/* Puts "<text>: " in front of this thread's message and returns `status` (for callers that know where). */
+pst_status pst_fail_in(pst_status status, const char *fmt, ...) PST_PRINTF(2, 3);
+
+/* Clears this thread's message. */
+void pst_error_clear(void);
+
+#define PST_TRY(call)                                                                                                  \
+    do {                                                                                                               \
+        pst_status try_status_ = (call);                                                                               \
+        if (try_status_ != PST_OK) return try_status_;                                                                 \
+    } while (0)
+#endif

@@ -1,0 +1,52 @@
+/* The table of transports: non-blocking, tag-matched messages between ranks. Nothing here ever blocks. */
+#ifndef PST_BASE_TRANSPORT_H
+#define PST_BASE_TRANSPORT_H
+#include "base/clock.h"
+#include "base/status.h"
+#include "base/world.h"
+#include <stdint.h>
+
+typedef enum { PST_TRANSFER_SEND, PST_TRANSFER_RECV } pst_transfer_kind;
+
+/* A message is matched by (source, destination, channel, seq); both ends name the same byte count. */
+typedef struct {
+    pst_transfer_kind kind;
+    uint32_t peer, channel, seq;   /* channel < 65536 */
+    void *mem;                     /* stays valid and, for a send, unchanged until the request has completed */
+    uint64_t bytes;
+    uint64_t ns;                   /* predicted duration; only the timed transport uses it */
+} pst_transfer;
+
+/* Channels of the engine's own traffic, above those of the instruction lists. */
+enum { PST_CHANNEL_COLLECTIVE = 0xff00, PST_CHANNEL_HEARTBEAT = 0xff01 };
+
+enum { PST_TRANSPORT_FIFO = 1, PST_TRANSPORT_DEVICE_MEMORY = 2, PST_TRANSPORT_RENDEZVOUS = 4 };
+
+typedef struct pst_transport pst_transport;
+typedef struct {
+    const char *name;
+    uint32_t flags;
+    /* NULL: can connect this world's ranks; else why not. */
+    const char *(*reject)(const pst_world *world);
+    /* clock: NULL is monotonic. */
+    pst_status (*open)(pst_world *world, const pst_clock *clock, pst_transport **transport);
+    pst_status (*post)(pst_transport *t, const pst_transfer *transfer, uint64_t *request);
+    /* OK: the request has completed at *end_ns and is forgotten; BUSY: not yet; EPEER: it never will.
+     * EINPUT when both ends disagree about the size. Progresses everything. */
+    pst_status (*test)(pst_transport *t, uint64_t request, uint64_t *end_ns);
+    /* Progresses everything; returns how many things moved. */
+    uint32_t (*progress)(pst_transport *t);
+    uint64_t (*next_ns)(pst_transport *t);             /* earliest known completion, PST_NEVER if unknown */
+    /* OK: *fd becomes readable when something moves. BUSY: progress first. EINPUT: cannot sleep on this one. */
+    pst_status (*arm)(pst_transport *t, int *fd);
+    void (*abort)(pst_transport *t);                   /* gives up all requests without waiting for a peer */
+    void (*close)(pst_transport *t);
+} pst_transport_ops;
+
+/* Implementations embed this as their first member. */
+struct pst_transport {
+    const pst_transport_ops *ops;
+    const pst_clock *clock;
+    uint32_t rank, size;
+};
+#endif

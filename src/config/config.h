@@ -1,0 +1,36 @@
+/* The run file: one row per option gives its type, default, range, help and place in the struct; YAML with line and
+ * column in every complaint, overrides (key=value), "did you mean", and the resolved copy all follow from the rows. */
+#ifndef PST_CONFIG_CONFIG_H
+#define PST_CONFIG_CONFIG_H
+#include "penstock/config.h"
+#include <stdint.h>
+#include <stdio.h>
+
+/* What the library reads. Strings are owned by the config; 0 or "" means "not given" where the row says so. */
+struct pst_config {
+    char *name;
+    struct {
+        char *kind, *preset, *weights, *activation;   /* weights: safetensors file to start from, "" none */
+        int64_t layers, heads, channels, context, vocabulary;
+        double dropout;
+    } model;
+    struct {
+        char *kind, *tokenizer;
+        char **paths; uint32_t n_path;
+        double validation;
+    } data;
+    struct {
+        int64_t steps, batch, micro_batch, seed, warmup, validate_every, log_every;
+        char *optimizer, *decay, *precision;
+        double lr, lr_min, weight_decay, beta1, beta2, eps, momentum, clip;
+    } train;
+    struct {
+        int64_t pipeline, tensor, data, threads;      /* 0: not given */
+        char *schedule, *device, *transport;
+        double memory;                                /* bytes allowed per rank, 0: what the machine has */
+    } parallel;
+    struct { int64_t every, keep; } checkpoint;
+    struct { int64_t trace; char *level; } log;       /* trace: write the timeline of this step (0: the last but one) */
+    char *source;                                     /* path the file came from */
+};
+#endif

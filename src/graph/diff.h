@@ -1,0 +1,54 @@
+/* Differentiation: from a graph to the straight-line list of F, B and W steps of one micro-batch (the tape) and the
+ * values that they read and write. Knows nothing of stages; pipeline/program.h cuts the tape at stage boundaries.
+ *
+ * Gradients accumulate in reverse node order: the last consumer of a tensor gives its gradient first; an earlier
+ * consumer's B reads it as SUM and writes a new version. So every layout adds in the same order. */
+#ifndef PST_GRAPH_DIFF_H
+#define PST_GRAPH_DIFF_H
+#include "graph/op.h"
+
+typedef enum { PST_VALUE_TENSOR, PST_VALUE_GRAD, PST_VALUE_SAVED } pst_value_kind;
+
+/* A value is written by exactly one step (or by the data set) and read by later ones. */
+typedef struct {
+    pst_value_kind kind;
+    uint32_t tensor;          /* TENSOR, GRAD: the tensor */
+    uint32_t version;         /* GRAD: 0 for the first contribution, 1 for the next, ... */
+    uint32_t node, saved;     /* SAVED: which */
+    pst_dtype dtype;
+    uint64_t bytes;
+    uint32_t def_step;        /* tape step that writes it, PST_NONE for data */
+} pst_value;
+
+typedef enum { PST_OPERAND_NULL, PST_OPERAND_VALUE, PST_OPERAND_PARAM, PST_OPERAND_DPARAM } pst_operand_kind;
+typedef struct {
+    uint8_t kind, access;     /* access: PST_READ | PST_WRITE */
+    int8_t share; uint8_t must;  /* as in pst_arg */
+    uint32_t index;           /* value, or parameter */
+    uint32_t use;             /* DPARAM: which use of the parameter */
+} pst_operand;
+
+typedef struct {
+    uint32_t node;
+    pst_pass pass;
+    uint32_t n_operand;
+    pst_operand operand[PST_MAX_ARG];
+    uint64_t flops, bytes;
+} pst_tape_step;
+
+/* Steps in order: all F in node order, then for each node in reverse order its B and W (B first). Steps of a pass
+ * that has an empty operand list, or whose gradients nobody needs, are absent. A sum of two gradients that no row
+ * can take as SUM is an extra step of the `add` operator's F kernel (node PST_NONE would be ambiguous, so it carries
+ * the consumer's node and pass B with `is_sum` set; operands: VALUE a, VALUE b, VALUE out). */
+typedef struct {
+    uint32_t n_value, n_step;
+    pst_value *value;
+    pst_tape_step *step;
+    uint8_t *is_sum;          /* per step */
+} pst_tape;
+
+/* with_backward 0: F steps only (evaluation and generation). */
+pst_status pst_tape_build(const pst_graph *g, int with_backward, pst_tape **tape);
+void pst_tape_close(pst_tape *tape);
+pst_status pst_tape_print(const pst_tape *tape, const pst_graph *g, FILE *out);
+#endif

@@ -1,0 +1,107 @@
+/* A model as data: operators (nodes) in execution order, the tensors between them and the parameters they use.
+ * Says what is computed for ONE micro-batch, never where. Built by models/, differentiated by diff.h, cut into
+ * stages by a plan. All shapes include the micro-batch as their first dimension. */
+#ifndef PST_GRAPH_GRAPH_H
+#define PST_GRAPH_GRAPH_H
+#include "base/dtype.h"
+#include "base/status.h"
+#include <stdint.h>
+#include <stdio.h>
+
+#define PST_NONE UINT32_MAX
+enum { PST_NAME_MAX = 96, PST_MAX_DIM = 4, PST_MAX_IN = 3, PST_MAX_OUT = 2, PST_MAX_PARAM = 2, PST_MAX_SAVED = 3 };
+
+typedef enum { PST_PASS_F, PST_PASS_B, PST_PASS_W, PST_PASS_COUNT } pst_pass;
+
+typedef enum {
+    PST_TENSOR_DATA,        /* filled by the data set: tokens or targets, int32 */
+    PST_TENSOR_ACTIVATION,
+    PST_TENSOR_OUTPUT       /* read by the engine after F: per-token losses, or logits when generating */
+} pst_tensor_role;
+
+typedef struct {
+    char name[PST_NAME_MAX];
+    pst_tensor_role role;
+    pst_dtype dtype;
+    uint32_t n_dim;
+    uint64_t dim[PST_MAX_DIM];
+    uint32_t producer;      /* node index, PST_NONE for data */
+} pst_tensor;
+
+typedef enum { PST_INIT_ZERO, PST_INIT_ONE, PST_INIT_NORMAL } pst_init;
+
+/* A trainable array. Its name is unique and is its name in checkpoints, random streams and hashes. */
+typedef struct {
+    char name[PST_NAME_MAX];
+    uint32_t n_dim;
+    uint64_t dim[PST_MAX_DIM];
+    pst_init init;
+    float std;              /* of PST_INIT_NORMAL, mean 0 */
+    int decay;              /* weight decay applies */
+    uint32_t n_use;         /* filled by pst_graph_add: how many (node, operand) use it; each has a gradient of its own */
+} pst_param;
+
+typedef enum { PST_ACT_NONE, PST_ACT_GELU_TANH, PST_ACT_GELU_ERF, PST_ACT_RELU } pst_activation;
+
+/* Attributes of all operator kinds; each kind reads its own. */
+typedef struct {
+    uint32_t heads;             /* attention */
+    uint32_t features;          /* linear: output features */
+    pst_activation activation;  /* linear */
+    float eps;                  /* layer norm */
+    float rate;                 /* dropout: probability of zero */
+} pst_attr;
+
+typedef struct pst_op_row pst_op_row;
+typedef struct {
+    char name[PST_NAME_MAX];
+    const pst_op_row *op;
+    pst_attr attr;
+    uint32_t n_in, in[PST_MAX_IN];              /* tensors */
+    uint32_t n_out, out[PST_MAX_OUT];
+    uint32_t n_param, param[PST_MAX_PARAM];     /* parameters */
+    uint32_t use[PST_MAX_PARAM];                /* which use of its parameter this is: 0, 1, ... in node order */
+    uint32_t n_saved;                           /* what F keeps for B and W besides inputs and outputs; see the op row */
+    struct { uint64_t elements; pst_dtype dtype; } saved[PST_MAX_SAVED];
+} pst_node;
+
+typedef struct pst_graph {
+    char name[PST_NAME_MAX];
+    uint32_t micro_batch;
+    uint32_t n_tensor, n_param, n_node;
+    pst_tensor *tensor;
+    pst_param *param;
+    pst_node *node;
+    uint32_t cap_tensor, cap_param, cap_node;
+} pst_graph;
+
+pst_status pst_graph_open(const char *name, uint32_t micro_batch, pst_graph **graph);
+void pst_graph_close(pst_graph *graph);
+
+/* Building blocks for models/. Each returns an index, or fails with EINPUT (duplicate name, too long, bad shape)
+ * or ENOMEM. Indices stay valid; pointers into the arrays do not survive the next addition. */
+pst_status pst_graph_data(pst_graph *g, const char *name, uint32_t n_dim, const uint64_t *dim, uint32_t *tensor);
+pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index);
+/* Appends an operator by its row's name. in: tensors; param: parameters. Runs the row's infer, which checks the
+ * operands and creates the output tensors "<name>.out"; *out receives the first one. */
+pst_status pst_graph_add(pst_graph *g, const char *op, const char *name, const pst_attr *attr, const uint32_t *in,
+                         uint32_t n_in, const uint32_t *param, uint32_t n_param, uint32_t *out);
+/* For infer: creates output tensor number node->n_out of `node` (float32 activation unless role says otherwise). */
+pst_status pst_graph_out(pst_graph *g, pst_node *node, pst_tensor_role role, uint32_t n_dim, const uint64_t *dim);
+
+uint64_t pst_tensor_elements(const pst_tensor *t);
+uint64_t pst_tensor_bytes(const pst_tensor *t);
+uint64_t pst_param_elements(const pst_param *p);
+/* Index by name, PST_NONE when there is none. */
+uint32_t pst_graph_find_param(const pst_graph *g, const char *name);
+/* Parameter indices in name order (strcmp), the order of every sum over parameters; out has n_param entries. */
+void pst_graph_param_order(const pst_graph *g, uint32_t *out);
+/* XXH64 over everything that the graph says. */
+uint64_t pst_graph_hash(const pst_graph *g);
+
+/* Every invariant: operands defined before use, shapes agree, names unique, uses counted. EINPUT says which. */
+pst_status pst_graph_check(const pst_graph *g);
+/* The text form, one line per parameter and node; pst_graph_parse reads it back. */
+pst_status pst_graph_print(const pst_graph *g, FILE *out);
+pst_status pst_graph_parse(const char *text, const char *file, pst_graph **graph);
+#endif

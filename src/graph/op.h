@@ -1,0 +1,65 @@
+/* The table of operators. One row says everything about a kind of operator that does not depend on a device:
+ * shapes, cost, and for each pass the exact operand list. Differentiation, lifetimes, memory layout and kernel
+ * arguments all follow from the operand lists. */
+#ifndef PST_GRAPH_OP_H
+#define PST_GRAPH_OP_H
+#include "graph/graph.h"
+
+typedef enum {
+    PST_ARG_IN,       /* input i */
+    PST_ARG_OUT,      /* output i */
+    PST_ARG_PARAM,    /* parameter i */
+    PST_ARG_SAVED,    /* saved i; may be written by F or B */
+    PST_ARG_DOUT,     /* gradient of output i */
+    PST_ARG_DIN,      /* gradient of input i (B writes it) */
+    PST_ARG_SUM,      /* what B adds to DIN i: the gradient that later operators already gave to that input;
+                         a NULL pointer when there is none */
+    PST_ARG_DPARAM    /* gradient accumulator of parameter i's use, fp32 (W adds to it, or overwrites: launch.first) */
+} pst_arg_kind;
+
+enum { PST_READ = 1, PST_WRITE = 2, PST_MAX_ARG = 10 };
+
+/* share: index in the same list of a READ operand whose memory this written operand may take over (same bytes), or
+ * -1. must: they are one memory always (the two values are merged and live as long as both). Otherwise sharing is
+ * up to the memory layout. Kernels work element by element in place for shared operands. */
+typedef struct { uint8_t kind, index, access; int8_t share; uint8_t must; } pst_arg;
+
+struct pst_op_row {
+    const char *name;
+    uint32_t min_in, max_in, min_param, max_param;
+    /* Checks operands and attributes, creates outputs with pst_graph_out, fills node->saved. `node` is not yet in
+     * the graph's array. */
+    pst_status (*infer)(pst_graph *g, pst_node *node);
+    /* Fills the operand list of a pass in the order of the kernels' argument array; returns its length, 0 when the
+     * pass does nothing (embedding has no B, dropout no W). */
+    uint32_t (*args)(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]);
+    /* FLOPs (a multiply-add is 2) and bytes moved of a pass over one micro-batch. */
+    void (*cost)(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops, uint64_t *bytes);
+    /* B hands the output's gradient to every input unchanged: no step is emitted (residual add). */
+    int pass_through;
+};
+
+/* The ordered list of rows; *n receives its length. Operand lists (argument order of the kernels):
+ *  embedding      in: tokens[b,T] i32; param: wte[V,C] (+ wpe[Tmax,C])        out: [b,T,C]
+ *                 F: IN0 PARAM0 [PARAM1] OUT0        W: IN0 DOUT0 DPARAM0 [DPARAM1]
+ *  layer_norm     in: x[..,C]; param: weight[C], bias[C]; saved0: (mean, rstd) f32 [rows,2]
+ *                 F: IN0 PARAM0 PARAM1 OUT0 SAVED0   B: IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0(may share SUM0 or DOUT0)
+ *                 W: IN0 SAVED0 DOUT0 DPARAM0 DPARAM1
+ *  linear         in: x[..,K]; param: weight[N,K] (+ bias[N]); y = act(x weight^T + bias)
+ *                 saved0 (with activation): z[rows,N] before it, saved1: dz[rows,N] must share DOUT0's merged life
+ *                 without activation  F: IN0 PARAM0 [PARAM1] OUT0   B: PARAM0 DOUT0 DIN0   W: IN0 DOUT0 DPARAM0 [DPARAM1]
+ *                 with activation     F: IN0 PARAM0 [PARAM1] OUT0 SAVED0
+ *                                     B: PARAM0 SAVED0 DOUT0 SAVED1(may share DOUT0) DIN0
+ *                                     W: IN0 SAVED1 DPARAM0 [DPARAM1]
+ *  attention      causal self-attention, heads; in: qkv[b,T,3C] (q, k, v blocks of C); out [b,T,C];
+ *                 saved0: log-sum-exp f32 [b,heads,T]
+ *                 F: IN0 OUT0 SAVED0    B: IN0 OUT0 SAVED0 DOUT0 DIN0
+ *  dropout        F: IN0 OUT0(may share IN0)          B: DOUT0 DIN0(may share DOUT0); mask from (seed, name, sample)
+ *  add            F: IN0 IN1 OUT0(may share IN1)      B: pass-through
+ *  cross_entropy  in: logits[b,T,V], targets[b,T] i32 (negative: ignored); out: losses f32 [b,T] (role OUTPUT)
+ *                 saved0: log-sum-exp f32 [b,T]
+ *                 F: IN0 IN1 OUT0 SAVED0              B: IN0 IN1 SAVED0 DIN0(must share IN0); scaled by launch.loss_scale
+ */
+const pst_op_row *const *pst_op_rows(uint32_t *n);
+const pst_op_row *pst_op_find(const char *name);
+#endif
