@@ -61,7 +61,7 @@ pst_status pst_fail_in(pst_status status, const char *fmt, ...) {
     int used = vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     if (used >= 0 && used < TRAIL_BYTES - 3)
-         snprintf(text + used, sizeof text - (size_t)used, ": %.*s", TRAIL_BYTES - 3 - used, trail);
+        snprintf(text + used, sizeof text - (size_t)used, ": %.*s", TRAIL_BYTES - 3 - used, trail);
     keep(text);
     return status;
 }
