@@ -1,0 +1,27 @@
+/* Shuffled epochs of shifted windows. */
+#include "data/order.h"
+#include "base/rng.h"
+
+pst_order pst_order_make(uint64_t seed, uint64_t tokens, uint32_t context) {
+    pst_order o = {.seed = seed, .tokens = tokens, .context = context};
+    if (context == 0 || tokens <= context) return o;
+    o.windows = (tokens - context) / context; /* fits behind the largest shift, context - 1, too */
+    if (o.windows == 0) o.windows = 1;        /* less than two windows of text: only as much shift as there is room */
+    uint64_t room = tokens - 1 - o.windows * context;
+    o.shifts = room + 1 < context ? room + 1 : context;
+    return o;
+}
+
+/* One 64-bit number per (seed, name, epoch). */
+static uint64_t epoch_number(uint64_t seed, const char *name, uint64_t epoch) {
+    uint32_t word[4];
+    pst_rng_words(pst_rng_key(seed, name), 0, epoch, word);
+    return (uint64_t)word[1] << 32 | word[0];
+}
+
+uint64_t pst_order_start(const pst_order *o, uint64_t index) {
+    uint64_t epoch = index / o->windows, position = index % o->windows;
+    uint64_t shift = epoch_number(o->seed, "data.shift", epoch) % o->shifts;
+    uint64_t window = pst_rng_permute(epoch_number(o->seed, "data.order", epoch), o->windows, position);
+    return shift + window * o->context;
+}

@@ -1,0 +1,140 @@
+/* Data set "text": the bytes of files, one token per byte. The text is all files in order, one behind the other
+ * (windows cross from file to file); its last part is kept for validation. */
+#include "base/hash.h"
+#include "data/data.h"
+#include "data/mapped.h"
+#include "data/order.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VOCABULARY = 256 };
+
+typedef struct {
+    pst_data base;
+    pst_mapped *text;
+    pst_order order;
+    uint64_t train, validation, hash; /* bytes of the splits, in this order in the text */
+    uint32_t context;
+    uint8_t *window;                  /* [context + 1] the bytes of one sample */
+} text_data;
+
+static pst_status check_config(const pst_data_config *c) {
+    if (strcmp(c->tokenizer, "byte"))
+        return pst_fail(PST_EINPUT, "data.tokenizer is %s: only byte is known", c->tokenizer);
+    if (!(c->validation >= 0 && c->validation < 1))
+        return pst_fail(PST_EINPUT, "data.validation is %g: a fraction from 0 to below 1 is needed", c->validation);
+    if (c->context == 0) return pst_fail(PST_EINPUT, "model.context is 0: at least 1 is needed");
+    return PST_OK;
+}
+
+/* "a.txt" or "a.txt and 3 more files", for messages. */
+static void describe(const pst_file_list *list, char *out, size_t size) {
+    if (list->n == 1) snprintf(out, size, "%s", list->file[0].path);
+    else snprintf(out, size, "%s and %u more file%s", list->file[0].path, list->n - 1, list->n == 2 ? "" : "s");
+}
+
+static pst_status split(text_data *d, const pst_data_config *c, const char *what) {
+    uint64_t total = pst_mapped_bytes(d->text);
+    d->validation = (uint64_t)((double)total * c->validation);
+    d->train = total - d->validation;
+    d->order = pst_order_make(c->seed, d->train, c->context);
+    if (total == 0) return pst_fail(PST_EINPUT, "data: %s: no bytes to train on, the data is empty", what);
+    if (d->order.windows == 0)
+        return pst_fail(PST_EINPUT, "data: %s: %llu bytes to train on are too short for a context of %u, which needs "
+                        "at least %llu", what, (unsigned long long)d->train, c->context, c->context + 1ull);
+    if (c->validation > 0 && d->validation < 2)
+        return pst_fail(PST_EINPUT, "data: %s: validation %g of %llu bytes leaves %llu bytes, at least 2 are needed "
+                        "(or validation: 0)", what, c->validation, (unsigned long long)total,
+                        (unsigned long long)d->validation);
+    return PST_OK;
+}
+
+static uint64_t hash_options(uint64_t hash, const pst_data_config *c) {
+    hash = pst_hash64(&c->validation, sizeof c->validation, hash);
+    hash = pst_hash64(&c->context, sizeof c->context, hash);
+    hash = pst_hash64(&c->seed, sizeof c->seed, hash);
+    return pst_hash64(c->tokenizer, strlen(c->tokenizer), hash);
+}
+
+static void text_close(pst_data *data) {
+    text_data *d = (text_data *)data;
+    if (!d) return;
+    pst_mapped_close(d->text);
+    free(d->window);
+    free(d);
+}
+
+static pst_status text_open(const pst_data_config *c, pst_data **out) {
+    char what[512];
+    pst_file_list list = {0};
+    PST_TRY(check_config(c));
+    PST_TRY(pst_files_expand(c->paths, c->n_path, &list));
+    describe(&list, what, sizeof what);
+    pst_status status = PST_ENOMEM;
+    text_data *d = calloc(1, sizeof *d);
+    if (!d || !(d->window = malloc(c->context + (size_t)1))) {
+        pst_fail(status, "out of memory for a context of %u", c->context);
+        goto fail;
+    }
+    d->base.row = &pst_data_text;
+    d->context = c->context;
+    if ((status = pst_mapped_open(&list, &d->text)) != PST_OK) goto fail;
+    if ((status = split(d, c, what)) != PST_OK) goto fail;
+    d->hash = hash_options(pst_mapped_hash(d->text), c);
+    *out = &d->base;
+    return PST_OK;
+fail:
+    pst_files_free(&list);
+    text_close((pst_data *)d);
+    return status;
+}
+
+static uint64_t text_size(const pst_data *data, pst_split split) {
+    const text_data *d = (const text_data *)data;
+    if (split == PST_SPLIT_TRAIN) return d->order.windows;
+    return d->validation < 2 ? 0 : (d->validation - 2) / d->context + 1;
+}
+
+static pst_status text_sample(pst_data *data, pst_split split, uint64_t index, int32_t *tokens, int32_t *targets) {
+    text_data *d = (text_data *)data;
+    uint64_t at, n = d->context; /* n tokens that have a target */
+    if (split == PST_SPLIT_TRAIN) {
+        at = pst_order_start(&d->order, index);
+    } else {
+        uint64_t windows = text_size(data, split);
+        if (index >= windows)
+            return pst_fail(PST_EINPUT, "data: validation window %llu of %llu", (unsigned long long)index,
+                            (unsigned long long)windows);
+        at = d->train + index * d->context;
+        uint64_t left = d->train + d->validation - at - 1;
+        if (left < n) n = left;
+    }
+    PST_TRY(pst_mapped_read(d->text, at, n + 1, d->window));
+    for (uint64_t i = 0; i < n; i++) {
+        tokens[i] = d->window[i];
+        targets[i] = d->window[i + 1];
+    }
+    for (uint64_t i = n; i < d->context; i++) {
+        tokens[i] = 0;
+        targets[i] = -1;
+    }
+    return PST_OK;
+}
+
+static uint32_t text_vocabulary(const pst_data *data) {
+    (void)data;
+    return VOCABULARY;
+}
+
+static uint64_t text_bytes(const pst_data *data, pst_split split) {
+    const text_data *d = (const text_data *)data;
+    return split == PST_SPLIT_TRAIN ? d->train : d->validation;
+}
+
+static uint64_t text_hash(const pst_data *data) {
+    return ((const text_data *)data)->hash;
+}
+
+const pst_data_row pst_data_text = {"text", text_open, text_sample, text_size, text_vocabulary, text_bytes, text_hash,
+                                    text_close};
