@@ -40,13 +40,14 @@ struct pst_op_row {
 };
 
 /* The ordered list of rows; *n receives its length. Operand lists (argument order of the kernels):
+ * (An operand in [brackets] is absent, and those behind it move up, when the node has no such parameter.)
  *  embedding      in: tokens[b,T] i32; param: wte[V,C] (+ wpe[Tmax,C])        out: [b,T,C]
  *                 F: IN0 PARAM0 [PARAM1] OUT0        W: IN0 DOUT0 DPARAM0 [DPARAM1]
  *  layer_norm     in: x[..,C]; param: weight[C], bias[C]; saved0: (mean, rstd) f32 [rows,2]
- *                 F: IN0 PARAM0 PARAM1 OUT0 SAVED0   B: IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0(may share SUM0 or DOUT0)
+ *                 F: IN0 PARAM0 PARAM1 OUT0 SAVED0   B: IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0(may share SUM0)
  *                 W: IN0 SAVED0 DOUT0 DPARAM0 DPARAM1
  *  linear         in: x[..,K]; param: weight[N,K] (+ bias[N]); y = act(x weight^T + bias)
- *                 saved0 (with activation): z[rows,N] before it, saved1: dz[rows,N] must share DOUT0's merged life
+ *                 saved0 (with activation): z[rows,N] before it, saved1: dz[rows,N] from B to W
  *                 without activation  F: IN0 PARAM0 [PARAM1] OUT0   B: PARAM0 DOUT0 DIN0   W: IN0 DOUT0 DPARAM0 [DPARAM1]
  *                 with activation     F: IN0 PARAM0 [PARAM1] OUT0 SAVED0
  *                                     B: PARAM0 SAVED0 DOUT0 SAVED1(may share DOUT0) DIN0

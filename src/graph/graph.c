@@ -1,0 +1,247 @@
+/* Building a graph and asking it simple questions. Additions are all or nothing: a failed one leaves the graph as it
+ * was. The proof that a finished graph is sound is in check.c, its text form in text.c. */
+#include "graph/graph.h"
+#include "base/hash.h"
+#include "graph/op.h"
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Larger arrays are refused, so that no product of sizes overflows 64 bits (see the cost functions). */
+#define MAX_ELEMENTS (UINT64_C(1) << 40)
+#define MAX_DIM_SIZE INT32_MAX
+
+pst_status pst_graph_open(const char *name, uint32_t micro_batch, pst_graph **graph) {
+    if (strlen(name) == 0 || strlen(name) >= PST_NAME_MAX || micro_batch == 0)
+        return pst_fail(PST_EINPUT, "a graph needs a name of 1 to %d characters and micro_batch >= 1",
+                        PST_NAME_MAX - 1);
+    pst_graph *g = calloc(1, sizeof(*g));
+    if (!g) return pst_fail(PST_ENOMEM, "no memory for a graph");
+    strcpy(g->name, name);
+    g->micro_batch = micro_batch;
+    *graph = g;
+    return PST_OK;
+}
+
+void pst_graph_close(pst_graph *graph) {
+    if (!graph) return;
+    free(graph->tensor);
+    free(graph->param);
+    free(graph->node);
+    free(graph);
+}
+
+/* Makes room for one more element. */
+static pst_status grow(void **array, uint32_t n, uint32_t *cap, size_t size) {
+    if (n < *cap) return PST_OK;
+    uint32_t want = *cap ? 2 * *cap : 16;
+    void *bigger = realloc(*array, want * size);
+    if (!bigger) return pst_fail(PST_ENOMEM, "no memory for %u graph elements", want);
+    *array = bigger;
+    *cap = want;
+    return PST_OK;
+}
+
+/* Names stand in text forms, file names and stream keys: no blanks, no punctuation that those give a meaning to. */
+static pst_status check_name(const char *what, const char *name, size_t limit) {
+    size_t length = strnlen(name, PST_NAME_MAX);
+    if (length == 0 || length > limit)
+        return pst_fail(PST_EINPUT, "the name of a %s needs 1 to %zu characters", what, limit);
+    for (size_t i = 0; i < length; i++)
+        if (!isgraph((unsigned char)name[i]) || strchr(",[]=#\"\\", name[i]))
+            return pst_fail(PST_EINPUT, "the name of a %s has a blank or one of ,[]=#\"\\ at position %zu", what, i + 1);
+    return PST_OK;
+}
+
+static pst_status check_shape(const char *name, uint32_t n_dim, const uint64_t *dim) {
+    if (n_dim < 1 || n_dim > PST_MAX_DIM)
+        return pst_fail(PST_EINPUT, "%s has %u dimensions; 1 to %d are possible", name, n_dim, PST_MAX_DIM);
+    uint64_t elements = 1;
+    for (uint32_t i = 0; i < n_dim; i++) {
+        if (dim[i] == 0 || dim[i] > MAX_DIM_SIZE)
+            return pst_fail(PST_EINPUT, "dimension %u of %s is %lu; 1 to %d are possible", i, name,
+                            (unsigned long)dim[i], MAX_DIM_SIZE);
+        elements *= dim[i]; /* at most 2^40 * 2^31: no overflow */
+        if (elements > MAX_ELEMENTS) return pst_fail(PST_EINPUT, "%s has more than 2^40 elements", name);
+    }
+    return PST_OK;
+}
+
+static uint32_t find_tensor(const pst_graph *g, const char *name) {
+    for (uint32_t i = 0; i < g->n_tensor; i++)
+        if (strcmp(g->tensor[i].name, name) == 0) return i;
+    return PST_NONE;
+}
+
+static pst_status add_tensor(pst_graph *g, const pst_tensor *t) {
+    PST_TRY(check_name("tensor", t->name, PST_NAME_MAX - 1));
+    PST_TRY(check_shape(t->name, t->n_dim, t->dim));
+    if (t->dim[0] != g->micro_batch)
+        return pst_fail(PST_EINPUT, "the first dimension of %s is %lu, not the micro-batch of %u", t->name,
+                        (unsigned long)t->dim[0], g->micro_batch);
+    if (find_tensor(g, t->name) != PST_NONE) return pst_fail(PST_EINPUT, "two tensors are named %s", t->name);
+    PST_TRY(grow((void **)&g->tensor, g->n_tensor, &g->cap_tensor, sizeof(*g->tensor)));
+    g->tensor[g->n_tensor++] = *t;
+    return PST_OK;
+}
+
+pst_status pst_graph_data(pst_graph *g, const char *name, uint32_t n_dim, const uint64_t *dim, uint32_t *tensor) {
+    pst_tensor t = { .role = PST_TENSOR_DATA, .dtype = PST_I32, .n_dim = n_dim, .producer = PST_NONE };
+    PST_TRY(check_name("data tensor", name, PST_NAME_MAX - 1));
+    PST_TRY(check_shape(name, n_dim, dim));
+    strcpy(t.name, name);
+    memcpy(t.dim, dim, n_dim * sizeof(dim[0]));
+    PST_TRY(add_tensor(g, &t));
+    *tensor = g->n_tensor - 1;
+    return PST_OK;
+}
+
+pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index) {
+    PST_TRY(check_name("parameter", param->name, PST_NAME_MAX - 1));
+    PST_TRY(check_shape(param->name, param->n_dim, param->dim));
+    if ((uint32_t)param->init > PST_INIT_NORMAL || !isfinite(param->std) || signbit(param->std))
+        return pst_fail(PST_EINPUT, "the initial values of %s need a known kind and std >= 0", param->name);
+    if (pst_graph_find_param(g, param->name) != PST_NONE)
+        return pst_fail(PST_EINPUT, "two parameters are named %s", param->name);
+    PST_TRY(grow((void **)&g->param, g->n_param, &g->cap_param, sizeof(*g->param)));
+    pst_param *p = &g->param[g->n_param];
+    *p = (pst_param){ .n_dim = param->n_dim, .init = param->init, .std = param->std, .decay = param->decay != 0 };
+    strcpy(p->name, param->name);
+    memcpy(p->dim, param->dim, p->n_dim * sizeof(p->dim[0]));
+    *index = g->n_param++;
+    return PST_OK;
+}
+
+static pst_status check_attr(const pst_attr *a) {
+    if ((uint32_t)a->activation > PST_ACT_RELU) return pst_fail(PST_EINPUT, "unknown activation %d", (int)a->activation);
+    if (!isfinite(a->eps) || signbit(a->eps) || !isfinite(a->rate) || signbit(a->rate))
+        return pst_fail(PST_EINPUT, "eps and rate need to be finite and >= 0");
+    return PST_OK;
+}
+
+/* Copies operands into `node` after checking their number and range. */
+static pst_status set_operands(const pst_graph *g, pst_node *node, const uint32_t *in, uint32_t n_in,
+                               const uint32_t *param, uint32_t n_param) {
+    const pst_op_row *op = node->op;
+    if (n_in < op->min_in || n_in > op->max_in || n_param < op->min_param || n_param > op->max_param)
+        return pst_fail(PST_EINPUT, "%s takes %u to %u inputs and %u to %u parameters, not %u and %u", op->name,
+                        op->min_in, op->max_in, op->min_param, op->max_param, n_in, n_param);
+    for (uint32_t i = 0; i < n_in; i++) {
+        if (in[i] >= g->n_tensor) return pst_fail(PST_EINPUT, "input %u is no tensor defined so far", i);
+        node->in[i] = in[i];
+    }
+    for (uint32_t i = 0; i < n_param; i++) {
+        if (param[i] >= g->n_param) return pst_fail(PST_EINPUT, "parameter %u does not exist", i);
+        node->param[i] = param[i];
+        node->use[i] = g->param[param[i]].n_use;
+        for (uint32_t j = 0; j < i; j++) node->use[i] += param[j] == param[i];
+    }
+    node->n_in = n_in;
+    node->n_param = n_param;
+    return PST_OK;
+}
+
+static pst_status add_node(pst_graph *g, pst_node *node) {
+    for (uint32_t i = 0; i < g->n_node; i++)
+        if (strcmp(g->node[i].name, node->name) == 0) return pst_fail(PST_EINPUT, "two operators have this name");
+    PST_TRY(check_attr(&node->attr));
+    PST_TRY(grow((void **)&g->node, g->n_node, &g->cap_node, sizeof(*g->node)));
+    PST_TRY(node->op->infer(g, node));
+    g->node[g->n_node++] = *node;
+    for (uint32_t i = 0; i < node->n_param; i++) g->param[node->param[i]].n_use++;
+    return PST_OK;
+}
+
+pst_status pst_graph_add(pst_graph *g, const char *op, const char *name, const pst_attr *attr, const uint32_t *in,
+                         uint32_t n_in, const uint32_t *param, uint32_t n_param, uint32_t *out) {
+    PST_TRY(check_name("operator", name, PST_NAME_MAX - 1 - strlen(".out1")));
+    pst_node node = { .op = pst_op_find(op) };
+    if (!node.op) return pst_fail(PST_EINPUT, "%s: there is no operator \"%.40s\"", name, op);
+    strcpy(node.name, name);
+    if (attr) node.attr = *attr;
+    uint32_t n_tensor = g->n_tensor;
+    pst_status status = set_operands(g, &node, in, n_in, param, n_param);
+    if (status == PST_OK) status = add_node(g, &node);
+    if (status != PST_OK) {
+        g->n_tensor = n_tensor;
+        return pst_fail_in(status, "%s", name);
+    }
+    *out = node.out[0];
+    return PST_OK;
+}
+
+pst_status pst_graph_out(pst_graph *g, pst_node *node, pst_tensor_role role, uint32_t n_dim, const uint64_t *dim) {
+    if (node->n_out >= PST_MAX_OUT) return pst_fail(PST_EINTERNAL, "%s has too many outputs", node->op->name);
+    pst_tensor t = { .role = role, .dtype = PST_F32, .n_dim = n_dim, .producer = g->n_node };
+    snprintf(t.name, sizeof(t.name), node->n_out ? "%.90s.out%u" : "%.90s.out", node->name, node->n_out);
+    PST_TRY(check_shape(t.name, n_dim, dim));
+    memcpy(t.dim, dim, n_dim * sizeof(dim[0])); /* a copy: `dim` may point into the array that grows now */
+    PST_TRY(add_tensor(g, &t));
+    node->out[node->n_out++] = g->n_tensor - 1;
+    return PST_OK;
+}
+
+static uint64_t product(const uint64_t *dim, uint32_t n_dim) {
+    uint64_t n = 1;
+    for (uint32_t i = 0; i < n_dim; i++) n *= dim[i];
+    return n;
+}
+uint64_t pst_tensor_elements(const pst_tensor *t) { return product(t->dim, t->n_dim); }
+uint64_t pst_tensor_bytes(const pst_tensor *t) { return pst_tensor_elements(t) * pst_dtype_bytes(t->dtype); }
+uint64_t pst_param_elements(const pst_param *p) { return product(p->dim, p->n_dim); }
+
+uint32_t pst_graph_find_param(const pst_graph *g, const char *name) {
+    for (uint32_t i = 0; i < g->n_param; i++)
+        if (strcmp(g->param[i].name, name) == 0) return i;
+    return PST_NONE;
+}
+
+static int by_name(const void *a, const void *b, void *graph) {
+    const pst_graph *g = graph;
+    return strcmp(g->param[*(const uint32_t *)a].name, g->param[*(const uint32_t *)b].name);
+}
+void pst_graph_param_order(const pst_graph *g, uint32_t *out) {
+    for (uint32_t i = 0; i < g->n_param; i++) out[i] = i;
+    qsort_r(out, g->n_param, sizeof(out[0]), by_name, (void *)(uintptr_t)g);
+}
+
+/* The hash is a chain of XXH64 over the fields, never over padding. */
+static uint64_t hash_text(const char *text, uint64_t h) { return pst_hash64(text, strlen(text) + 1, h); }
+static uint64_t hash_u64(const uint64_t *value, uint32_t n, uint64_t h) { return pst_hash64(value, n * sizeof(*value), h); }
+static uint64_t hash_u32(const uint32_t *value, uint32_t n, uint64_t h) { return pst_hash64(value, n * sizeof(*value), h); }
+
+static uint64_t hash_node(const pst_node *d, uint64_t h) {
+    uint32_t float_bits[2];
+    memcpy(&float_bits[0], &d->attr.eps, sizeof(float));
+    memcpy(&float_bits[1], &d->attr.rate, sizeof(float));
+    uint32_t head[] = { d->attr.heads,  d->attr.features, (uint32_t)d->attr.activation, float_bits[0], float_bits[1],
+                        d->n_in,        d->n_out,         d->n_param,                   d->n_saved };
+    h = hash_u32(head, sizeof(head) / sizeof(head[0]), hash_text(d->op->name, hash_text(d->name, h)));
+    h = hash_u32(d->out, d->n_out, hash_u32(d->in, d->n_in, h));
+    h = hash_u32(d->use, d->n_param, hash_u32(d->param, d->n_param, h));
+    for (uint32_t i = 0; i < d->n_saved; i++) {
+        uint64_t saved[] = { d->saved[i].elements, d->saved[i].dtype };
+        h = hash_u64(saved, 2, h);
+    }
+    return h;
+}
+
+uint64_t pst_graph_hash(const pst_graph *g) {
+    uint32_t head[] = { g->micro_batch, g->n_tensor, g->n_param, g->n_node };
+    uint64_t h = hash_u32(head, 4, hash_text(g->name, 0));
+    for (uint32_t i = 0; i < g->n_tensor; i++) {
+        const pst_tensor *t = &g->tensor[i];
+        uint32_t field[] = { (uint32_t)t->role, (uint32_t)t->dtype, t->n_dim, t->producer };
+        h = hash_u64(t->dim, t->n_dim, hash_u32(field, 4, hash_text(t->name, h)));
+    }
+    for (uint32_t i = 0; i < g->n_param; i++) {
+        const pst_param *p = &g->param[i];
+        uint32_t std_bits;
+        memcpy(&std_bits, &p->std, sizeof(std_bits));
+        uint32_t field[] = { p->n_dim, (uint32_t)p->init, std_bits, p->decay != 0, p->n_use };
+        h = hash_u64(p->dim, p->n_dim, hash_u32(field, 5, hash_text(p->name, h)));
+    }
+    for (uint32_t i = 0; i < g->n_node; i++) h = hash_node(&g->node[i], h);
+    return h;
+}

@@ -1,0 +1,49 @@
+/* attention: causal self-attention over heads, softmax(q k^T / sqrt(C/heads)) v, scores never stored (FlashAttention,
+ * Dao et al. 2022). saved0 keeps each row's log-sum-exp. */
+#include "graph/op_list.h"
+
+static pst_status infer(pst_graph *g, pst_node *node) {
+    PST_TRY(pst_node_expect_f32(g, node, 0, 3));
+    const pst_tensor *qkv = pst_node_in(g, node, 0);
+    uint64_t heads = node->attr.heads;
+    if (heads == 0) return pst_fail(PST_EINPUT, "attention needs heads > 0");
+    if (qkv->dim[2] % 3 || (qkv->dim[2] / 3) % heads)
+        return pst_fail(PST_EINPUT, "attention with %u heads cannot split %s with %lu channels (needs 3 x heads x size)",
+                        node->attr.heads, qkv->name, (unsigned long)qkv->dim[2]);
+    node->n_saved = 1;
+    node->saved[0].elements = qkv->dim[0] * qkv->dim[1] * heads;
+    node->saved[0].dtype = PST_F32;
+    uint64_t dim[] = { qkv->dim[0], qkv->dim[1], qkv->dim[2] / 3 };
+    return pst_graph_out(g, node, PST_TENSOR_ACTIVATION, 3, dim);
+}
+
+static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_ARG]) {
+    (void)node;
+    uint32_t n = 0;
+    if (pass == PST_PASS_W) return 0;
+    out[n++] = pst_arg_read(PST_ARG_IN, 0);
+    if (pass == PST_PASS_F) {
+        out[n++] = pst_arg_write(PST_ARG_OUT, 0);
+        out[n++] = pst_arg_write(PST_ARG_SAVED, 0);
+    } else {
+        out[n++] = pst_arg_read(PST_ARG_OUT, 0);
+        out[n++] = pst_arg_read(PST_ARG_SAVED, 0);
+        out[n++] = pst_arg_read(PST_ARG_DOUT, 0);
+        out[n++] = pst_arg_write(PST_ARG_DIN, 0);
+    }
+    return n;
+}
+
+/* F is two products of 2 b T^2 C FLOPs, half of each because of the causal mask; B recomputes one and does four. */
+static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops, uint64_t *bytes) {
+    const pst_tensor *qkv = pst_node_in(g, node, 0), *out = &g->tensor[node->out[0]];
+    uint64_t products = pass == PST_PASS_F ? 2 : 5;
+    if (__builtin_mul_overflow(pst_tensor_elements(out), products * out->dim[1], flops)) *flops = UINT64_MAX;
+    *bytes = pass == PST_PASS_F ? pst_tensor_bytes(qkv) + pst_tensor_bytes(out)
+                                : 2 * pst_tensor_bytes(qkv) + 2 * pst_tensor_bytes(out);
+    *bytes += 4 * node->saved[0].elements;
+}
+
+const pst_op_row pst_op_attention = {
+    .name = "attention", .min_in = 1, .max_in = 1, .infer = infer, .args = args, .cost = cost,
+};

@@ -1,0 +1,40 @@
+/* For the op_*.c files only: the rows themselves, and the few words that operand lists and infer functions are
+ * written with. Everybody else goes through graph/op.h. */
+#ifndef PST_GRAPH_OP_LIST_H
+#define PST_GRAPH_OP_LIST_H
+#include "graph/op.h"
+
+extern const pst_op_row pst_op_embedding, pst_op_layer_norm, pst_op_linear, pst_op_attention, pst_op_dropout,
+    pst_op_add, pst_op_cross_entropy;
+
+static inline pst_arg pst_arg_read(pst_arg_kind kind, uint8_t index) {
+    return (pst_arg){ .kind = (uint8_t)kind, .index = index, .access = PST_READ, .share = -1 };
+}
+static inline pst_arg pst_arg_write(pst_arg_kind kind, uint8_t index) {
+    return (pst_arg){ .kind = (uint8_t)kind, .index = index, .access = PST_WRITE, .share = -1 };
+}
+/* Written, and free to take over the memory of operand number `share` of the same list. */
+static inline pst_arg pst_arg_reuse(pst_arg_kind kind, uint8_t index, uint32_t share) {
+    return (pst_arg){ .kind = (uint8_t)kind, .index = index, .access = PST_WRITE, .share = (int8_t)share };
+}
+static inline pst_arg pst_arg_accumulate(uint8_t index) {
+    return (pst_arg){ .kind = PST_ARG_DPARAM, .index = index, .access = PST_READ | PST_WRITE, .share = -1 };
+}
+
+/* Input i of a node, and how many rows (all dimensions but the last) and columns (the last) a tensor has. */
+static inline const pst_tensor *pst_node_in(const pst_graph *g, const pst_node *node, uint32_t i) {
+    return &g->tensor[node->in[i]];
+}
+static inline const pst_param *pst_node_param(const pst_graph *g, const pst_node *node, uint32_t i) {
+    return &g->param[node->param[i]];
+}
+static inline uint64_t pst_tensor_columns(const pst_tensor *t) { return t->dim[t->n_dim - 1]; }
+static inline uint64_t pst_tensor_rows(const pst_tensor *t) { return pst_tensor_elements(t) / pst_tensor_columns(t); }
+
+/* EINPUT unless input i is fp32 with n_dim dimensions (0: any number from 2). */
+pst_status pst_node_expect_f32(const pst_graph *g, const pst_node *node, uint32_t i, uint32_t n_dim);
+/* EINPUT unless input i is int32 with n_dim dimensions. */
+pst_status pst_node_expect_i32(const pst_graph *g, const pst_node *node, uint32_t i, uint32_t n_dim);
+/* EINPUT unless parameter i has exactly these dimensions (d1 = 0: one dimension). */
+pst_status pst_node_expect_param(const pst_graph *g, const pst_node *node, uint32_t i, uint64_t d0, uint64_t d1);
+#endif
