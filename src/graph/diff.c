@@ -1,0 +1,265 @@
+/* Differentiation by one walk forward and one walk backward over the nodes. The builder remembers which value holds
+ * each tensor, and which holds the newest version of its gradient; operand lists come from the operators' rows. */
+#include "graph/diff.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const pst_graph *g;
+    pst_tape *tape;
+    uint32_t cap_value, cap_step;
+    uint32_t *tensor;      /* [n_tensor] value that holds the tensor */
+    uint32_t *grad;        /* [n_tensor] value with the newest version of its gradient, PST_NONE when there is none */
+    uint32_t *version;     /* [n_tensor] how many gradient values were made for it */
+    uint32_t *saved;       /* [n_node * PST_MAX_SAVED] */
+} builder;
+
+static pst_status add_value(builder *b, const pst_value *value, uint32_t *index) {
+    pst_tape *t = b->tape;
+    if (t->n_value == b->cap_value) {
+        uint32_t cap = b->cap_value ? 2 * b->cap_value : 64;
+        pst_value *bigger = realloc(t->value, cap * sizeof(*bigger));
+        if (!bigger) return pst_fail(PST_ENOMEM, "no memory for %u tape values", cap);
+        t->value = bigger;
+        b->cap_value = cap;
+    }
+    t->value[t->n_value] = *value;
+    *index = t->n_value++;
+    return PST_OK;
+}
+
+static pst_status add_step(builder *b, const pst_tape_step *step, int is_sum) {
+    pst_tape *t = b->tape;
+    if (t->n_step == b->cap_step) {
+        uint32_t cap = b->cap_step ? 2 * b->cap_step : 64;
+        pst_tape_step *steps = realloc(t->step, cap * sizeof(*steps));
+        if (steps) t->step = steps;
+        uint8_t *sums = realloc(t->is_sum, cap);
+        if (sums) t->is_sum = sums;
+        if (!steps || !sums) return pst_fail(PST_ENOMEM, "no memory for %u tape steps", cap);
+        b->cap_step = cap;
+    }
+    t->step[t->n_step] = *step;
+    t->is_sum[t->n_step++] = (uint8_t)is_sum;
+    return PST_OK;
+}
+
+/* A new value for a tensor or its gradient, written by the step that is about to be added (PST_NONE: by the data). */
+static pst_status new_value(builder *b, pst_value_kind kind, uint32_t tensor, uint32_t def_step, uint32_t *index) {
+    const pst_tensor *t = &b->g->tensor[tensor];
+    pst_value v = { .kind = kind, .tensor = tensor, .node = PST_NONE, .saved = PST_NONE, .dtype = t->dtype,
+                    .bytes = pst_tensor_bytes(t), .def_step = def_step };
+    if (kind == PST_VALUE_GRAD) v.version = b->version[tensor]++;
+    return add_value(b, &v, index);
+}
+
+static pst_status new_saved(builder *b, uint32_t node, uint32_t i, uint32_t *index) {
+    const pst_node *d = &b->g->node[node];
+    pst_value v = { .kind = PST_VALUE_SAVED, .tensor = PST_NONE, .node = node, .saved = i, .dtype = d->saved[i].dtype,
+                    .bytes = d->saved[i].elements * pst_dtype_bytes(d->saved[i].dtype),
+                    .def_step = b->tape->n_step };
+    PST_TRY(add_value(b, &v, index));
+    b->saved[node * PST_MAX_SAVED + i] = *index;
+    return PST_OK;
+}
+
+static int is_data(const pst_graph *g, uint32_t tensor) { return g->tensor[tensor].role == PST_TENSOR_DATA; }
+
+/* Turns one line of an operand list into an operand; values that the step writes are created here. */
+static pst_status resolve(builder *b, uint32_t node, const pst_arg *arg, pst_operand *out) {
+    const pst_node *d = &b->g->node[node];
+    uint32_t i = arg->index, value = PST_NONE;
+    *out = (pst_operand){ .kind = PST_OPERAND_VALUE, .access = arg->access, .share = arg->share, .must = arg->must };
+    switch ((pst_arg_kind)arg->kind) {
+    case PST_ARG_IN: value = b->tensor[d->in[i]]; break;
+    case PST_ARG_OUT:
+        if (arg->access & PST_WRITE)
+            PST_TRY(new_value(b, PST_VALUE_TENSOR, d->out[i], b->tape->n_step, &b->tensor[d->out[i]]));
+        value = b->tensor[d->out[i]];
+        break;
+    case PST_ARG_SAVED:
+        value = b->saved[node * PST_MAX_SAVED + i];
+        if (value == PST_NONE) PST_TRY(new_saved(b, node, i, &value));
+        break;
+    case PST_ARG_DOUT: value = b->grad[d->out[i]]; break;
+    case PST_ARG_SUM: value = b->grad[d->in[i]]; break;
+    case PST_ARG_DIN:
+        if (!is_data(b->g, d->in[i])) PST_TRY(new_value(b, PST_VALUE_GRAD, d->in[i], b->tape->n_step, &value));
+        break;
+    case PST_ARG_PARAM:
+        out->kind = PST_OPERAND_PARAM;
+        out->index = d->param[i];
+        return PST_OK;
+    case PST_ARG_DPARAM:
+        out->kind = PST_OPERAND_DPARAM;
+        out->index = d->param[i];
+        out->use = d->use[i];
+        return PST_OK;
+    }
+    out->index = value;
+    if (value == PST_NONE) out->kind = PST_OPERAND_NULL;
+    return PST_OK;
+}
+
+/* The extra step that adds contribution `value` to a gradient that exists already. */
+static pst_status add_sum(builder *b, uint32_t node, uint32_t tensor, uint32_t value) {
+    uint32_t out;
+    uint32_t before = b->grad[tensor];
+    PST_TRY(new_value(b, PST_VALUE_GRAD, tensor, b->tape->n_step, &out));
+    pst_tape_step s = { .node = node, .pass = PST_PASS_B, .n_operand = 3,
+                        .flops = pst_tensor_elements(&b->g->tensor[tensor]),
+                        .bytes = 3 * pst_tensor_bytes(&b->g->tensor[tensor]) };
+    s.operand[0] = (pst_operand){ .kind = PST_OPERAND_VALUE, .access = PST_READ, .share = -1, .index = before };
+    s.operand[1] = (pst_operand){ .kind = PST_OPERAND_VALUE, .access = PST_READ, .share = -1, .index = value };
+    s.operand[2] = (pst_operand){ .kind = PST_OPERAND_VALUE, .access = PST_WRITE, .share = 1, .index = out };
+    b->grad[tensor] = out;
+    return add_step(b, &s, 1);
+}
+
+/* Contribution `value` to the gradient of `tensor`; summed: it already contains what was there before. */
+static pst_status contribute(builder *b, uint32_t node, uint32_t tensor, uint32_t value, int summed) {
+    if (b->grad[tensor] != PST_NONE && !summed) return add_sum(b, node, tensor, value);
+    b->grad[tensor] = value;
+    return PST_OK;
+}
+
+static pst_status emit(builder *b, uint32_t node, pst_pass pass) {
+    const pst_node *d = &b->g->node[node];
+    pst_arg arg[PST_MAX_ARG];
+    pst_tape_step s = { .node = node, .pass = pass, .n_operand = d->op->args(d, pass, arg) };
+    if (s.n_operand == 0) return PST_OK;
+    int has_sum[PST_MAX_IN] = { 0 };
+    for (uint32_t i = 0; i < s.n_operand; i++) {
+        PST_TRY(resolve(b, node, &arg[i], &s.operand[i]));
+        if (arg[i].kind == PST_ARG_SUM) has_sum[arg[i].index] = 1;
+    }
+    for (uint32_t i = 0; i < s.n_operand; i++) {
+        int8_t share = s.operand[i].share;
+        if (share >= 0 && s.operand[share].kind == PST_OPERAND_NULL) s.operand[i].share = -1;
+    }
+    d->op->cost(b->g, d, pass, &s.flops, &s.bytes);
+    PST_TRY(add_step(b, &s, 0));
+    for (uint32_t i = 0; i < s.n_operand; i++)
+        if (arg[i].kind == PST_ARG_DIN && s.operand[i].kind == PST_OPERAND_VALUE)
+            PST_TRY(contribute(b, node, d->in[arg[i].index], s.operand[i].index, has_sum[arg[i].index]));
+    return PST_OK;
+}
+
+/* Whether the gradients that B and W of this node read exist. A node that reads none starts them (a loss). */
+static int gradients_ready(const builder *b, const pst_node *d) {
+    uint32_t n_b_or_w = 0;
+    for (int pass = PST_PASS_B; pass <= PST_PASS_W; pass++) {
+        pst_arg arg[PST_MAX_ARG];
+        uint32_t n = d->op->args(d, (pst_pass)pass, arg);
+        n_b_or_w += n;
+        for (uint32_t i = 0; i < n; i++)
+            if (arg[i].kind == PST_ARG_DOUT && b->grad[d->out[arg[i].index]] == PST_NONE) return 0;
+    }
+    if (d->op->pass_through) return b->grad[d->out[0]] != PST_NONE;
+    return n_b_or_w > 0;
+}
+
+static pst_status backward_node(builder *b, uint32_t node) {
+    const pst_node *d = &b->g->node[node];
+    if (!gradients_ready(b, d)) return PST_OK;
+    int differentiable = 0;
+    for (uint32_t i = 0; i < d->n_in; i++) differentiable |= !is_data(b->g, d->in[i]);
+    if (d->op->pass_through) {
+        uint32_t gradient = b->grad[d->out[0]];
+        for (uint32_t i = 0; i < d->n_in; i++)
+            if (!is_data(b->g, d->in[i])) PST_TRY(contribute(b, node, d->in[i], gradient, 0));
+        return PST_OK;
+    }
+    if (differentiable) PST_TRY(emit(b, node, PST_PASS_B));
+    return d->n_param ? emit(b, node, PST_PASS_W) : PST_OK;
+}
+
+/* A value that must be overwritten in place may have no reader in a later step. */
+static pst_status check_overwrites(const builder *b) {
+    const pst_tape *t = b->tape;
+    for (uint32_t s = 0; s < t->n_step; s++)
+        for (uint32_t i = 0; i < t->step[s].n_operand; i++) {
+            const pst_operand *o = &t->step[s].operand[i];
+            if (!o->must) continue;
+            uint32_t lost = t->step[s].operand[o->share].index;
+            for (uint32_t later = s + 1; later < t->n_step; later++)
+                for (uint32_t j = 0; j < t->step[later].n_operand; j++)
+                    if (t->step[later].operand[j].kind == PST_OPERAND_VALUE && t->step[later].operand[j].index == lost)
+                        return pst_fail(PST_EINPUT, "the backward pass of %s overwrites %s, which that of %s still needs",
+                                        b->g->node[t->step[s].node].name, b->g->tensor[t->value[lost].tensor].name,
+                                        b->g->node[t->step[later].node].name);
+        }
+    return PST_OK;
+}
+
+static pst_status build(builder *b, int with_backward) {
+    const pst_graph *g = b->g;
+    for (uint32_t i = 0; i < g->n_tensor; i++)
+        if (is_data(g, i)) PST_TRY(new_value(b, PST_VALUE_TENSOR, i, PST_NONE, &b->tensor[i]));
+    for (uint32_t i = 0; i < g->n_node; i++) PST_TRY(emit(b, i, PST_PASS_F));
+    if (!with_backward) return PST_OK;
+    uint32_t n_forward = b->tape->n_step;
+    for (uint32_t i = g->n_node; i-- > 0;) PST_TRY(backward_node(b, i));
+    if (b->tape->n_step == n_forward)
+        return pst_fail(PST_EINPUT, "graph %s has no loss: there is nothing to differentiate", g->name);
+    return check_overwrites(b);
+}
+
+static uint32_t *none_array(uint64_t n) {
+    uint32_t *a = malloc((n ? n : 1) * sizeof(*a));
+    if (a) memset(a, 0xff, n * sizeof(*a)); /* all PST_NONE */
+    return a;
+}
+
+pst_status pst_tape_build(const pst_graph *g, int with_backward, pst_tape **tape) {
+    builder b = { .g = g, .tape = calloc(1, sizeof(pst_tape)), .tensor = none_array(g->n_tensor),
+                  .grad = none_array(g->n_tensor), .version = calloc(g->n_tensor + 1, sizeof(uint32_t)),
+                  .saved = none_array((uint64_t)g->n_node * PST_MAX_SAVED) };
+    pst_status status = PST_OK;
+    if (!b.tape || !b.tensor || !b.grad || !b.version || !b.saved)
+        status = pst_fail(PST_ENOMEM, "no memory to differentiate graph %s", g->name);
+    if (status == PST_OK) status = build(&b, with_backward);
+    free(b.tensor);
+    free(b.grad);
+    free(b.version);
+    free(b.saved);
+    if (status == PST_OK)
+        *tape = b.tape;
+    else
+        pst_tape_close(b.tape);
+    return status;
+}
+
+void pst_tape_close(pst_tape *tape) {
+    if (!tape) return;
+    free(tape->value);
+    free(tape->step);
+    free(tape->is_sum);
+    free(tape);
+}
+
+static void print_operand(const pst_tape *tape, const pst_graph *g, const pst_operand *o, FILE *out) {
+    fputs(o->access == PST_READ ? " " : o->access == PST_WRITE ? " =" : " +", out);
+    if (o->kind == PST_OPERAND_NULL) fputs("null", out);
+    if (o->kind == PST_OPERAND_PARAM) fputs(g->param[o->index].name, out);
+    if (o->kind == PST_OPERAND_DPARAM) fprintf(out, "d(%s)%u", g->param[o->index].name, o->use);
+    if (o->kind == PST_OPERAND_VALUE) {
+        const pst_value *v = &tape->value[o->index];
+        if (v->kind == PST_VALUE_TENSOR) fputs(g->tensor[v->tensor].name, out);
+        if (v->kind == PST_VALUE_GRAD) fprintf(out, "d(%s)v%u", g->tensor[v->tensor].name, v->version);
+        if (v->kind == PST_VALUE_SAVED) fprintf(out, "saved(%s)%u", g->node[v->node].name, v->saved);
+    }
+    if (o->share >= 0) fprintf(out, "%s%d", o->must ? "!@" : "@", o->share);
+}
+
+/* One line per step: number, pass, node, operands (= written, + accumulated, @i shares the memory of operand i). */
+pst_status pst_tape_print(const pst_tape *tape, const pst_graph *g, FILE *out) {
+    static const char *const pass_name[] = { "F", "B", "W" };
+    for (uint32_t s = 0; s < tape->n_step; s++) {
+        const pst_tape_step *step = &tape->step[s];
+        fprintf(out, "%u %s%s %s:", s, pass_name[step->pass], tape->is_sum[s] ? " sum" : "", g->node[step->node].name);
+        for (uint32_t i = 0; i < step->n_operand; i++) print_operand(tape, g, &step->operand[i], out);
+        fprintf(out, " | %lu flops %lu bytes\n", (unsigned long)step->flops, (unsigned long)step->bytes);
+    }
+    return ferror(out) ? pst_fail(PST_EINPUT, "cannot write the tape") : PST_OK;
+}
