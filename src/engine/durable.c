@@ -1,0 +1,109 @@
+/* Durable files over the system calls, with the injected fault. */
+#include "engine/durable.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static _Atomic uint64_t countdown; /* 0: no fault to come */
+
+void pst_durable_fail_after(uint64_t n) {
+    atomic_store(&countdown, n);
+}
+
+/* 1 when this operation is the one that fails. */
+static int fault(void) {
+    uint64_t n = atomic_load(&countdown);
+    while (n && !atomic_compare_exchange_weak(&countdown, &n, n - 1)) {}
+    if (n != 1) return 0;
+    errno = ENOSPC;
+    return 1;
+}
+
+static pst_status cannot(const char *what, const char *path) {
+    return pst_fail(PST_ENOMEM, "cannot %s %s: %s", what, path, strerror(errno));
+}
+
+pst_status pst_durable_create(const char *path, int *fd) {
+    int f = fault() ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    if (f < 0) return cannot("create", path);
+    *fd = f;
+    return PST_OK;
+}
+
+pst_status pst_durable_write(int fd, const char *path, const void *data, uint64_t bytes) {
+    const uint8_t *at = data;
+    if (fault()) return cannot("write", path);
+    while (bytes) {
+        ssize_t n = write(fd, at, bytes < (1u << 30) ? bytes : 1u << 30);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return cannot("write", path);
+        at += n, bytes -= (uint64_t)n;
+    }
+    return PST_OK;
+}
+
+pst_status pst_durable_close(int fd, const char *path) {
+    int failed = fault() || fsync(fd);
+    int error = errno;
+    if (close(fd) && !failed) return cannot("close", path);
+    errno = error;
+    return failed ? cannot("sync", path) : PST_OK;
+}
+
+pst_status pst_durable_file(const char *path, const void *data, size_t bytes) {
+    int fd = -1;
+    PST_TRY(pst_durable_create(path, &fd));
+    pst_status status = pst_durable_write(fd, path, data, bytes);
+    if (status == PST_OK) status = pst_durable_close(fd, path);
+    else close(fd);
+    if (status != PST_OK) unlink(path);
+    return status;
+}
+
+pst_status pst_durable_mkdir(const char *path) {
+    if (fault() || (mkdir(path, 0777) && errno != EEXIST)) return cannot("create folder", path);
+    return PST_OK;
+}
+
+pst_status pst_durable_rename(const char *from, const char *to) {
+    if (fault()) return cannot("rename", from);
+    if (rename(from, to) == 0) return PST_OK;
+    if (errno != EEXIST && errno != ENOTEMPTY) return cannot("rename", from);
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) return PST_OK;
+    if (errno != EINVAL && errno != ENOSYS) return cannot("rename", from);
+    /* No exchange here (NFS): the old one steps aside first. Only this instant is not atomic. */
+    char *aside = NULL;
+    if (asprintf(&aside, "%s.old", from) < 0) return pst_fail(PST_ENOMEM, "out of memory");
+    int failed = rename(to, aside) || (rename(from, to) && (rename(aside, to), 1));
+    int error = errno;
+    if (!failed && rename(aside, from)) pst_durable_remove(aside);
+    free(aside);
+    errno = error;
+    return failed ? cannot("rename", from) : PST_OK;
+}
+
+pst_status pst_durable_sync_folder(const char *path) {
+    int fd = fault() ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return cannot("sync", path);
+    int failed = fsync(fd) && errno != EINVAL; /* some network file systems sync no folders */
+    int error = errno;
+    close(fd);
+    errno = error;
+    return failed ? cannot("sync", path) : PST_OK;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *walk) {
+    (void)st, (void)type, (void)walk;
+    remove(path);
+    return 0;
+}
+
+void pst_durable_remove(const char *path) {
+    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}

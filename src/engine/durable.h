@@ -1,0 +1,26 @@
+/* Files that are on the disk when a call says so: create, write, sync, rename. The one place where a test can make
+ * the disk full. Every failure is ENOMEM with the path and errno's text. Any thread. */
+#ifndef PST_ENGINE_DURABLE_H
+#define PST_ENGINE_DURABLE_H
+#include "base/status.h"
+#include <stddef.h>
+#include <stdint.h>
+
+/* Creates or empties a file. */
+pst_status pst_durable_create(const char *path, int *fd);
+pst_status pst_durable_write(int fd, const char *path, const void *data, uint64_t bytes);
+/* fsync and close; the descriptor is closed in every case. */
+pst_status pst_durable_close(int fd, const char *path);
+/* A whole small file; nothing is left of it on failure. */
+pst_status pst_durable_file(const char *path, const void *data, size_t bytes);
+pst_status pst_durable_mkdir(const char *path);   /* fine when it is there already */
+/* `to` is replaced in one step, a folder with content too (where the file system can exchange names: `from` then
+ * names what was `to`, for the caller to remove). */
+pst_status pst_durable_rename(const char *from, const char *to);
+pst_status pst_durable_sync_folder(const char *path);
+/* Removes a file or a folder with everything in it; never fails loudly. */
+void pst_durable_remove(const char *path);
+
+/* For tests: the n-th create, write, sync, mkdir or rename of this process from now on fails with ENOSPC; 0: never. */
+void pst_durable_fail_after(uint64_t n);
+#endif
