@@ -13,6 +13,15 @@ typedef struct {
     int infer;                      /* no loss: the graph ends with logits[b,T,V] (role OUTPUT) */
 } pst_model_config;
 
+/* A line of a model's table of presets. */
+typedef struct {
+    const char *name;
+    uint32_t layers, heads, channels, context, vocabulary;
+} pst_model_preset;
+/* For the model files: what their preset() does, given their table; and the sizes that every model needs. */
+pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *preset, uint32_t n_preset);
+pst_status pst_model_check(const pst_model_config *config);
+
 typedef struct {
     const char *name;
     /* Sizes of a preset: fills the fields that are 0 in *config (dropout and activation excepted). EINPUT with the

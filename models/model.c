@@ -1,0 +1,39 @@
+/* What the model files share: filling a configuration from a table of presets, and the sizes that all of them need. */
+#include "models/model.h"
+#include <string.h>
+
+static void fill(uint32_t *field, uint32_t value) {
+    if (*field == 0) *field = value;
+}
+
+pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *preset, uint32_t n_preset) {
+    if (config->preset[0] == 0) return PST_OK;
+    char known[256] = "";
+    for (uint32_t i = 0; i < n_preset; i++) {
+        const pst_model_preset *p = &preset[i];
+        if (strcmp(p->name, config->preset) == 0) {
+            fill(&config->layers, p->layers);
+            fill(&config->heads, p->heads);
+            fill(&config->channels, p->channels);
+            fill(&config->context, p->context);
+            fill(&config->vocabulary, p->vocabulary);
+            return PST_OK;
+        }
+        size_t used = strlen(known);
+        snprintf(known + used, sizeof(known) - used, "%s%s", used ? ", " : "", p->name);
+    }
+    return pst_fail(PST_EINPUT, "model.preset: %s has no preset \"%s\"; there are %s", config->kind, config->preset, known);
+}
+
+pst_status pst_model_check(const pst_model_config *c) {
+    const struct { const char *name; uint32_t value; } size[] = {
+        { "layers", c->layers },   { "channels", c->channels },   { "context", c->context },
+        { "vocabulary", c->vocabulary }, { "micro_batch", c->micro_batch },
+    };
+    for (size_t i = 0; i < sizeof(size) / sizeof(size[0]); i++)
+        if (size[i].value == 0)
+            return pst_fail(PST_EINPUT, "model.%s is 0; give it, or a preset", size[i].name);
+    if (!(c->dropout >= 0 && c->dropout < 1))
+        return pst_fail(PST_EINPUT, "model.dropout is %g; 0 <= dropout < 1 is possible", (double)c->dropout);
+    return PST_OK;
+}
