@@ -198,10 +198,7 @@ static pst_status build(builder *b, int with_backward) {
         if (is_data(g, i)) PST_TRY(new_value(b, PST_VALUE_TENSOR, i, PST_NONE, &b->tensor[i]));
     for (uint32_t i = 0; i < g->n_node; i++) PST_TRY(emit(b, i, PST_PASS_F));
     if (!with_backward) return PST_OK;
-    uint32_t n_forward = b->tape->n_step;
     for (uint32_t i = g->n_node; i-- > 0;) PST_TRY(backward_node(b, i));
-    if (b->tape->n_step == n_forward)
-        return pst_fail(PST_EINPUT, "graph %s has no loss: there is nothing to differentiate", g->name);
     return check_overwrites(b);
 }
 

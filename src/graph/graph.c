@@ -12,26 +12,6 @@
 #define MAX_ELEMENTS (UINT64_C(1) << 40)
 #define MAX_DIM_SIZE INT32_MAX
 
-pst_status pst_graph_open(const char *name, uint32_t micro_batch, pst_graph **graph) {
-    if (strlen(name) == 0 || strlen(name) >= PST_NAME_MAX || micro_batch == 0)
-        return pst_fail(PST_EINPUT, "a graph needs a name of 1 to %d characters and micro_batch >= 1",
-                        PST_NAME_MAX - 1);
-    pst_graph *g = calloc(1, sizeof(*g));
-    if (!g) return pst_fail(PST_ENOMEM, "no memory for a graph");
-    strcpy(g->name, name);
-    g->micro_batch = micro_batch;
-    *graph = g;
-    return PST_OK;
-}
-
-void pst_graph_close(pst_graph *graph) {
-    if (!graph) return;
-    free(graph->tensor);
-    free(graph->param);
-    free(graph->node);
-    free(graph);
-}
-
 /* Makes room for one more element. */
 static pst_status grow(void **array, uint32_t n, uint32_t *cap, size_t size) {
     if (n < *cap) return PST_OK;
@@ -52,6 +32,25 @@ static pst_status check_name(const char *what, const char *name, size_t limit) {
         if (!isgraph((unsigned char)name[i]) || strchr(",[]=#\"\\", name[i]))
             return pst_fail(PST_EINPUT, "the name of a %s has a blank or one of ,[]=#\"\\ at position %zu", what, i + 1);
     return PST_OK;
+}
+
+pst_status pst_graph_open(const char *name, uint32_t micro_batch, pst_graph **graph) {
+    PST_TRY(check_name("graph", name, PST_NAME_MAX - 1));
+    if (micro_batch == 0) return pst_fail(PST_EINPUT, "graph %s needs micro_batch >= 1", name);
+    pst_graph *g = calloc(1, sizeof(*g));
+    if (!g) return pst_fail(PST_ENOMEM, "no memory for a graph");
+    strcpy(g->name, name);
+    g->micro_batch = micro_batch;
+    *graph = g;
+    return PST_OK;
+}
+
+void pst_graph_close(pst_graph *graph) {
+    if (!graph) return;
+    free(graph->tensor);
+    free(graph->param);
+    free(graph->node);
+    free(graph);
 }
 
 static pst_status check_shape(const char *name, uint32_t n_dim, const uint64_t *dim) {

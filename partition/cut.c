@@ -1,0 +1,105 @@
+/* pst_partition_cut: n items in a row, n_chunk contiguous chunks, the dearest chunk as cheap as possible. Exact, by two
+ * dynamic programs: the first finds the smallest possible maximum; the second, among cuts that keep within it, the
+ * fewest crossing bytes. Both are O(n^2 k) at worst and stop early where a chunk's items alone exceed the bound. */
+#include "partition/partition.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define IMPOSSIBLE UINT64_MAX
+
+typedef struct {
+    const uint64_t *cost, *boundary, *crossing; /* the last two may be NULL */
+    uint32_t n, k;
+} problem;
+
+/* Saturates below IMPOSSIBLE, so that absurdly large costs still have an answer. */
+static uint64_t plus(uint64_t a, uint64_t b) {
+    uint64_t sum;
+    return __builtin_add_overflow(a, b, &sum) || sum == IMPOSSIBLE ? IMPOSSIBLE - 1 : sum;
+}
+
+/* What a chunk pays for its ends besides its items. */
+static uint64_t edge(const problem *p, uint32_t at) {
+    return p->boundary && at > 0 && at < p->n ? p->boundary[at] : 0;
+}
+static uint64_t cross(const problem *p, uint32_t at) { return p->crossing && at < p->n ? p->crossing[at] : 0; }
+
+/* The smallest possible maximum. best[i]: of items i..n in the number of chunks considered so far. */
+static uint64_t smallest_maximum(const problem *p, uint64_t *best, uint64_t *next) {
+    for (uint32_t i = 0; i < p->n; i++) best[i] = IMPOSSIBLE;
+    best[p->n] = 0;
+    for (uint32_t chunks = 1; chunks <= p->k; chunks++) {
+        next[p->n] = IMPOSSIBLE;
+        for (uint32_t i = 0; i < p->n; i++) {
+            uint64_t items = edge(p, i);
+            next[i] = IMPOSSIBLE;
+            for (uint32_t end = i + 1; end <= p->n; end++) {
+                items = plus(items, p->cost[end - 1]);
+                if (items >= next[i]) break; /* can only get worse */
+                uint64_t chunk = plus(items, edge(p, end));
+                uint64_t most = chunk > best[end] ? chunk : best[end];
+                if (most < next[i]) next[i] = most;
+            }
+        }
+        memcpy(best, next, (p->n + 1) * sizeof(*best));
+    }
+    return best[0];
+}
+
+/* least[c][i]: fewest bytes that cross the cuts of items i..n in c chunks none of which exceeds `bound`. */
+static void fewest_bytes(const problem *p, uint64_t bound, uint64_t *least) {
+    uint64_t row = (uint64_t)p->n + 1;
+    for (uint64_t i = 0; i < row * (p->k + 1); i++) least[i] = IMPOSSIBLE;
+    least[p->n] = 0;
+    for (uint32_t c = 1; c <= p->k; c++)
+        for (uint32_t i = 0; i < p->n; i++) {
+            uint64_t items = edge(p, i), *here = &least[c * row + i];
+            for (uint32_t end = i + 1; end <= p->n; end++) {
+                items = plus(items, p->cost[end - 1]);
+                if (items > bound) break;
+                uint64_t rest = least[(c - 1) * row + end];
+                if (rest == IMPOSSIBLE || plus(items, edge(p, end)) > bound) continue;
+                uint64_t bytes = plus(rest, cross(p, end));
+                if (bytes < *here) *here = bytes;
+            }
+        }
+}
+
+/* Walks the table from the front, always to the earliest cut that is still optimal. */
+static void read_cuts(const problem *p, uint64_t bound, const uint64_t *least, uint32_t *chunk_of_item) {
+    uint64_t row = (uint64_t)p->n + 1;
+    uint32_t i = 0;
+    for (uint32_t c = p->k; c > 0; c--) {
+        uint64_t items = edge(p, i);
+        uint32_t end = i;
+        for (;;) {
+            items = plus(items, p->cost[end++]);
+            uint64_t rest = least[(c - 1) * row + end];
+            if (rest != IMPOSSIBLE && plus(items, edge(p, end)) <= bound &&
+                plus(rest, cross(p, end)) == least[c * row + i])
+                break;
+        }
+        while (i < end) chunk_of_item[i++] = p->k - c;
+    }
+}
+
+pst_status pst_partition_cut(const uint64_t *cost, const uint64_t *boundary_cost, const uint64_t *crossing, uint32_t n,
+                             uint32_t n_chunk, uint32_t *chunk_of_item) {
+    if (n_chunk == 0) return pst_fail(PST_EINPUT, "a partition needs at least one chunk");
+    if (n < n_chunk) return pst_fail(PST_EINPUT, "%u operators cannot fill %u chunks", n, n_chunk);
+    problem p = { cost, boundary_cost, crossing, n, n_chunk };
+    size_t row = (size_t)n + 1;
+    uint64_t *table = malloc(row * ((size_t)n_chunk + 1) * sizeof(*table));
+    uint64_t *pair = malloc(2 * row * sizeof(*pair));
+    pst_status status = PST_OK;
+    if (table && pair) {
+        uint64_t bound = smallest_maximum(&p, pair, pair + row);
+        fewest_bytes(&p, bound, table);
+        read_cuts(&p, bound, table, chunk_of_item);
+    } else {
+        status = pst_fail(PST_ENOMEM, "no memory to cut %u operators into %u chunks", n, n_chunk);
+    }
+    free(table);
+    free(pair);
+    return status;
+}

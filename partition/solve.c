@@ -1,0 +1,95 @@
+/* pst_partition_solve: from a graph to a plan with one contiguous chunk per rank. Costs come from the tape: what an
+ * operator does in F, B and W, and which values would cross a cut. */
+#include "graph/diff.h"
+#include "partition/partition.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Two AVX2 cores shared by the ranks of one host; links are shared memory. */
+const pst_cost_model pst_cost_nominal = { .flops_per_s = 80e9, .bytes_per_s = 8e9, .link_bytes_per_s = 4e9 };
+
+uint64_t pst_cost_ns(const pst_cost_model *model, uint64_t flops, uint64_t bytes) {
+    double ns = ((double)flops / model->flops_per_s + (double)bytes / model->bytes_per_s) * 1e9;
+    return ns < 1e18 ? (uint64_t)llround(ns) : UINT64_C(1000000000000000000);
+}
+
+/* What the solver knows of each node i, and of a cut before it. */
+typedef struct {
+    uint64_t *cost;      /* ns of its F, B and W */
+    uint64_t *boundary;  /* ns of the transfers across the cut */
+    uint64_t *crossing;  /* bytes across the cut, both directions */
+} profile;
+
+static void sum_costs(const pst_tape *tape, const pst_cost_model *model, uint64_t *cost) {
+    for (uint32_t s = 0; s < tape->n_step; s++)
+        cost[tape->step[s].node] += pst_cost_ns(model, tape->step[s].flops, tape->step[s].bytes);
+}
+
+/* A value that is made at one node and read at another crosses every cut between them, once. Data crosses none: every
+ * rank reads its own. */
+static pst_status sum_crossings(const pst_tape *tape, uint32_t n_node, uint64_t *crossing) {
+    uint32_t *low = malloc((tape->n_value + 1) * sizeof(*low)), *high = calloc(tape->n_value + 1, sizeof(*high));
+    if (low && high) {
+        memset(low, 0xff, tape->n_value * sizeof(*low));
+        for (uint32_t s = 0; s < tape->n_step; s++)
+            for (uint32_t i = 0; i < tape->step[s].n_operand; i++) {
+                const pst_operand *o = &tape->step[s].operand[i];
+                uint32_t node = tape->step[s].node;
+                if (o->kind != PST_OPERAND_VALUE || tape->value[o->index].def_step == PST_NONE) continue;
+                if (node < low[o->index]) low[o->index] = node;
+                if (node > high[o->index]) high[o->index] = node;
+            }
+        for (uint32_t v = 0; v < tape->n_value; v++)
+            for (uint32_t i = low[v]; i < high[v] && i + 1 < n_node; i++) crossing[i + 1] += tape->value[v].bytes;
+    }
+    pst_status status = low && high ? PST_OK : pst_fail(PST_ENOMEM, "no memory to partition %u operators", n_node);
+    free(low);
+    free(high);
+    return status;
+}
+
+static pst_status measure(const pst_graph *g, const pst_cost_model *model, const profile *p) {
+    pst_tape *tape;
+    PST_TRY(pst_tape_build(g, 1, &tape));
+    sum_costs(tape, model, p->cost);
+    pst_status status = sum_crossings(tape, g->n_node, p->crossing);
+    for (uint32_t i = 0; i < g->n_node; i++)
+        p->boundary[i] = llround((double)p->crossing[i] / model->link_bytes_per_s * 1e9);
+    pst_tape_close(tape);
+    return status;
+}
+
+static pst_status fill_plan(const pst_graph *g, const profile *p, uint32_t n_rank, const char *schedule,
+                            uint32_t n_micro, pst_plan **plan) {
+    pst_plan *made;
+    PST_TRY(pst_plan_open(g->n_node, n_rank, n_rank, &made));
+    made->graph_hash = pst_graph_hash(g);
+    snprintf(made->schedule, sizeof(made->schedule), "%s", schedule);
+    made->n_micro = n_micro;
+    made->micro_batch = g->micro_batch;
+    for (uint32_t r = 0; r < n_rank; r++) made->rank_of_chunk[r] = r;
+    pst_status status = pst_partition_cut(p->cost, p->boundary, p->crossing, g->n_node, n_rank, made->chunk_of_node);
+    if (status == PST_OK)
+        *plan = made;
+    else
+        pst_plan_close(made);
+    return status;
+}
+
+pst_status pst_partition_solve(const pst_graph *g, const pst_cost_model *model, uint32_t n_rank, const char *schedule,
+                               uint32_t n_micro, pst_plan **plan) {
+    if (n_rank == 0 || n_micro == 0) return pst_fail(PST_EINPUT, "a plan needs at least one rank and one micro-batch");
+    if (n_rank > g->n_node)
+        return pst_fail(PST_EINPUT, "%u ranks are more than the %u operators of the model; use at most %u", n_rank,
+                        g->n_node, g->n_node);
+    if (strlen(schedule) >= sizeof((*plan)->schedule))
+        return pst_fail(PST_EINPUT, "the schedule's name is too long: %.40s...", schedule);
+    uint64_t *arrays = calloc(3 * (size_t)g->n_node, sizeof(*arrays));
+    if (!arrays) return pst_fail(PST_ENOMEM, "no memory to partition %u operators", g->n_node);
+    profile p = { arrays, arrays + g->n_node, arrays + 2 * (size_t)g->n_node };
+    pst_status status = measure(g, model, &p);
+    if (status == PST_OK) status = fill_plan(g, &p, n_rank, schedule, n_micro, plan);
+    free(arrays);
+    return status;
+}

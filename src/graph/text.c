@@ -1,0 +1,278 @@
+/* The text form of a graph, written and read back to the same graph:
+ *
+ *     penstock-graph 1
+ *     graph gpt micro_batch 4
+ *     param wte.weight [256,128] normal 0.02 decay
+ *     data tokens [4,64]
+ *     node embedding embedding in tokens param wte.weight,wpe.weight
+ *     node h.0.mlp.c_fc linear in h.0.ln_2.out param ... features=512 activation=gelu_tanh
+ *     output lm_head.out
+ *
+ * Blank lines and lines that start with # mean nothing. Shapes of outputs are not written: they follow. */
+#include "graph/graph.h"
+#include "graph/op.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *const init_name[] = { "zero", "one", "normal" };
+static const char *const activation_name[] = { "none", "gelu_tanh", "gelu_erf", "relu" };
+enum { N_INIT = 3, N_ACTIVATION = 4, MAX_WORD = 32 };
+
+static void print_shape(const uint64_t *dim, uint32_t n_dim, FILE *out) {
+    for (uint32_t i = 0; i < n_dim; i++) fprintf(out, "%c%lu", i ? ',' : '[', (unsigned long)dim[i]);
+    fputc(']', out);
+}
+
+static void print_param(const pst_param *p, FILE *out) {
+    fprintf(out, "param %s ", p->name);
+    print_shape(p->dim, p->n_dim, out);
+    fprintf(out, " %s", init_name[p->init]);
+    if (p->std != 0) fprintf(out, " %.9g", (double)p->std);
+    fprintf(out, "%s\n", p->decay ? " decay" : "");
+}
+
+static void print_node(const pst_graph *g, const pst_node *d, FILE *out) {
+    fprintf(out, "node %s %s", d->name, d->op->name);
+    for (uint32_t i = 0; i < d->n_in; i++) fprintf(out, "%s%s", i ? "," : " in ", g->tensor[d->in[i]].name);
+    for (uint32_t i = 0; i < d->n_param; i++) fprintf(out, "%s%s", i ? "," : " param ", g->param[d->param[i]].name);
+    if (d->attr.heads) fprintf(out, " heads=%u", d->attr.heads);
+    if (d->attr.features) fprintf(out, " features=%u", d->attr.features);
+    if (d->attr.activation) fprintf(out, " activation=%s", activation_name[d->attr.activation]);
+    if (d->attr.eps != 0) fprintf(out, " eps=%.9g", (double)d->attr.eps);
+    if (d->attr.rate != 0) fprintf(out, " rate=%.9g", (double)d->attr.rate);
+    fputc('\n', out);
+}
+
+/* Data tensors stand where they were added, so that every tensor gets its number again. */
+static uint32_t print_data(const pst_graph *g, uint32_t from, uint32_t end, FILE *out) {
+    for (; from < end; from++) {
+        fprintf(out, "data %s ", g->tensor[from].name);
+        print_shape(g->tensor[from].dim, g->tensor[from].n_dim, out);
+        fputc('\n', out);
+    }
+    return from;
+}
+
+pst_status pst_graph_print(const pst_graph *g, FILE *out) {
+    fprintf(out, "penstock-graph 1\ngraph %s micro_batch %u\n", g->name, g->micro_batch);
+    for (uint32_t i = 0; i < g->n_param; i++) print_param(&g->param[i], out);
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < g->n_node; i++) {
+        print_data(g, next, g->node[i].out[0], out);
+        print_node(g, &g->node[i], out);
+        next = g->node[i].out[0] + g->node[i].n_out;
+    }
+    print_data(g, next, g->n_tensor, out);
+    for (uint32_t i = 0; i < g->n_tensor; i++)
+        if (g->tensor[i].role == PST_TENSOR_OUTPUT) fprintf(out, "output %s\n", g->tensor[i].name);
+    return ferror(out) ? pst_fail(PST_EINPUT, "cannot write graph %s", g->name) : PST_OK;
+}
+
+/* One line, split at blanks. */
+typedef struct {
+    uint32_t n;
+    char *word[MAX_WORD];
+} line;
+
+static pst_status split_line(char *text, line *l) {
+    char *rest = NULL;
+    l->n = 0;
+    for (char *w = strtok_r(text, " \t\r", &rest); w; w = strtok_r(NULL, " \t\r", &rest)) {
+        if (l->n == MAX_WORD) return pst_fail(PST_EINPUT, "more than %d words", MAX_WORD);
+        l->word[l->n++] = w;
+    }
+    return PST_OK;
+}
+
+/* The whole of `text` is a decimal number within [min, max]. */
+static pst_status read_u64(const char *text, uint64_t min, uint64_t max, uint64_t *value) {
+    char *end;
+    errno = 0;
+    unsigned long long v = strtoull(text, &end, 10);
+    if (text[0] < '0' || text[0] > '9' || *end || errno || v < min || v > max)
+        return pst_fail(PST_EINPUT, "\"%.40s\" is no number from %lu to %lu", text, (unsigned long)min,
+                        (unsigned long)max);
+    *value = v;
+    return PST_OK;
+}
+
+static pst_status read_float(const char *text, float *value) {
+    char *end;
+    float v = strtof(text, &end);
+    if (end == text || *end || !isfinite(v) || signbit(v))
+        return pst_fail(PST_EINPUT, "\"%.40s\" is no finite number >= 0", text);
+    *value = v;
+    return PST_OK;
+}
+
+static pst_status read_name(const char *text, const char *const *name, int n, int *index) {
+    for (int i = 0; i < n; i++)
+        if (strcmp(name[i], text) == 0) {
+            *index = i;
+            return PST_OK;
+        }
+    return pst_fail(PST_EINPUT, "\"%.40s\" is not known here", text);
+}
+
+/* "[4,64]"; destroys the text. */
+static pst_status read_shape(char *text, uint32_t *n_dim, uint64_t dim[PST_MAX_DIM]) {
+    size_t length = strlen(text);
+    if (length < 3 || text[0] != '[' || text[length - 1] != ']')
+        return pst_fail(PST_EINPUT, "\"%.40s\" is no shape such as [4,64]", text);
+    text[length - 1] = 0;
+    *n_dim = 0;
+    for (char *rest = text + 1, *item; (item = strsep(&rest, ",")) != NULL;) {
+        if (*n_dim == PST_MAX_DIM) return pst_fail(PST_EINPUT, "a shape has at most %d dimensions", PST_MAX_DIM);
+        PST_TRY(read_u64(item, 1, INT32_MAX, &dim[(*n_dim)++]));
+    }
+    return PST_OK;
+}
+
+static pst_status find_tensor(const pst_graph *g, const char *name, uint32_t *index) {
+    for (uint32_t i = 0; i < g->n_tensor; i++)
+        if (strcmp(g->tensor[i].name, name) == 0) {
+            *index = i;
+            return PST_OK;
+        }
+    return pst_fail(PST_EINPUT, "there is no tensor \"%.95s\" yet", name);
+}
+
+/* "a,b": tensors, or parameters when is_param; destroys the text. */
+static pst_status read_operands(const pst_graph *g, char *text, int is_param, uint32_t max, uint32_t *index,
+                                uint32_t *n) {
+    *n = 0;
+    for (char *rest = text, *item; (item = strsep(&rest, ",")) != NULL; (*n)++) {
+        if (*n == max) return pst_fail(PST_EINPUT, "more than %u operands", max);
+        if (!is_param) {
+            PST_TRY(find_tensor(g, item, &index[*n]));
+            continue;
+        }
+        index[*n] = pst_graph_find_param(g, item);
+        if (index[*n] == PST_NONE) return pst_fail(PST_EINPUT, "there is no parameter \"%.95s\"", item);
+    }
+    return PST_OK;
+}
+
+/* "heads=4"; destroys the text. */
+static pst_status read_attr(char *text, pst_attr *attr) {
+    char *value = strchr(text, '=');
+    if (!value) return pst_fail(PST_EINPUT, "\"%.40s\" is no attribute such as heads=4", text);
+    *value++ = 0;
+    uint64_t number = 0;
+    int index = 0;
+    if (strcmp(text, "eps") == 0) return read_float(value, &attr->eps);
+    if (strcmp(text, "rate") == 0) return read_float(value, &attr->rate);
+    if (strcmp(text, "activation") == 0) {
+        PST_TRY(read_name(value, activation_name, N_ACTIVATION, &index));
+        attr->activation = (pst_activation)index;
+        return PST_OK;
+    }
+    uint32_t *field = strcmp(text, "heads") == 0 ? &attr->heads : strcmp(text, "features") == 0 ? &attr->features : NULL;
+    if (!field) return pst_fail(PST_EINPUT, "there is no attribute \"%.40s\"", text);
+    PST_TRY(read_u64(value, 0, INT32_MAX, &number));
+    *field = (uint32_t)number;
+    return PST_OK;
+}
+
+static pst_status parse_data(pst_graph *g, const line *l) {
+    if (l->n != 3) return pst_fail(PST_EINPUT, "expected: data NAME [SHAPE]");
+    uint64_t dim[PST_MAX_DIM];
+    uint32_t n_dim, index;
+    PST_TRY(read_shape(l->word[2], &n_dim, dim));
+    return pst_graph_data(g, l->word[1], n_dim, dim, &index);
+}
+
+static pst_status parse_param(pst_graph *g, const line *l) {
+    pst_param p = { 0 };
+    uint32_t next = 4, index;
+    int init = 0;
+    if (l->n < 4) return pst_fail(PST_EINPUT, "expected: param NAME [SHAPE] zero|one|normal [STD] [decay]");
+    if (strlen(l->word[1]) >= sizeof(p.name)) return pst_fail(PST_EINPUT, "the name is too long");
+    strcpy(p.name, l->word[1]);
+    PST_TRY(read_shape(l->word[2], &p.n_dim, p.dim));
+    PST_TRY(read_name(l->word[3], init_name, N_INIT, &init));
+    p.init = (pst_init)init;
+    if (next < l->n && strcmp(l->word[next], "decay") != 0) PST_TRY(read_float(l->word[next++], &p.std));
+    if (next < l->n && strcmp(l->word[next], "decay") == 0) p.decay = 1, next++;
+    if (next < l->n) return pst_fail(PST_EINPUT, "\"%.40s\" is too much", l->word[next]);
+    return pst_graph_param(g, &p, &index);
+}
+
+static pst_status parse_node(pst_graph *g, const line *l) {
+    uint32_t in[PST_MAX_IN], param[PST_MAX_PARAM], n_in = 0, n_param = 0, next = 3, out;
+    pst_attr attr = { 0 };
+    if (l->n < 3) return pst_fail(PST_EINPUT, "expected: node NAME OPERATOR [in A,B] [param P,Q] [attribute=value ...]");
+    if (next + 1 < l->n && strcmp(l->word[next], "in") == 0) {
+        PST_TRY(read_operands(g, l->word[next + 1], 0, PST_MAX_IN, in, &n_in));
+        next += 2;
+    }
+    if (next + 1 < l->n && strcmp(l->word[next], "param") == 0) {
+        PST_TRY(read_operands(g, l->word[next + 1], 1, PST_MAX_PARAM, param, &n_param));
+        next += 2;
+    }
+    for (; next < l->n; next++) PST_TRY(read_attr(l->word[next], &attr));
+    return pst_graph_add(g, l->word[2], l->word[1], &attr, in, n_in, param, n_param, &out);
+}
+
+static pst_status parse_output(pst_graph *g, const line *l) {
+    uint32_t index = 0;
+    if (l->n != 2) return pst_fail(PST_EINPUT, "expected: output TENSOR");
+    PST_TRY(find_tensor(g, l->word[1], &index));
+    if (g->tensor[index].role == PST_TENSOR_DATA)
+        return pst_fail(PST_EINPUT, "%s is data and cannot be an output", l->word[1]);
+    g->tensor[index].role = PST_TENSOR_OUTPUT;
+    return PST_OK;
+}
+
+/* The reader's state: line 1 is the format's name, line 2 opens the graph. */
+typedef struct {
+    int seen_format;
+    pst_graph *g;
+} reader;
+
+static pst_status parse_line(reader *r, const line *l) {
+    uint64_t micro_batch = 0;
+    if (!r->seen_format) {
+        r->seen_format = l->n == 2 && strcmp(l->word[0], "penstock-graph") == 0 && strcmp(l->word[1], "1") == 0;
+        return r->seen_format ? PST_OK : pst_fail(PST_EINPUT, "a graph starts with \"penstock-graph 1\"");
+    }
+    if (!r->g) {
+        if (l->n != 4 || strcmp(l->word[0], "graph") != 0 || strcmp(l->word[2], "micro_batch") != 0)
+            return pst_fail(PST_EINPUT, "expected: graph NAME micro_batch N");
+        PST_TRY(read_u64(l->word[3], 1, INT32_MAX, &micro_batch));
+        return pst_graph_open(l->word[1], (uint32_t)micro_batch, &r->g);
+    }
+    if (strcmp(l->word[0], "data") == 0) return parse_data(r->g, l);
+    if (strcmp(l->word[0], "param") == 0) return parse_param(r->g, l);
+    if (strcmp(l->word[0], "node") == 0) return parse_node(r->g, l);
+    if (strcmp(l->word[0], "output") == 0) return parse_output(r->g, l);
+    return pst_fail(PST_EINPUT, "a line starts with data, param, node or output, not \"%.40s\"", l->word[0]);
+}
+
+static pst_status parse_lines(reader *r, char *text, const char *file) {
+    uint32_t number = 0;
+    for (char *rest = text, *next; (next = strsep(&rest, "\n")) != NULL;) {
+        line l;
+        number++;
+        pst_status status = split_line(next, &l);
+        if (status == PST_OK && l.n > 0 && l.word[0][0] != '#') status = parse_line(r, &l);
+        if (status != PST_OK) return pst_fail_in(status, "%s:%u", file, number);
+    }
+    if (!r->g) return pst_fail(PST_EINPUT, "%s:%u: the text ends before it says \"graph NAME micro_batch N\"", file, number);
+    return PST_OK;
+}
+
+pst_status pst_graph_parse(const char *text, const char *file, pst_graph **graph) {
+    char *copy = strdup(text);
+    if (!copy) return pst_fail(PST_ENOMEM, "no memory to read %s", file);
+    reader r = { 0 };
+    pst_status status = parse_lines(&r, copy, file);
+    free(copy);
+    if (status == PST_OK)
+        *graph = r.g;
+    else
+        pst_graph_close(r.g);
+    return status;
+}
