@@ -1,0 +1,220 @@
+/* Reads a run configuration: defaults from the rows, then the file, then the overrides, then what follows from
+ * other keys, and last the contradictions between keys. */
+#include "config/config.h"
+#include "config/rows.h"
+#include "penstock/option.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FILE_BYTES = 1 << 20 }; /* a run file is a page, not a book */
+
+void pst_config_close(pst_config *config) {
+    if (!config) return;
+    for (size_t i = 0; i < pst_n_row; i++) {
+        const pst_row *row = &pst_rows[i];
+        if (row->type == PST_ROW_LIST) pst_row_clear(row, config);
+        if (row->type == PST_ROW_TEXT) free(*(char **)((char *)config + row->offset));
+    }
+    free(config->source);
+    free(config);
+}
+
+static pst_status set_defaults(pst_config *config, const char *file) {
+    if (!(config->source = strdup(file))) return pst_fail(PST_ENOMEM, "no memory for the configuration");
+    for (size_t i = 0; i < pst_n_row; i++) {
+        if (!pst_rows[i].fallback) continue;
+        if (pst_row_set(&pst_rows[i], config, pst_rows[i].fallback) != PST_OK)
+            return pst_fail_in(PST_EINTERNAL, "default of %s.%s", pst_rows[i].section, pst_rows[i].key);
+    }
+    return PST_OK;
+}
+
+/* The row that an override means: by full name, or by a key that only one section has. */
+static pst_status find_row(const char *name, const pst_row **row) {
+    const char *dot = strchr(name, '.');
+    char section[32];
+    if (dot) {
+        snprintf(section, sizeof section, "%.*s", dot - name < 31 ? (int)(dot - name) : 31, name);
+        if (!pst_row_is_section(section)) return pst_row_unknown("", section);
+        *row = pst_row_find(section, dot + 1);
+        return *row ? PST_OK : pst_row_unknown(section, dot + 1);
+    }
+    const pst_row *first = NULL;
+    const char *keys[PST_ROWS_MAX], *near;
+    for (size_t i = 0; i < pst_n_row; i++) {
+        keys[i] = pst_rows[i].key;
+        if (strcmp(keys[i], name) != 0) continue;
+        if (first)
+            return pst_fail(PST_EINPUT, "'%s' could be %s.%s or %s.%s", name, first->section, name,
+                            pst_rows[i].section, name);
+        first = &pst_rows[i];
+    }
+    *row = first;
+    if (first) return PST_OK;
+    if (pst_row_is_section(name)) return pst_fail(PST_EINPUT, "expected %s.KEY=VALUE", name);
+    near = pst_did_you_mean(name, keys, pst_n_row);
+    return near ? pst_fail(PST_EINPUT, "unknown key '%.60s'; did you mean '%s'?", name, near)
+                : pst_fail(PST_EINPUT, "unknown key '%.60s'; --help lists all keys", name);
+}
+
+static pst_status apply_override(pst_reading *reading, const char *text) {
+    const char *equals = strchr(text, '=');
+    if (!equals || equals == text) return pst_fail(PST_EINPUT, "expected section.key=value");
+    char name[128];
+    const pst_row *row = NULL;
+    snprintf(name, sizeof name, "%.*s", equals - text < 127 ? (int)(equals - text) : 127, text);
+    PST_TRY(find_row(name, &row));
+    if (row->type == PST_ROW_LIST && equals[1] == '[')
+        PST_TRY(pst_document_read_list(row, reading->config, equals + 1));
+    else
+        PST_TRY(pst_row_set(row, reading->config, equals + 1));
+    reading->origin[row - pst_rows] = (pst_row_origin){.override = text};
+    return PST_OK;
+}
+
+static pst_row_origin *origin_of(pst_reading *reading, const char *section, const char *key) {
+    return &reading->origin[pst_row_find(section, key) - pst_rows];
+}
+
+static int is_given(const pst_row_origin *origin) {
+    return origin->override || origin->line;
+}
+
+/* Puts the place where a value was given in front of the thread's message. */
+static pst_status at_origin(const pst_reading *reading, const pst_row_origin *origin, pst_status status) {
+    if (origin->override) return pst_fail_in(status, "override '%.200s'", origin->override);
+    if (origin->line) return pst_fail_in(status, "%s:%zu:%zu", reading->file, origin->line, origin->column);
+    return pst_fail_in(status, "%s", reading->file);
+}
+
+static pst_status check_required(const pst_reading *reading) {
+    for (size_t i = 0; i < pst_n_row; i++) {
+        char name[PST_ROW_TEXT_BYTES], expects[PST_ROW_TEXT_BYTES];
+        if (!(pst_rows[i].flags & PST_ROW_REQUIRED) || is_given(&reading->origin[i])) continue;
+        return pst_fail(PST_EINPUT, "%s: %s is missing; expected %s", reading->file, pst_row_name(&pst_rows[i], name),
+                        pst_row_expects(&pst_rows[i], expects));
+    }
+    return PST_OK;
+}
+
+/* The name becomes a folder below runs/. */
+static int is_folder_name(const char *name) {
+    if (!*name || *name == '.' || strlen(name) > 200) return 0;
+    for (; *name; name++)
+        if ((unsigned char)*name < ' ' || *name == '/' || *name == 127) return 0;
+    return 1;
+}
+
+static pst_status resolve_name(pst_reading *reading) {
+    pst_config *c = reading->config;
+    pst_row_origin *origin = origin_of(reading, "", "name");
+    if (!*c->name) {
+        const char *slash = strrchr(reading->file, '/');
+        char stem[256];
+        snprintf(stem, sizeof stem, "%s", slash ? slash + 1 : reading->file);
+        char *dot = strrchr(stem, '.');
+        if (dot && dot > stem) *dot = 0;
+        pst_status status = pst_row_set(pst_row_find("", "name"), c, is_folder_name(stem) ? stem : "run");
+        return status == PST_EINPUT ? pst_row_set(pst_row_find("", "name"), c, "run") : status; /* not UTF-8 */
+    }
+    if (is_folder_name(c->name)) return PST_OK;
+    pst_fail(PST_EINPUT, "name: expected a folder's name (no '/', no '.' in front), found '%.60s'", c->name);
+    return at_origin(reading, origin, PST_EINPUT);
+}
+
+/* Defaults that depend on other keys. */
+static void resolve_train(pst_reading *reading) {
+    pst_config *c = reading->config;
+    if (!is_given(origin_of(reading, "train", "warmup")) && c->train.warmup > c->train.steps)
+        c->train.warmup = c->train.steps;
+    if (c->train.micro_batch) return;
+    for (c->train.micro_batch = 4; c->train.batch % c->train.micro_batch;) c->train.micro_batch--;
+}
+
+/* The origin to blame for a contradiction between two keys of a section: the one that was given, the first rather. */
+static pst_row_origin *blame(pst_reading *reading, const char *section, const char *key, const char *other) {
+    pst_row_origin *first = origin_of(reading, section, key), *second = origin_of(reading, section, other);
+    return is_given(first) ? first : second;
+}
+
+static pst_status check_train(pst_reading *reading) {
+    const pst_config *c = reading->config;
+    long long batch = c->train.batch, micro = c->train.micro_batch;
+    if (batch % micro) {
+        pst_fail(PST_EINPUT, "train.micro_batch: %lld does not divide train.batch, %lld", micro, batch);
+        return at_origin(reading, blame(reading, "train", "micro_batch", "batch"), PST_EINPUT);
+    }
+    if (c->train.warmup > c->train.steps) {
+        pst_fail(PST_EINPUT, "train.warmup: %lld is more than train.steps, %lld", (long long)c->train.warmup,
+                 (long long)c->train.steps);
+        return at_origin(reading, blame(reading, "train", "warmup", "steps"), PST_EINPUT);
+    }
+    if (c->train.lr_min > c->train.lr) {
+        pst_fail(PST_EINPUT, "train.lr_min: %g is more than train.lr, %g", c->train.lr_min, c->train.lr);
+        return at_origin(reading, blame(reading, "train", "lr_min", "lr"), PST_EINPUT);
+    }
+    return PST_OK;
+}
+
+static pst_status check_parallel(pst_reading *reading) {
+    const pst_config *c = reading->config;
+    const char *key = c->parallel.tensor > 1 ? "tensor" : c->parallel.data > 1 ? "data" : NULL;
+    if (!key) return PST_OK;
+    pst_fail(PST_EINPUT, "parallel.%s: only 1 is supported so far, found %lld; use parallel.pipeline for more ranks",
+             key, (long long)(c->parallel.tensor > 1 ? c->parallel.tensor : c->parallel.data));
+    return at_origin(reading, origin_of(reading, "parallel", key), PST_EINPUT);
+}
+
+static pst_status read_all(pst_reading *reading, const char *text, size_t bytes, const char *const *override,
+                           size_t n_override) {
+    PST_TRY(set_defaults(reading->config, reading->file));
+    PST_TRY(pst_document_read(reading, text, bytes));
+    for (size_t i = 0; i < n_override; i++) {
+        pst_status status = apply_override(reading, override[i]);
+        if (status != PST_OK) return pst_fail_in(status, "override '%.200s'", override[i]);
+    }
+    PST_TRY(check_required(reading));
+    PST_TRY(resolve_name(reading));
+    resolve_train(reading);
+    PST_TRY(check_train(reading));
+    return check_parallel(reading);
+}
+
+static pst_status read_bytes(const char *text, size_t bytes, const char *file, const char *const *override,
+                             size_t n_override, pst_config **config) {
+    pst_reading reading = {.config = calloc(1, sizeof *reading.config), .file = file};
+    if (!reading.config) return pst_fail(PST_ENOMEM, "no memory for the configuration");
+    pst_status status = read_all(&reading, text, bytes, override, n_override);
+    if (status == PST_OK)
+        *config = reading.config;
+    else
+        pst_config_close(reading.config);
+    return status;
+}
+
+pst_status pst_config_parse(const char *text, const char *file, const char *const *override, size_t n_override,
+                            pst_config **config) {
+    size_t bytes = strlen(text);
+    if (bytes > FILE_BYTES) return pst_fail(PST_EINPUT, "%s: larger than 1 MiB, so not a run file", file);
+    return read_bytes(text, bytes, file, override, n_override, config);
+}
+
+pst_status pst_config_load(const char *path, const char *const *override, size_t n_override, pst_config **config) {
+    FILE *in = fopen(path, "rb");
+    if (!in) return pst_fail(PST_EINPUT, "cannot open run file %s: %s", path, strerror(errno));
+    char *text = malloc(FILE_BYTES + 1);
+    size_t bytes = text ? fread(text, 1, FILE_BYTES + 1, in) : 0;
+    pst_status status;
+    if (!text)
+        status = pst_fail(PST_ENOMEM, "no memory to read %s", path);
+    else if (ferror(in))
+        status = pst_fail(PST_EINPUT, "cannot read run file %s: %s", path, strerror(errno));
+    else if (bytes > FILE_BYTES)
+        status = pst_fail(PST_EINPUT, "%s: larger than 1 MiB, so not a run file", path);
+    else
+        status = read_bytes(text, bytes, path, override, n_override, config);
+    free(text);
+    fclose(in);
+    return status;
+}

@@ -1,0 +1,226 @@
+/* Walks a run file as libyaml's document: a mapping of sections, each a mapping of keys. Every complaint starts with
+ * file:line:column. Aliases are resolved by libyaml to the node they name, never copied, and the walk is three levels
+ * deep whatever the document is, so that no file can make it long. */
+#include "config/rows.h"
+#include <string.h>
+#include <yaml.h>
+
+typedef struct {
+    pst_reading *reading;
+    yaml_document_t *document;
+    struct {
+        char name[16];
+        size_t line;
+    } section[16]; /* those met so far */
+    size_t n_section;
+} walk;
+
+/* Puts "file:line:column: " in front of the thread's message. */
+static pst_status at_mark(const char *file, yaml_mark_t mark, pst_status status) {
+    return pst_fail_in(status, "%s:%zu:%zu", file, mark.line + 1, mark.column + 1);
+}
+
+static pst_status at_node(const walk *w, const yaml_node_t *node, pst_status status) {
+    return at_mark(w->reading->file, node->start_mark, status);
+}
+
+/* ... and the key's name behind it. */
+static pst_status at_value(const walk *w, const yaml_node_t *node, const pst_row *row, pst_status status) {
+    char name[PST_ROW_TEXT_BYTES];
+    return at_node(w, node, pst_fail_in(status, "%s", pst_row_name(row, name)));
+}
+
+static const char *kind_of(const yaml_node_t *node) {
+    return node->type == YAML_SEQUENCE_NODE ? "a list" : node->type == YAML_MAPPING_NODE ? "a mapping" : "a value";
+}
+
+static int is_absent(const yaml_node_t *node) {
+    if (node->type != YAML_SCALAR_NODE || node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE) return 0;
+    const char *text = (const char *)node->data.scalar.value;
+    return !*text || strcmp(text, "~") == 0 || strcasecmp(text, "null") == 0;
+}
+
+/* Tags change what a value means; none has a meaning here except the core ones that say the obvious. */
+static int has_odd_tag(const yaml_node_t *node) {
+    static const char *const fine[] = {YAML_STR_TAG, YAML_SEQ_TAG, YAML_MAP_TAG, YAML_INT_TAG, YAML_FLOAT_TAG};
+    for (size_t i = 0; i < sizeof fine / sizeof *fine; i++)
+        if (strcmp((const char *)node->tag, fine[i]) == 0) return 0;
+    return 1;
+}
+
+/* The text of a scalar for `row`; EINPUT says what else was found. */
+static pst_status scalar_text(const pst_row *row, const yaml_node_t *node, const char **text) {
+    int number = row->type == PST_ROW_WHOLE || row->type == PST_ROW_REAL || row->type == PST_ROW_BYTES;
+    if (node->type != YAML_SCALAR_NODE) return pst_row_refuse(row, kind_of(node));
+    if (is_absent(node)) return pst_row_refuse(row, "nothing");
+    if (has_odd_tag(node)) return pst_fail(PST_EINPUT, "the tag '%.60s' has no meaning here", (char *)node->tag);
+    const char *value = (const char *)node->data.scalar.value;
+    if (strlen(value) != node->data.scalar.length) return pst_row_refuse(row, "a text with a zero byte in it");
+    if (number && node->data.scalar.style != YAML_PLAIN_SCALAR_STYLE) return pst_row_refuse(row, "a quoted text");
+    *text = value;
+    return PST_OK;
+}
+
+/* Reads a sequence into a LIST; *at is the node a complaint is about. */
+static pst_status read_items(yaml_document_t *document, const pst_row *row, pst_config *config, yaml_node_t *node,
+                             yaml_node_t **at) {
+    pst_row_clear(row, config);
+    if (has_odd_tag(node)) return pst_fail(PST_EINPUT, "the tag '%.60s' has no meaning here", (char *)node->tag);
+    yaml_node_item_t *item = node->data.sequence.items.start;
+    if (item == node->data.sequence.items.top) return pst_row_refuse(row, "an empty list");
+    for (; item < node->data.sequence.items.top; item++) {
+        const char *text = NULL;
+        *at = yaml_document_get_node(document, *item);
+        PST_TRY(scalar_text(row, *at, &text));
+        PST_TRY(pst_row_add(row, config, text));
+    }
+    return PST_OK;
+}
+
+static pst_status read_value(walk *w, const pst_row *row, const yaml_node_t *key, yaml_node_t *node) {
+    pst_row_origin *origin = &w->reading->origin[row - pst_rows];
+    if (origin->line) {
+        char name[PST_ROW_TEXT_BYTES];
+        return at_node(w, key, pst_fail(PST_EINPUT, "%s is given twice; first in line %zu", pst_row_name(row, name),
+                                        origin->line));
+    }
+    const char *text = NULL;
+    yaml_node_t *at = node;
+    pst_status status;
+    if (row->type == PST_ROW_LIST && node->type == YAML_SEQUENCE_NODE)
+        status = read_items(w->document, row, w->reading->config, node, &at);
+    else if ((status = scalar_text(row, node, &text)) == PST_OK)
+        status = pst_row_set(row, w->reading->config, text);
+    if (status != PST_OK) return at_value(w, at, row, status);
+    *origin = (pst_row_origin){.line = node->start_mark.line + 1, .column = node->start_mark.column + 1};
+    return PST_OK;
+}
+
+/* The text of a key, NULL when it is no plain name (the message says so). */
+static const char *key_text(const walk *w, const yaml_node_t *key) {
+    if (key->type == YAML_SCALAR_NODE && strlen((const char *)key->data.scalar.value) == key->data.scalar.length &&
+        !has_odd_tag(key))
+        return (const char *)key->data.scalar.value;
+    at_node(w, key, pst_fail(PST_EINPUT, "expected a key, found %s", key->type == YAML_SCALAR_NODE ? "an odd text"
+                                                                                                   : kind_of(key)));
+    return NULL;
+}
+
+/* Notes that a section is there; EINPUT when it was before. */
+static pst_status enter_section(walk *w, const char *name, const yaml_node_t *key) {
+    for (size_t i = 0; i < w->n_section; i++)
+        if (strcmp(w->section[i].name, name) == 0)
+            return at_node(w, key, pst_fail(PST_EINPUT, "section %s is given twice; first in line %zu", name,
+                                            w->section[i].line));
+    if (w->n_section < sizeof w->section / sizeof *w->section) { /* there are fewer than that */
+        snprintf(w->section[w->n_section].name, sizeof w->section->name, "%s", name);
+        w->section[w->n_section++].line = key->start_mark.line + 1;
+    }
+    return PST_OK;
+}
+
+static pst_status read_section(walk *w, const char *section, const yaml_node_t *node) {
+    if (is_absent(node)) return PST_OK; /* "parallel:" with all its keys commented out */
+    if (node->type != YAML_MAPPING_NODE || has_odd_tag(node))
+        return at_node(w, node, pst_fail(PST_EINPUT, "%s: expected a mapping of keys, found %s", section,
+                                         node->type == YAML_MAPPING_NODE ? "one with a tag" : kind_of(node)));
+    const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+    for (; pair < node->data.mapping.pairs.top; pair++) {
+        const yaml_node_t *key = yaml_document_get_node(w->document, pair->key);
+        const char *name = key_text(w, key);
+        if (!name) return PST_EINPUT;
+        const pst_row *row = pst_row_find(section, name);
+        if (!row) return at_node(w, key, pst_row_unknown(section, name));
+        PST_TRY(read_value(w, row, key, yaml_document_get_node(w->document, pair->value)));
+    }
+    return PST_OK;
+}
+
+static pst_status read_root(walk *w, const yaml_node_t *root) {
+    if (!root || is_absent(root)) return PST_OK; /* what is missing is said by name later */
+    if (root->type != YAML_MAPPING_NODE || has_odd_tag(root))
+        return at_node(w, root, pst_fail(PST_EINPUT, "expected a mapping of sections such as 'model:', found %s",
+                                         root->type == YAML_MAPPING_NODE ? "one with a tag" : kind_of(root)));
+    const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
+    for (; pair < root->data.mapping.pairs.top; pair++) {
+        const yaml_node_t *key = yaml_document_get_node(w->document, pair->key);
+        yaml_node_t *value = yaml_document_get_node(w->document, pair->value);
+        const char *name = key_text(w, key);
+        if (!name) return PST_EINPUT;
+        const pst_row *row = pst_row_find("", name);
+        if (row) {
+            PST_TRY(read_value(w, row, key, value));
+        } else {
+            if (!pst_row_is_section(name)) return at_node(w, key, pst_row_unknown("", name));
+            PST_TRY(enter_section(w, name, key));
+            PST_TRY(read_section(w, name, value));
+        }
+    }
+    return PST_OK;
+}
+
+/* libyaml's own complaint. Its reader knows only a byte offset, from which line and column are counted here. */
+static pst_status explain(const yaml_parser_t *parser, const char *file, const char *text, size_t bytes) {
+    if (parser->error == YAML_MEMORY_ERROR) return pst_fail(PST_ENOMEM, "no memory to read %s", file);
+    yaml_mark_t mark = parser->problem_mark;
+    if (parser->error == YAML_READER_ERROR) {
+        mark = (yaml_mark_t){0};
+        for (size_t i = 0; i < parser->problem_offset && i < bytes; i++)
+            mark = text[i] == '\n' ? (yaml_mark_t){.line = mark.line + 1}
+                                   : (yaml_mark_t){.line = mark.line, .column = mark.column + 1};
+    }
+    const char *problem = parser->problem ? parser->problem : "cannot be read";
+    pst_fail(PST_EINPUT, "not valid YAML: %s", problem);
+    if (parser->context && (parser->error == YAML_SCANNER_ERROR || parser->error == YAML_PARSER_ERROR))
+        pst_fail(PST_EINPUT, "not valid YAML: %s %s that starts in line %zu", problem, parser->context,
+                 parser->context_mark.line + 1);
+    return at_mark(file, mark, PST_EINPUT);
+}
+
+/* What follows the first document must be the end. */
+static pst_status expect_end(yaml_parser_t *parser, const char *file, const char *text, size_t bytes) {
+    yaml_document_t more;
+    if (!yaml_parser_load(parser, &more)) return explain(parser, file, text, bytes);
+    yaml_node_t *root = yaml_document_get_root_node(&more);
+    pst_status status = PST_OK;
+    if (root)
+        status = at_mark(file, root->start_mark, pst_fail(PST_EINPUT, "a second document starts here; expected one"));
+    yaml_document_delete(&more);
+    return status;
+}
+
+pst_status pst_document_read(pst_reading *reading, const char *text, size_t bytes) {
+    yaml_parser_t parser;
+    yaml_document_t document;
+    if (!yaml_parser_initialize(&parser)) return pst_fail(PST_ENOMEM, "no memory to read %s", reading->file);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
+    pst_status status;
+    if (!yaml_parser_load(&parser, &document)) {
+        status = explain(&parser, reading->file, text, bytes);
+    } else {
+        walk w = {.reading = reading, .document = &document};
+        yaml_node_t *root = yaml_document_get_root_node(&document);
+        status = read_root(&w, root);
+        if (status == PST_OK && root) status = expect_end(&parser, reading->file, text, bytes);
+        yaml_document_delete(&document);
+    }
+    yaml_parser_delete(&parser);
+    return status;
+}
+
+pst_status pst_document_read_list(const pst_row *row, pst_config *config, const char *text) {
+    yaml_parser_t parser;
+    yaml_document_t document;
+    if (!yaml_parser_initialize(&parser)) return pst_fail(PST_ENOMEM, "no memory to read a list");
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, strlen(text));
+    int whole = 0;
+    pst_status status = PST_OK;
+    if (yaml_parser_load(&parser, &document)) {
+        yaml_node_t *root = yaml_document_get_root_node(&document), *at = root;
+        whole = root && root->type == YAML_SEQUENCE_NODE && expect_end(&parser, "", text, strlen(text)) == PST_OK;
+        if (whole) status = read_items(&document, row, config, root, &at);
+        yaml_document_delete(&document);
+    }
+    yaml_parser_delete(&parser);
+    return whole ? status : pst_fail(PST_EINPUT, "expected a list such as [a.txt, b.txt], found something else");
+}

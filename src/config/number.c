@@ -1,0 +1,84 @@
+/* Numbers as text. The syntax is checked here and the conversion done under the "C" locale, since the program that
+ * links us may have chosen one with a decimal comma. */
+#include "config/number.h"
+#include <errno.h>
+#include <locale.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static locale_t c_locale;
+
+static void open_locale(void) {
+    c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+static locale_t plain_locale(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, open_locale);
+    return c_locale;
+}
+
+static const char *digits(const char *at) {
+    while (*at >= '0' && *at <= '9') at++;
+    return at;
+}
+
+/* Behind the number at the start of `text`, NULL when there is none. */
+static const char *number_end(const char *text) {
+    const char *at = text + (*text == '-' || *text == '+'), *whole = digits(at), *end = whole;
+    if (*end == '.') end = digits(end + 1);
+    if (end - at - (*whole == '.') < 1) return NULL;
+    if (*end != 'e' && *end != 'E') return end;
+    const char *exponent = end + 1 + (end[1] == '-' || end[1] == '+');
+    return digits(exponent) > exponent ? digits(exponent) : end;
+}
+
+static int convert(const char *text, double *out) {
+    locale_t plain = plain_locale();
+    double value = plain ? strtod_l(text, NULL, plain) : strtod(text, NULL);
+    if (!isfinite(value)) return 0;
+    *out = value;
+    return 1;
+}
+
+int pst_number_whole(const char *text, int64_t *out) {
+    const char *at = text + (*text == '-' || *text == '+');
+    if (digits(at) == at || *digits(at)) return 0;
+    errno = 0;
+    long long value = strtoll(text, NULL, 10);
+    if (errno) return 0;
+    *out = value;
+    return 1;
+}
+
+int pst_number_real(const char *text, double *out) {
+    const char *end = number_end(text);
+    return end && !*end && convert(text, out);
+}
+
+int pst_number_bytes(const char *text, double *out) {
+    const char *end = number_end(text), *units = "KMGT";
+    double value, unit = 1;
+    if (!end || !convert(text, &value) || value < 0) return 0;
+    if (*end) {
+        const char *found = strchr(units, *end);
+        if (!found || (end[1] && strcmp(end + 1, "iB") != 0)) return 0;
+        unit = ldexp(1, 10 * (int)(found - units + 1));
+    }
+    if (!isfinite(value * unit)) return 0;
+    *out = floor(value * unit);
+    return 1;
+}
+
+const char *pst_number_print(double value, char out[PST_NUMBER_BYTES]) {
+    locale_t plain = plain_locale(), before = plain ? uselocale(plain) : (locale_t)0;
+    for (int precision = 15; precision <= 17; precision++) {
+        snprintf(out, PST_NUMBER_BYTES, "%.*g", precision, value);
+        if (strtod(out, NULL) == value) break;
+    }
+    if (plain) uselocale(before);
+    return out;
+}

@@ -1,0 +1,15 @@
+/* Numbers as text, the same in every locale. */
+#ifndef PST_CONFIG_NUMBER_H
+#define PST_CONFIG_NUMBER_H
+#include <stdint.h>
+
+enum { PST_NUMBER_BYTES = 32 };
+
+/* Both return 1 and set *out when the whole of `text` is a decimal number that fits (no blanks, hex, inf or nan). */
+int pst_number_whole(const char *text, int64_t *out);
+int pst_number_real(const char *text, double *out);
+/* Bytes: a number >= 0 with an optional K, M, G or T (powers of 1024), as in 512M, 1.5G or 8GiB. */
+int pst_number_bytes(const char *text, double *out);
+/* The shortest of %.15g, %.16g and %.17g that reads back as the same value. */
+const char *pst_number_print(double value, char out[PST_NUMBER_BYTES]);
+#endif

@@ -1,0 +1,160 @@
+/* The table of all keys of a run file. Everything else (reading, overrides, defaults, ranges, help, the resolved
+ * copy, "did you mean") follows from it: a new option is one row here and one member in config.h. */
+#include "config/rows.h"
+#include "config/number.h"
+#include "penstock/option.h"
+#include <math.h>
+#include <stdarg.h>
+#include <string.h>
+
+#define AT(member) offsetof(struct pst_config, member)
+#define WHOLE(section, key, fallback, min, max, help)                                                                  \
+    {#section, #key, PST_ROW_WHOLE, fallback, min, max, 0, NULL, AT(section.key), 0, help}
+#define REAL(section, key, fallback, min, max, flags, help)                                                            \
+    {#section, #key, PST_ROW_REAL, fallback, min, max, flags, NULL, AT(section.key), 0, help}
+#define TEXT(section, key, fallback, flags, allowed, help)                                                             \
+    {#section, #key, PST_ROW_TEXT, fallback, 0, 0, flags, allowed, AT(section.key), 0, help}
+enum { REQUIRED = PST_ROW_REQUIRED, ABOVE = PST_ROW_ABOVE, BELOW = PST_ROW_BELOW, FILLED = PST_ROW_FILLED };
+
+const pst_row pst_rows[] = {
+    {"", "name", PST_ROW_TEXT, "", 0, 0, 0, NULL, AT(name), 0,
+     "Names the run's folder; by default the run file's name without its ending."},
+
+    TEXT(model, kind, NULL, REQUIRED, "gpt|mlp", "The family of the model."),
+    TEXT(model, preset, "", 0, NULL, "A named size of that family; the keys below change it."),
+    TEXT(model, weights, "", 0, NULL, "A safetensors file to start from; empty: random weights."),
+    TEXT(model, activation, "gelu_tanh", 0, "gelu_tanh|gelu_erf|relu", "The nonlinearity."),
+    WHOLE(model, layers, "0", 0, 10000, "Layers; 0: as the preset says."),
+    WHOLE(model, heads, "0", 0, 4096, "Attention heads; 0: as the preset says."),
+    WHOLE(model, channels, "0", 0, 1048576, "Channels (the width); 0: as the preset says."),
+    WHOLE(model, context, "0", 0, 1048576, "Tokens per sample; 0: as the preset says."),
+    WHOLE(model, vocabulary, "0", 0, 16777216, "Distinct tokens; 0: as the preset or the tokenizer says."),
+    REAL(model, dropout, "0", 0, 1, BELOW, "Share of activations dropped while training."),
+
+    TEXT(data, kind, "text", 0, "text", "What the files hold."),
+    {"data", "paths", PST_ROW_LIST, NULL, 0, 0, REQUIRED | FILLED, NULL, AT(data.paths), AT(data.n_path),
+     "Files to read: paths or patterns, ** included, relative to the current folder."},
+    TEXT(data, tokenizer, "byte", 0, "byte", "How text becomes tokens."),
+    REAL(data, validation, "0.1", 0, 1, BELOW, "Share of the data held back for validation."),
+
+    WHOLE(train, steps, "300", 1, 1e12, "Optimizer steps."),
+    WHOLE(train, batch, "32", 1, 1048576, "Samples per optimizer step, over all replicas."),
+    WHOLE(train, micro_batch, "0", 0, 1048576, "Samples per micro-batch; 0: the largest divisor of batch up to 4."),
+    WHOLE(train, seed, "1", 0, INFINITY, "Seed of weights, order of samples and dropout."),
+    TEXT(train, optimizer, "adamw", 0, "adamw|sgd", "The rule that updates the weights."),
+    REAL(train, lr, "0.0003", 0, INFINITY, ABOVE, "Highest learning rate, reached after the warm-up."),
+    REAL(train, lr_min, "0", 0, INFINITY, 0, "Learning rate at which the decay ends."),
+    WHOLE(train, warmup, "20", 0, 1e12, "Steps in which the learning rate rises; by default at most steps."),
+    TEXT(train, decay, "cosine", 0, "cosine|linear|none", "How the learning rate falls after the warm-up."),
+    REAL(train, weight_decay, "0.1", 0, INFINITY, 0, "Weight decay (decoupled in adamw)."),
+    REAL(train, beta1, "0.9", 0, 1, BELOW, "adamw: decay of the mean of gradients."),
+    REAL(train, beta2, "0.95", 0, 1, BELOW, "adamw: decay of the mean of their squares."),
+    REAL(train, eps, "1e-8", 0, INFINITY, ABOVE, "adamw: added to the denominator."),
+    REAL(train, momentum, "0.9", 0, 1, BELOW, "sgd: momentum; 0: none."),
+    REAL(train, clip, "1", 0, INFINITY, 0, "Largest norm of all gradients together; 0: no clipping."),
+    TEXT(train, precision, "fp32", 0, "fp32|bf16", "Element type of activations."),
+    WHOLE(train, validate_every, "0", 0, 1e12, "Steps between validations; 0: only at the end."),
+    WHOLE(train, log_every, "10", 1, 1e12, "Steps between lines on a stream that is no terminal."),
+
+    WHOLE(parallel, pipeline, "0", 0, 4096, "Pipeline stages (ranks in a row); 0: what the number of ranks leaves."),
+    WHOLE(parallel, tensor, "0", 0, 4096, "Ranks that share each layer; 0: 1."),
+    WHOLE(parallel, data, "0", 0, 4096, "Replicas; 0: 1."),
+    WHOLE(parallel, threads, "0", 0, 4096, "CPU threads per rank; 0: cores shared out, at least 1."),
+    TEXT(parallel, schedule, "1f1b", FILLED, NULL, "Order of forward and backward passes, such as gpipe or 1f1b."),
+    TEXT(parallel, device, "auto", FILLED, NULL, "auto, cpu or timed, with :options where the device has some."),
+    TEXT(parallel, transport, "auto", 0, "auto|self|ucx", "How ranks exchange bytes; self: all ranks in one process."),
+    {"parallel", "memory", PST_ROW_BYTES, "0", 0, 0x1p60, 0, NULL, AT(parallel.memory), 0,
+     "Bytes each rank may use, such as 512M or 8G; 0: what the machine has."},
+
+    WHOLE(checkpoint, every, "100", 0, 1e12, "Steps between checkpoints; 0: only at the end."),
+    WHOLE(checkpoint, keep, "3", 1, 1000000, "Newest checkpoints to keep."),
+
+    WHOLE(log, trace, "0", 0, 1e12, "The step whose timeline is written; 0: the last but one."),
+    TEXT(log, level, "info", 0, "error|warn|info|debug", "How much is said on the error stream."),
+};
+const size_t pst_n_row = sizeof pst_rows / sizeof *pst_rows;
+_Static_assert(sizeof pst_rows / sizeof *pst_rows <= PST_ROWS_MAX, "raise PST_ROWS_MAX");
+
+const pst_row *pst_row_find(const char *section, const char *key) {
+    for (size_t i = 0; i < pst_n_row; i++)
+        if (strcmp(pst_rows[i].section, section) == 0 && strcmp(pst_rows[i].key, key) == 0) return &pst_rows[i];
+    return NULL;
+}
+
+int pst_row_is_section(const char *name) {
+    for (size_t i = 0; *name && i < pst_n_row; i++)
+        if (strcmp(pst_rows[i].section, name) == 0) return 1;
+    return 0;
+}
+
+const char *pst_row_name(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
+    snprintf(out, PST_ROW_TEXT_BYTES, "%s%s%s", row->section, *row->section ? "." : "", row->key);
+    return out;
+}
+
+static void PST_PRINTF(2, 3) append(char out[PST_ROW_TEXT_BYTES], const char *fmt, ...) {
+    size_t used = strlen(out);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(out + used, PST_ROW_TEXT_BYTES - used, fmt, args);
+    va_end(args);
+}
+
+static void append_range(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
+    char min[PST_NUMBER_BYTES], max[PST_NUMBER_BYTES];
+    int above = (row->flags & PST_ROW_ABOVE) != 0, below = (row->flags & PST_ROW_BELOW) != 0;
+    pst_number_print(row->min, min);
+    pst_number_print(row->max, max);
+    if (row->max >= 1e12)
+        append(out, " %s %s", above ? ">" : ">=", min);
+    else if (!above && !below)
+        append(out, " from %s to %s", min, max);
+    else
+        append(out, " %s %s and %s %s", above ? ">" : ">=", min, below ? "<" : "<=", max);
+}
+
+const char *pst_row_expects(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
+    static const char *const kinds[] = {
+        [PST_ROW_WHOLE] = "a whole number",
+        [PST_ROW_REAL] = "a number",
+        [PST_ROW_BYTES] = "a number of bytes such as 512M or 8G",
+        [PST_ROW_TEXT] = "a text",
+        [PST_ROW_LIST] = "a text or a list of texts",
+    };
+    out[0] = 0;
+    append(out, "%s", row->allowed ? "" : kinds[row->type]);
+    if (row->type == PST_ROW_WHOLE || row->type == PST_ROW_REAL) append_range(row, out);
+    if (!row->allowed) return out;
+    append(out, "%s", strchr(row->allowed, '|') ? "one of " : "");
+    for (const char *at = row->allowed; *at; at++) append(out, *at == '|' ? ", " : "%c", *at);
+    return out;
+}
+
+/* The keys of `section` (the top: its own keys and the sections). */
+static size_t list_names(const char *section, const char *names[PST_ROWS_MAX]) {
+    size_t n = 0;
+    for (size_t i = 0; i < pst_n_row; i++) {
+        const pst_row *row = &pst_rows[i];
+        if (strcmp(row->section, section) == 0)
+            names[n++] = row->key;
+        else if (!*section && (n == 0 || strcmp(names[n - 1], row->section) != 0))
+            names[n++] = row->section;
+    }
+    return n;
+}
+
+pst_status pst_row_unknown(const char *section, const char *key) {
+    const char *names[PST_ROWS_MAX], *near;
+    char say[PST_ROW_TEXT_BYTES] = "", in[40] = "";
+    if (*section) snprintf(in, sizeof in, " in %s", section);
+    for (size_t i = 0; i < pst_n_row; i++) /* right key, wrong place */
+        if (strcmp(pst_rows[i].key, key) == 0) {
+            return pst_fail(PST_EINPUT, "unknown key '%s'%s; did you mean '%s'%s?", key, in,
+                            pst_row_name(&pst_rows[i], say), *pst_rows[i].section ? "" : " at the top of the file");
+        }
+    size_t n = list_names(section, names);
+    if ((near = pst_did_you_mean(key, names, n)))
+        return pst_fail(PST_EINPUT, "unknown key '%.60s'%s; did you mean '%s'?", key, in, near);
+    for (size_t i = 0; i < n; i++) append(say, "%s%s", i ? ", " : "", names[i]);
+    return pst_fail(PST_EINPUT, "unknown key '%.60s'%s; expected one of %s", key, in, say);
+}

@@ -1,0 +1,61 @@
+/* The option rows of the run file (inside src/config only): what a key is, and its value as text. */
+#ifndef PST_CONFIG_ROWS_H
+#define PST_CONFIG_ROWS_H
+#include "base/status.h"
+#include "config/config.h"
+
+typedef enum { PST_ROW_WHOLE, PST_ROW_REAL, PST_ROW_BYTES, PST_ROW_TEXT, PST_ROW_LIST } pst_row_type;
+/* ABOVE, BELOW: the range leaves out its minimum, its maximum. FILLED: an empty text is refused. */
+enum { PST_ROW_REQUIRED = 1, PST_ROW_ABOVE = 2, PST_ROW_BELOW = 4, PST_ROW_FILLED = 8 };
+
+typedef struct {
+    const char *section, *key;  /* section "": the key stands at the top of the file */
+    pst_row_type type;
+    const char *fallback;       /* the default as it would be written; NULL for lists and required keys */
+    double min, max;            /* WHOLE, REAL, BYTES; max INFINITY: none */
+    unsigned flags;
+    const char *allowed;        /* TEXT: "a|b|c", NULL any */
+    size_t offset, count;       /* in struct pst_config; count (uint32_t) of a LIST */
+    const char *help;
+} pst_row;
+
+extern const pst_row pst_rows[];
+extern const size_t pst_n_row;
+enum { PST_ROWS_MAX = 96, PST_ROW_TEXT_BYTES = 512 };
+
+/* NULL when there is none. */
+const pst_row *pst_row_find(const char *section, const char *key);
+int pst_row_is_section(const char *name);
+/* "train.lr", or "name" at the top. */
+const char *pst_row_name(const pst_row *row, char out[PST_ROW_TEXT_BYTES]);
+/* What the row takes: "a number > 0", "one of gpt, mlp". */
+const char *pst_row_expects(const pst_row *row, char out[PST_ROW_TEXT_BYTES]);
+/* EINPUT: "unknown key 'batchsize' in train; did you mean 'batch'?" */
+pst_status pst_row_unknown(const char *section, const char *key);
+
+/* Sets a value from text; a LIST becomes that one item. EINPUT: "expected a number > 0, found 'abc'". */
+pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text);
+/* Empties or extends a LIST. */
+void pst_row_clear(const pst_row *row, pst_config *config);
+pst_status pst_row_add(const pst_row *row, pst_config *config, const char *text);
+/* EINPUT: "expected ..., found ..." with `found` as it stands. */
+pst_status pst_row_refuse(const pst_row *row, const char *found);
+/* The value in YAML. */
+void pst_row_print(const pst_row *row, const pst_config *config, FILE *out);
+
+/* Where a row's value came from, for complaints that involve several. */
+typedef struct {
+    const char *override;       /* the override's text, or NULL: */
+    size_t line, column;        /* in the file, from 1; line 0: not given */
+} pst_row_origin;
+typedef struct {
+    pst_config *config;
+    const char *file;
+    pst_row_origin origin[PST_ROWS_MAX];
+} pst_reading;
+
+/* Reads the YAML text into reading->config. */
+pst_status pst_document_read(pst_reading *reading, const char *text, size_t bytes);
+/* Reads text as the value of a LIST: one YAML sequence of scalars. */
+pst_status pst_document_read_list(const pst_row *row, pst_config *config, const char *text);
+#endif

@@ -1,0 +1,190 @@
+/* A row's value as text: set from it with range and choice checked, and printed as YAML that reads back the same. */
+#include "config/number.h"
+#include "config/rows.h"
+#include "penstock/option.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static char **text_of(const pst_row *row, const pst_config *config) {
+    return (char **)((char *)(uintptr_t)config + row->offset);
+}
+
+static uint32_t *count_of(const pst_row *row, const pst_config *config) {
+    return (uint32_t *)((char *)(uintptr_t)config + row->count);
+}
+
+pst_status pst_row_refuse(const pst_row *row, const char *found) {
+    char expects[PST_ROW_TEXT_BYTES];
+    return pst_fail(PST_EINPUT, "expected %s, found %s", pst_row_expects(row, expects), found);
+}
+
+/* EINPUT: quotes the text, shortened at a character's start where it is long. */
+static pst_status refuse_text(const pst_row *row, const char *text) {
+    char found[100];
+    size_t n = strnlen(text, 61), cut = n > 60 ? 57 : n;
+    while (n > 60 && cut > 0 && ((unsigned char)text[cut] & 0xc0) == 0x80) cut--;
+    snprintf(found, sizeof found, "'%.*s%s'", (int)cut, text, n > 60 ? "..." : "");
+    return pst_row_refuse(row, n ? found : "an empty text");
+}
+
+static int in_range(const pst_row *row, double value) {
+    if (row->flags & PST_ROW_ABOVE ? value <= row->min : value < row->min) return 0;
+    return row->flags & PST_ROW_BELOW ? value < row->max : value <= row->max;
+}
+
+/* Only texts that YAML can hold are taken, so that every configuration can be printed: UTF-8 without zero bytes. */
+static int is_utf8(const char *text) {
+    const unsigned char *at = (const unsigned char *)text;
+    while (*at) {
+        unsigned more = *at < 0x80 ? 0 : *at >= 0xc2 && *at < 0xe0 ? 1 : *at >= 0xe0 && *at < 0xf0 ? 2
+                      : *at >= 0xf0 && *at < 0xf5 ? 3 : 9;
+        uint32_t code = *at++ & (0x7f >> (more + (more > 0)));
+        if (more == 9) return 0;
+        for (unsigned i = 0; i < more; i++, at++) {
+            if ((*at & 0xc0) != 0x80) return 0;
+            code = code << 6 | (*at & 0x3f);
+        }
+        if ((more == 2 && code < 0x800) || (more == 3 && code < 0x10000)) return 0;
+        if (code > 0x10ffff || (code >= 0xd800 && code < 0xe000)) return 0;
+    }
+    return 1;
+}
+
+static pst_status check_choice(const pst_row *row, const char *text) {
+    char copy[PST_ROW_TEXT_BYTES], *rest = copy, *item;
+    const char *names[16];
+    size_t n = 0;
+    snprintf(copy, sizeof copy, "%s", row->allowed);
+    while (n < 16 && (item = strsep(&rest, "|"))) {
+        if (strcmp(item, text) == 0) return PST_OK;
+        names[n++] = item;
+    }
+    const char *near = pst_did_you_mean(text, names, n);
+    refuse_text(row, text);
+    return near ? pst_fail(PST_EINPUT, "%s; did you mean '%s'?", pst_error(), near) : PST_EINPUT;
+}
+
+static pst_status check_text(const pst_row *row, const char *text) {
+    if (!is_utf8(text)) return pst_row_refuse(row, "bytes that are not UTF-8");
+    if (row->allowed) return check_choice(row, text);
+    return (row->flags & PST_ROW_FILLED) && !*text ? refuse_text(row, text) : PST_OK;
+}
+
+static pst_status set_text(const pst_row *row, pst_config *config, const char *text) {
+    PST_TRY(check_text(row, text));
+    char *copy = strdup(text);
+    if (!copy) return pst_fail(PST_ENOMEM, "no memory for the configuration");
+    free(*text_of(row, config));
+    *text_of(row, config) = copy;
+    return PST_OK;
+}
+
+void pst_row_clear(const pst_row *row, pst_config *config) {
+    char ***items = (char ***)((char *)config + row->offset);
+    for (uint32_t i = 0; i < *count_of(row, config); i++) free((*items)[i]);
+    free(*items);
+    *items = NULL;
+    *count_of(row, config) = 0;
+}
+
+pst_status pst_row_add(const pst_row *row, pst_config *config, const char *text) {
+    char ***items = (char ***)((char *)config + row->offset);
+    uint32_t n = *count_of(row, config);
+    PST_TRY(check_text(row, text));
+    char *copy = strdup(text), **grown = copy && (n & (n - 1)) ? *items : NULL;
+    if (copy && !grown) grown = realloc(*items, (n ? 2 * (size_t)n : 1) * sizeof *grown); /* at powers of two */
+    if (!grown) {
+        free(copy);
+        return pst_fail(PST_ENOMEM, "no memory for the configuration");
+    }
+    grown[n] = copy;
+    *items = grown;
+    *count_of(row, config) = n + 1;
+    return PST_OK;
+}
+
+pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text) {
+    char *at = (char *)config + row->offset;
+    int64_t whole;
+    double real;
+    switch (row->type) {
+    case PST_ROW_WHOLE:
+        if (!pst_number_whole(text, &whole) || !in_range(row, (double)whole)) return refuse_text(row, text);
+        *(int64_t *)at = whole;
+        return PST_OK;
+    case PST_ROW_REAL:
+    case PST_ROW_BYTES:
+        if (!(row->type == PST_ROW_REAL ? pst_number_real : pst_number_bytes)(text, &real) || !in_range(row, real))
+            return refuse_text(row, text);
+        *(double *)at = real;
+        return PST_OK;
+    case PST_ROW_TEXT:
+        return set_text(row, config, text);
+    case PST_ROW_LIST:
+        PST_TRY(check_text(row, text));
+        pst_row_clear(row, config);
+        return pst_row_add(row, config, text);
+    }
+    return pst_fail(PST_EINTERNAL, "option row of unknown type");
+}
+
+/* Words that other YAML readers take for something else than text. */
+static int needs_quotes(const char *text) {
+    static const char *const words[] = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (strcasecmp(text, words[i]) == 0) return 1;
+    if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ", *text) || !*text) return 1;
+    return text[strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+")] != 0;
+}
+
+/* One UTF-8 character (valid, as check_text saw to); returns where the next one starts. */
+static const char *print_character(const char *text, FILE *out) {
+    unsigned char lead = (unsigned char)*text;
+    unsigned more = lead < 0x80 ? 0 : lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
+    uint32_t code = more ? lead & (0x3f >> more) : lead;
+    for (unsigned i = 1; i <= more; i++) code = code << 6 | ((unsigned char)text[i] & 0x3f);
+    int raw = code < 0x7f ? code >= 0x20 : code >= 0xa0 && code != 0xfeff && (code & 0xfffe) != 0xfffe;
+    if (code == '"' || code == '\\')
+        fprintf(out, "\\%c", (int)code);
+    else if (raw && code != 0x2028 && code != 0x2029) /* those two end a line in YAML */
+        fwrite(text, 1, more + 1, out);
+    else
+        fprintf(out, code < 0x100 ? "\\x%02x" : code < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned)code);
+    return text + more + 1;
+}
+
+static void print_text(const char *text, FILE *out) {
+    if (!needs_quotes(text)) {
+        fputs(text, out);
+        return;
+    }
+    fputc('"', out);
+    while (*text) text = print_character(text, out);
+    fputc('"', out);
+}
+
+void pst_row_print(const pst_row *row, const pst_config *config, FILE *out) {
+    const char *at = (const char *)config + row->offset;
+    char number[PST_NUMBER_BYTES];
+    switch (row->type) {
+    case PST_ROW_WHOLE:
+        fprintf(out, "%lld", (long long)*(const int64_t *)at);
+        break;
+    case PST_ROW_REAL:
+    case PST_ROW_BYTES:
+        fputs(pst_number_print(*(const double *)at, number), out);
+        break;
+    case PST_ROW_TEXT:
+        print_text(*text_of(row, config), out);
+        break;
+    case PST_ROW_LIST:
+        fputc('[', out);
+        for (uint32_t i = 0; i < *count_of(row, config); i++) {
+            if (i) fputs(", ", out);
+            print_text((*(char **const *)at)[i], out);
+        }
+        fputc(']', out);
+        break;
+    }
+}
