@@ -4,6 +4,7 @@
 #define PST_PIPELINE_PLAN_H
 #include "base/status.h"
 #include "graph/graph.h"
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
@@ -26,4 +27,6 @@ pst_status pst_plan_check(const pst_plan *plan, const pst_graph *graph);
 pst_status pst_plan_print(const pst_plan *plan, const pst_graph *graph, FILE *out); /* YAML */
 /* EINPUT with file, line and column. */
 pst_status pst_plan_parse(const char *path, pst_plan **plan);
+/* The same from memory; `file` is the name for messages. */
+pst_status pst_plan_parse_text(const char *text, size_t bytes, const char *file, pst_plan **plan);
 #endif

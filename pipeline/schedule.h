@@ -44,6 +44,7 @@ typedef struct {
  * first), and "forward" (evaluation). */
 const pst_schedule_row *pst_schedule_rows(uint32_t *n);
 /* EINPUT with "did you mean" when unknown. */
+pst_status pst_schedule_find(const char *name, const pst_schedule_row **row);
 pst_status pst_schedule_generate(const char *name, uint32_t n_rank, uint32_t n_micro, pst_schedule **schedule);
 void pst_schedule_close(pst_schedule *schedule);
 /* Each chunk's F, B, W of each micro-batch once, F before B before W, W (BW) ascending in micro-batch. */

@@ -1,0 +1,148 @@
+/* The plan value: open, check, print. What print writes, plan_parse.c reads back exactly. */
+#include "pipeline/plan.h"
+#include "pipeline/schedule.h"
+#include <ctype.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+pst_status pst_plan_open(uint32_t n_node, uint32_t n_rank, uint32_t n_chunk, pst_plan **plan) {
+    pst_plan *p = calloc(1, sizeof *p);
+    if (!p) goto no_memory;
+    p->n_node = n_node;
+    p->n_rank = n_rank;
+    p->n_chunk = n_chunk;
+    p->chunk_of_node = calloc(n_node ? n_node : 1, sizeof *p->chunk_of_node);
+    p->rank_of_chunk = calloc(n_chunk ? n_chunk : 1, sizeof *p->rank_of_chunk);
+    p->peak_bytes = calloc(n_rank ? n_rank : 1, sizeof *p->peak_bytes);
+    if (!p->chunk_of_node || !p->rank_of_chunk || !p->peak_bytes) goto no_memory;
+    *plan = p;
+    return PST_OK;
+no_memory:
+    pst_plan_close(p);
+    return pst_fail(PST_ENOMEM, "no memory for a plan of %u operators", n_node);
+}
+
+void pst_plan_close(pst_plan *plan) {
+    if (!plan) return;
+    free(plan->chunk_of_node);
+    free(plan->rank_of_chunk);
+    free(plan->peak_bytes);
+    free(plan);
+}
+
+/* --- check ------------------------------------------------------------------------------------------------------ */
+
+static pst_status check_sizes(const pst_plan *p) {
+    const pst_schedule_row *row;
+    pst_status status = pst_schedule_find(p->schedule, &row);
+    if (status != PST_OK) return pst_fail_in(status, "plan");
+    if (!p->n_rank || !p->n_micro || !p->micro_batch) {
+        return pst_fail(PST_EINPUT, "plan: %u ranks, %u micro-batches of %u samples; none may be 0", p->n_rank,
+                        p->n_micro, p->micro_batch);
+    }
+    if (p->n_chunk < p->n_rank) {
+        return pst_fail(PST_EINPUT, "plan: %u chunks leave some of %u ranks without work", p->n_chunk, p->n_rank);
+    }
+    if (p->n_chunk > p->n_node) {
+        return pst_fail(PST_EINPUT, "plan: %u chunks cannot be cut from %u operators", p->n_chunk, p->n_node);
+    }
+    return PST_OK;
+}
+
+/* A chunk is a run of the operator list; they follow each other from 0 and none is empty. */
+static pst_status check_cut(const pst_plan *p) {
+    uint32_t chunk = 0;
+    for (uint32_t i = 0; i < p->n_node; i++) {
+        uint32_t c = p->chunk_of_node[i];
+        if (c == chunk || (c == chunk + 1 && i)) {
+            chunk = c;
+            continue;
+        }
+        return pst_fail(PST_EINPUT, "plan: operator %u is in chunk %u after chunk %u; chunks are contiguous and ascend",
+                        i, c, chunk);
+    }
+    if (chunk + 1 != p->n_chunk) {
+        return pst_fail(PST_EINPUT, "plan: chunk %u of %u has no operator", chunk + 1, p->n_chunk);
+    }
+    return PST_OK;
+}
+
+static pst_status check_ranks(const pst_plan *p) {
+    uint8_t *busy = calloc(p->n_rank, 1);
+    if (!busy) return pst_fail(PST_ENOMEM, "no memory to check a plan of %u ranks", p->n_rank);
+    pst_status status = PST_OK;
+    for (uint32_t c = 0; c < p->n_chunk && status == PST_OK; c++) {
+        if (p->rank_of_chunk[c] < p->n_rank) {
+            busy[p->rank_of_chunk[c]] = 1;
+        } else {
+            status = pst_fail(PST_EINPUT, "plan: chunk %u is on rank %u, but there are %u ranks", c,
+                              p->rank_of_chunk[c], p->n_rank);
+        }
+    }
+    for (uint32_t r = 0; r < p->n_rank && status == PST_OK; r++) {
+        if (!busy[r]) status = pst_fail(PST_EINPUT, "plan: rank %u has no chunk", r);
+    }
+    free(busy);
+    return status;
+}
+
+pst_status pst_plan_check(const pst_plan *p, const pst_graph *graph) {
+    PST_TRY(check_sizes(p));
+    if (p->n_node != graph->n_node) {
+        return pst_fail(PST_EINPUT, "plan: it cuts %u operators, but the model has %u", p->n_node, graph->n_node);
+    }
+    if (p->micro_batch != graph->micro_batch) {
+        return pst_fail(PST_EINPUT, "plan: it is for micro-batches of %u samples, but the model is built for %u",
+                        p->micro_batch, graph->micro_batch);
+    }
+    uint64_t hash = pst_graph_hash(graph);
+    if (p->graph_hash != hash) {
+        return pst_fail(PST_EINPUT, "plan: it is for another model (hash %016" PRIx64 ", this one's is %016" PRIx64 ")",
+                        p->graph_hash, hash);
+    }
+    PST_TRY(check_cut(p));
+    return check_ranks(p);
+}
+
+/* --- print ------------------------------------------------------------------------------------------------------ */
+
+/* Into a comment: a name must not end the line. */
+static void print_name(const char *name, FILE *out) {
+    for (; *name; name++) fputc(isprint((unsigned char)*name) ? *name : '?', out);
+}
+
+static void print_stages(const pst_plan *p, const pst_graph *graph, FILE *out) {
+    fputs("chunks:               # nodes: first and last operator; a chunk is a contiguous part of the model\n", out);
+    for (uint32_t c = 0, first = 0; c < p->n_chunk; c++) {
+        uint32_t last = first;
+        while (last + 1 < p->n_node && p->chunk_of_node[last + 1] == c) last++;
+        fprintf(out, "  - {chunk: %u, rank: %u, nodes: [%u, %u]}", c, p->rank_of_chunk[c], first, last);
+        if (graph && last < graph->n_node) {
+            fputs("  # ", out);
+            print_name(graph->node[first].name, out);
+            fputs(" .. ", out);
+            print_name(graph->node[last].name, out);
+        }
+        fputc('\n', out);
+        first = last + 1;
+    }
+}
+
+pst_status pst_plan_print(const pst_plan *p, const pst_graph *graph, FILE *out) {
+    fputs("# A plan of penstock: which part of the model runs on which rank, and what that is predicted to cost.\n", out);
+    fprintf(out, "graph_hash: \"%016" PRIx64 "\"\n", p->graph_hash);
+    fprintf(out, "schedule: %s\n", p->schedule);
+    fprintf(out, "ranks: %u\n", p->n_rank);
+    fprintf(out, "micro_batches: %u      # per optimizer step\n", p->n_micro);
+    fprintf(out, "micro_batch: %u        # samples\n", p->micro_batch);
+    print_stages(p, graph, out);
+    fputs("predicted:\n", out);
+    fprintf(out, "  step_ns: %" PRIu64 "    # the flush included\n", p->step_ns);
+    fprintf(out, "  flush_ns: %" PRIu64 "\n", p->flush_ns);
+    fprintf(out, "  bubble: %.17g\n", p->bubble);
+    fputs("  peak_bytes: [", out);
+    for (uint32_t r = 0; r < p->n_rank; r++) fprintf(out, "%s%" PRIu64, r ? ", " : "", p->peak_bytes[r]);
+    fputs("]\n", out);
+    return ferror(out) ? pst_fail(PST_ENOMEM, "the plan cannot be written") : PST_OK;
+}

@@ -1,0 +1,269 @@
+/* Schedule generators, one row each: the order in which every rank runs the passes of its chunk. All four place chunk s
+ * on rank s. Sources: GPipe (Huang et al., NeurIPS 2019); 1F1B (PipeDream-Flush, Narayanan et al., ICML 2021);
+ * 1f1b-early is 1F1B with B and W apart, so that the input gradient leaves before W runs. */
+#include "pipeline/schedule.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MAX_RANK = 65535, MAX_MICRO = 1 << 24 };
+
+const char *pst_opcode_name(pst_opcode op) {
+    static const char *const names[PST_OP_COUNT] = {
+#define OPCODE_NAME(name, text) [PST_OP_##name] = text,
+        PST_OPCODE_LIST(OPCODE_NAME)
+#undef OPCODE_NAME
+    };
+    return (unsigned)op < PST_OP_COUNT ? names[op] : "?";
+}
+
+/* --- generators ------------------------------------------------------------------------------------------------- */
+
+/* A schedule with chunk s on rank s and room for `per_micro` actions of every micro-batch on every rank. */
+static pst_status open_schedule(const char *name, uint32_t n_rank, uint32_t n_micro, uint32_t per_micro,
+                                pst_schedule **schedule) {
+    if (n_rank < 1 || n_rank > MAX_RANK) {
+        return pst_fail(PST_EINPUT, "schedule %s: %u stages; 1 to %d are possible", name, n_rank, MAX_RANK);
+    }
+    if (n_micro < 1 || n_micro > MAX_MICRO) {
+        return pst_fail(PST_EINPUT, "schedule %s: %u micro-batches; 1 to %d are possible", name, n_micro, MAX_MICRO);
+    }
+    pst_schedule *s = calloc(1, sizeof *s);
+    if (!s) goto no_memory;
+    s->n_rank = s->n_chunk = n_rank;
+    s->n_micro = n_micro;
+    s->backward = per_micro > 1;
+    s->split = per_micro > 2;
+    strncpy(s->name, name, sizeof s->name - 1);
+    s->rank_of_chunk = malloc(n_rank * sizeof *s->rank_of_chunk);
+    s->n_action = calloc(n_rank, sizeof *s->n_action);
+    s->action = calloc(n_rank, sizeof *s->action);
+    if (!s->rank_of_chunk || !s->n_action || !s->action) goto no_memory;
+    for (uint32_t r = 0; r < n_rank; r++) {
+        s->rank_of_chunk[r] = r;
+        s->action[r] = malloc((size_t)n_micro * per_micro * sizeof **s->action);
+        if (!s->action[r]) goto no_memory;
+    }
+    *schedule = s;
+    return PST_OK;
+no_memory:
+    pst_schedule_close(s);
+    return pst_fail(PST_ENOMEM, "schedule %s: no memory for %u stages x %u micro-batches", name, n_rank, n_micro);
+}
+
+static void add(pst_schedule *s, uint32_t rank, pst_opcode op, uint32_t micro) {
+    s->action[rank][s->n_action[rank]++] =
+        (pst_action){ .opcode = (uint8_t)op, .chunk = (uint16_t)rank, .micro = micro };
+}
+
+static void add_backward(pst_schedule *s, uint32_t rank, uint32_t micro) {
+    if (s->split) {
+        add(s, rank, PST_OP_B, micro);
+        add(s, rank, PST_OP_W, micro);
+    } else {
+        add(s, rank, PST_OP_BW, micro);
+    }
+}
+
+static pst_status generate_gpipe(uint32_t n_rank, uint32_t n_micro, pst_schedule **schedule) {
+    PST_TRY(open_schedule("gpipe", n_rank, n_micro, 2, schedule));
+    for (uint32_t r = 0; r < n_rank; r++) {
+        for (uint32_t m = 0; m < n_micro; m++) add(*schedule, r, PST_OP_F, m);
+        for (uint32_t m = 0; m < n_micro; m++) add_backward(*schedule, r, m);
+    }
+    return PST_OK;
+}
+
+/* Rank s warms up with one F per later stage, then alternates, then drains. At most p - s stashes are alive. With B and
+ * W apart, W directly after its B is optimal for equal stages: rank s ends F of micro-batch k + 1 + (p-1-s) exactly when
+ * B of k + 1 may start, so W never delays a B, and the makespan is m(F+B+W) + (p-1)(F+B). */
+static void fill_1f1b(pst_schedule *s) {
+    for (uint32_t r = 0; r < s->n_rank; r++) {
+        uint32_t warm = s->n_rank - 1 - r;
+        if (warm > s->n_micro) warm = s->n_micro;
+        for (uint32_t m = 0; m < warm; m++) add(s, r, PST_OP_F, m);
+        for (uint32_t m = 0; m < s->n_micro; m++) {
+            if (warm + m < s->n_micro) add(s, r, PST_OP_F, warm + m);
+            add_backward(s, r, m);
+        }
+    }
+}
+
+static pst_status generate_1f1b(uint32_t n_rank, uint32_t n_micro, pst_schedule **schedule) {
+    PST_TRY(open_schedule("1f1b", n_rank, n_micro, 2, schedule));
+    fill_1f1b(*schedule);
+    return PST_OK;
+}
+
+static pst_status generate_1f1b_early(uint32_t n_rank, uint32_t n_micro, pst_schedule **schedule) {
+    PST_TRY(open_schedule("1f1b-early", n_rank, n_micro, 3, schedule));
+    fill_1f1b(*schedule);
+    return PST_OK;
+}
+
+static pst_status generate_forward(uint32_t n_rank, uint32_t n_micro, pst_schedule **schedule) {
+    PST_TRY(open_schedule("forward", n_rank, n_micro, 1, schedule));
+    for (uint32_t r = 0; r < n_rank; r++) {
+        for (uint32_t m = 0; m < n_micro; m++) add(*schedule, r, PST_OP_F, m);
+    }
+    return PST_OK;
+}
+
+static const pst_schedule_row rows[] = {
+    { "gpipe", "all F, then all BW; stashes every micro-batch", 0, generate_gpipe },
+    { "1f1b", "one F, one fused BW in turn; stashes at most one micro-batch per later stage, plus one", 0,
+      generate_1f1b },
+    { "1f1b-early", "1f1b with W apart: the input gradient leaves before W, so the bubble is (p-1)(F+B)", 1,
+      generate_1f1b_early },
+    { "forward", "F only: evaluation and generation", 0, generate_forward },
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+const pst_schedule_row *pst_schedule_rows(uint32_t *n) {
+    *n = ROWS;
+    return rows;
+}
+
+/* --- lookup ----------------------------------------------------------------------------------------------------- */
+
+/* Levenshtein distance; the names of rows are short, longer input counts as far away. */
+static uint32_t distance(const char *a, const char *b) {
+    enum { MAX = 32 };
+    size_t n = strlen(a), k = strlen(b);
+    uint32_t row[MAX + 1];
+    if (n > MAX || k > MAX) return UINT32_MAX;
+    for (uint32_t j = 0; j <= k; j++) row[j] = j;
+    for (uint32_t i = 1; i <= n; i++) {
+        uint32_t corner = row[0];
+        row[0] = i;
+        for (uint32_t j = 1; j <= k; j++) {
+            uint32_t best = corner + (a[i - 1] != b[j - 1]);
+            if (row[j] + 1 < best) best = row[j] + 1;
+            if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            corner = row[j];
+            row[j] = best;
+        }
+    }
+    return row[k];
+}
+
+pst_status pst_schedule_find(const char *name, const pst_schedule_row **row) {
+    const pst_schedule_row *near = NULL;
+    uint32_t least = 4;
+    char list[256] = "";
+    for (uint32_t i = 0; i < ROWS; i++) {
+        if (!strcmp(rows[i].name, name)) {
+            *row = &rows[i];
+            return PST_OK;
+        }
+        uint32_t d = distance(name, rows[i].name);
+        if (d < least) least = d, near = &rows[i];
+        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", rows[i].name);
+    }
+    if (near) return pst_fail(PST_EINPUT, "no schedule is called \"%.64s\"; did you mean \"%s\"?", name, near->name);
+    return pst_fail(PST_EINPUT, "no schedule is called \"%.64s\"; there are %s", name, list);
+}
+
+pst_status pst_schedule_generate(const char *name, uint32_t n_rank, uint32_t n_micro, pst_schedule **schedule) {
+    const pst_schedule_row *row;
+    PST_TRY(pst_schedule_find(name, &row));
+    return row->generate(n_rank, n_micro, schedule);
+}
+
+void pst_schedule_close(pst_schedule *schedule) {
+    if (!schedule) return;
+    for (uint32_t r = 0; schedule->action && r < schedule->n_rank; r++) free(schedule->action[r]);
+    free(schedule->action);
+    free(schedule->n_action);
+    free(schedule->rank_of_chunk);
+    free(schedule);
+}
+
+/* --- check and print -------------------------------------------------------------------------------------------- */
+
+static pst_status check_sizes(const pst_schedule *s) {
+    if (!s->n_rank || !s->n_chunk || !s->n_micro || s->n_chunk > MAX_RANK || s->n_micro > MAX_MICRO) {
+        return pst_fail(PST_EINPUT, "schedule %s: %u ranks, %u chunks, %u micro-batches are out of range", s->name,
+                        s->n_rank, s->n_chunk, s->n_micro);
+    }
+    if (s->split && !s->backward) return pst_fail(PST_EINPUT, "schedule %s: split without a backward pass", s->name);
+    for (uint32_t c = 0; c < s->n_chunk; c++) {
+        if (s->rank_of_chunk[c] >= s->n_rank) {
+            return pst_fail(PST_EINPUT, "schedule %s: chunk %u is on rank %u of %u", s->name, c, s->rank_of_chunk[c],
+                            s->n_rank);
+        }
+    }
+    return PST_OK;
+}
+
+/* done: bits 1 << opcode per (chunk, micro-batch); next: first micro-batch whose W (BW) has not come, per chunk. */
+static pst_status check_action(const pst_schedule *s, uint32_t rank, uint32_t i, uint8_t *done, uint32_t *next) {
+    const pst_action *a = &s->action[rank][i];
+    const char *op = pst_opcode_name((pst_opcode)a->opcode);
+    uint32_t allowed = 1u << PST_OP_F;
+    if (s->backward) allowed |= s->split ? 1u << PST_OP_B | 1u << PST_OP_W : 1u << PST_OP_BW;
+    if (a->opcode >= PST_OP_COUNT || !(allowed >> a->opcode & 1)) {
+        return pst_fail(PST_EINPUT, "schedule %s: rank %u action %u: %s has no place here", s->name, rank, i, op);
+    }
+    if (a->chunk >= s->n_chunk || a->micro >= s->n_micro || s->rank_of_chunk[a->chunk] != rank) {
+        return pst_fail(PST_EINPUT, "schedule %s: rank %u action %u: %s c%u m%u is not this rank's", s->name, rank, i,
+                        op, a->chunk, a->micro);
+    }
+    uint8_t *bits = &done[(size_t)a->chunk * s->n_micro + a->micro];
+    if (*bits >> a->opcode & 1) {
+        return pst_fail(PST_EINPUT, "schedule %s: rank %u runs %s c%u m%u twice", s->name, rank, op, a->chunk, a->micro);
+    }
+    pst_opcode before = a->opcode == PST_OP_W ? PST_OP_B : PST_OP_F;
+    if (a->opcode != PST_OP_F && !(*bits >> before & 1)) {
+        return pst_fail(PST_EINPUT, "schedule %s: rank %u runs %s c%u m%u before its %s", s->name, rank, op, a->chunk,
+                        a->micro, pst_opcode_name(before));
+    }
+    *bits |= (uint8_t)(1u << a->opcode);
+    if (a->opcode != PST_OP_W && a->opcode != PST_OP_BW) return PST_OK;
+    if (a->micro != next[a->chunk]) {
+        return pst_fail(PST_EINPUT, "schedule %s: rank %u runs %s c%u m%u where m%u is next: gradients add in "
+                        "micro-batch order", s->name, rank, op, a->chunk, a->micro, next[a->chunk]);
+    }
+    next[a->chunk]++;
+    return PST_OK;
+}
+
+pst_status pst_schedule_check(const pst_schedule *s) {
+    PST_TRY(check_sizes(s));
+    pst_status status = PST_OK;
+    size_t pairs = (size_t)s->n_chunk * s->n_micro;
+    uint8_t *done = calloc(pairs, 1);
+    uint32_t *next = calloc(s->n_chunk, sizeof *next);
+    if (!done || !next) {
+        status = pst_fail(PST_ENOMEM, "schedule %s: no memory to check it", s->name);
+        goto free_marks;
+    }
+    for (uint32_t r = 0; r < s->n_rank && status == PST_OK; r++) {
+        for (uint32_t i = 0; i < s->n_action[r] && status == PST_OK; i++) status = check_action(s, r, i, done, next);
+    }
+    uint32_t all = 1u << PST_OP_F;
+    if (s->backward) all |= s->split ? 1u << PST_OP_B | 1u << PST_OP_W : 1u << PST_OP_BW;
+    for (size_t k = 0; k < pairs && status == PST_OK; k++) {
+        if (done[k] == all) continue;
+        pst_opcode op = PST_OP_F;
+        while (!(all >> op & 1) || done[k] >> op & 1) op++;
+        status = pst_fail(PST_EINPUT, "schedule %s: %s c%zu m%zu never runs", s->name, pst_opcode_name(op),
+                          k / s->n_micro, k % s->n_micro);
+    }
+free_marks:
+    free(next);
+    free(done);
+    return status;
+}
+
+pst_status pst_schedule_print(const pst_schedule *s, FILE *out) {
+    fprintf(out, "schedule %s: %u ranks, %u chunks, %u micro-batches\n", s->name, s->n_rank, s->n_chunk, s->n_micro);
+    for (uint32_t r = 0; r < s->n_rank; r++) {
+        fprintf(out, "rank %u:", r);
+        for (uint32_t i = 0; i < s->n_action[r]; i++) {
+            const pst_action *a = &s->action[r][i];
+            fprintf(out, " %s.c%u.m%u", pst_opcode_name((pst_opcode)a->opcode), a->chunk, a->micro);
+        }
+        fputc('\n', out);
+    }
+    return ferror(out) ? pst_fail(PST_ENOMEM, "the schedule cannot be written") : PST_OK;
+}
