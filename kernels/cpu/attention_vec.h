@@ -1,0 +1,225 @@
+/* Vector causal attention in blocks of 64 queries by 64 keys; scores live in the thread's scratch, a block at a time
+ * (Dao et al. 2022, FlashAttention). F keeps scores transposed [key][query], so that the softmax over keys runs down
+ * the lanes: no sum across lanes, one running maximum per lane. B keeps them [query][key] and needs only exp(s - lse).
+ *
+ * F: a tile is (batch, head, block of queries). B: the blocks of keys are taken in order, and for each of them a tile
+ * is (batch, head): dq is summed over blocks of keys in order, dk and dv over blocks of queries in order. */
+
+enum {
+    ATT = 64,                                         /* side of a block */
+    ATT_NV = VEC_W == 16 ? 4 : 2,                     /* vectors and rows held in registers by a product */
+    ATT_MR = 4
+};
+
+typedef struct {
+    uint64_t b, t, c, heads, d;
+    float scale;
+    const float *qkv, *out, *dout, *lse_in;
+    float *dst, *lse, *scratch;
+    uint64_t scratch_floats;      /* of one thread */
+    uint64_t key_block;           /* B */
+} attention_job;
+
+/* out[MR][NV vectors] (+)= a b: a[i,k] at a[i*ai + k*ak], row k of b at b + k*ldb; the last vector has n lanes. */
+VEC_INLINE void product(int rows, int vecs, unsigned n, uint64_t depth, const float *a, uint64_t ai, uint64_t ak,
+                        const float *b, uint64_t ldb, float *out, uint64_t ldo, int add) {
+    vf acc[ATT_MR][ATT_NV];
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < vecs; v++) {
+            const float *from = out + (uint64_t)i * ldo + (uint64_t)v * VEC_W;
+            acc[i][v] = !add ? v_set(0.0f) : v == vecs - 1 ? v_load_n(from, n) : v_load(from);
+        }
+    for (uint64_t k = 0; k < depth; k++) {
+        vf row[ATT_NV];
+        for (int v = 0; v < vecs; v++) {
+            const float *from = b + k * ldb + (uint64_t)v * VEC_W;
+            row[v] = v == vecs - 1 ? v_load_n(from, n) : v_load(from);
+        }
+        for (int i = 0; i < rows; i++) {
+            vf x = v_set(a[(uint64_t)i * ai + k * ak]);
+            for (int v = 0; v < vecs; v++) acc[i][v] = v_fma(x, row[v], acc[i][v]);
+        }
+    }
+    for (int i = 0; i < rows; i++)
+        for (int v = 0; v < vecs; v++) {
+            float *to = out + (uint64_t)i * ldo + (uint64_t)v * VEC_W;
+            if (v == vecs - 1)
+                v_store_n(to, acc[i][v], n);
+            else
+                v_store(to, acc[i][v]);
+        }
+}
+
+/* All columns of a strip of `rows` rows; `rows` is a constant where this is expanded. */
+VEC_INLINE void product_strip(int rows, uint64_t cols, uint64_t depth, const float *a, uint64_t ai, uint64_t ak,
+                              const float *b, uint64_t ldb, float *out, uint64_t ldo, int add) {
+    uint64_t j = 0;
+    for (; j + ATT_NV * VEC_W <= cols; j += ATT_NV * VEC_W)
+        product(rows, ATT_NV, VEC_W, depth, a, ai, ak, b + j, ldb, out + j, ldo, add);
+    for (; j + VEC_W <= cols; j += VEC_W) product(rows, 1, VEC_W, depth, a, ai, ak, b + j, ldb, out + j, ldo, add);
+    if (j < cols) product(rows, 1, (unsigned)(cols - j), depth, a, ai, ak, b + j, ldb, out + j, ldo, add);
+}
+
+/* out[m,cols] (+)= a[m,depth] b[depth,cols] */
+static void small_product(uint64_t m, uint64_t cols, uint64_t depth, const float *a, uint64_t ai, uint64_t ak,
+                          const float *b, uint64_t ldb, float *out, uint64_t ldo, int add) {
+    uint64_t i = 0;
+    for (; i + ATT_MR <= m; i += ATT_MR)
+        product_strip(ATT_MR, cols, depth, a + i * ai, ai, ak, b, ldb, out + i * ldo, ldo, add);
+    for (; i < m; i++) product_strip(1, cols, depth, a + i * ai, ai, ak, b, ldb, out + i * ldo, ldo, add);
+}
+
+/* to[d][ATT] = from[n][d]^T, columns from n on are zero. */
+static void transpose(const float *from, uint64_t ld, uint64_t n, uint64_t d, float *to) {
+    for (uint64_t c0 = 0; c0 < d; c0 += 8)
+        for (uint64_t i = 0; i < ATT; i++)
+            for (uint64_t c = c0; c < pst_min_u64(c0 + 8, d); c++) to[c * ATT + i] = i < n ? from[i * ld + c] : 0.0f;
+}
+
+/* One block of scores s[n_key][ATT queries] to probabilities, with the running maximum and sum of each query;
+ * factor: by what the output so far is to be multiplied. diagonal: key k sees only queries >= k. */
+VEC_INLINE void softmax_block(float *s, uint64_t n_key, float scale, int diagonal, float *max, float *sum,
+                              float *factor) {
+    static const float index[ATT] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  10, 11, 12, 13, 14, 15,
+                                     16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+                                     32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47,
+                                     48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63};
+    vf none = v_set(-__builtin_inff());
+    for (uint64_t q = 0; q < ATT; q += VEC_W) {
+        vf lane = v_load(index + q), old = v_load(max + q), top = old, total = v_set(0.0f);
+        for (uint64_t k = 0; k < n_key; k++) {
+            vf x = v_load(s + k * ATT + q) * v_set(scale);
+            if (diagonal) x = v_if_ge(lane, v_set((float)k), x, none);
+            v_store(s + k * ATT + q, x);
+            top = v_max(top, x);
+        }
+        for (uint64_t k = 0; k < n_key; k++) {
+            vf p = v_exp(v_load(s + k * ATT + q) - top);
+            if (diagonal) p = v_if_ge(lane, v_set((float)k), p, v_set(0.0f));
+            v_store(s + k * ATT + q, p);
+            total = total + p;
+        }
+        vf shrink = v_exp(old - top);
+        v_store(max + q, top);
+        v_store(factor + q, shrink);
+        v_store(sum + q, v_fma(v_load(sum + q), shrink, total));
+    }
+}
+
+VEC_INLINE void scale_row(float *x, float by, uint64_t count) {
+    VEC_EACH(i, n, count, { v_store_n(x + i, v_load_n(x + i, n) * v_set(by), n); });
+}
+
+static uint64_t attention_f_floats(uint64_t d) { return ATT * d + ATT * ATT + 3 * ATT; }
+
+static void attention_f_tile(void *arg, uint64_t tile, uint32_t thread) {
+    const attention_job *j = arg;
+    uint64_t blocks = pst_div_up(j->t, ATT), bh = tile / blocks, block = blocks - 1 - tile % blocks, ld = 3 * j->c;
+    uint64_t q0 = block * ATT, n_q = pst_min_u64(ATT, j->t - q0), at = bh % j->heads * j->d;
+    const float *first = j->qkv + bh / j->heads * j->t * ld + at;
+    float *out = j->dst + (bh / j->heads * j->t + q0) * j->c + at;
+    float *qt = j->scratch + thread * j->scratch_floats, *s = qt + ATT * j->d, *max = s + ATT * ATT;
+    float *sum = max + ATT, *factor = sum + ATT;
+    transpose(first + q0 * ld, ld, n_q, j->d, qt);
+    for (int i = 0; i < ATT; i++) max[i] = -__builtin_inff(), sum[i] = 0.0f;
+    for (uint64_t k0 = 0; k0 <= q0; k0 += ATT) {
+        const float *k = first + k0 * ld + j->c, *v = k + j->c;
+        uint64_t n_key = pst_min_u64(ATT, j->t - k0);
+        small_product(n_key, ATT, j->d, k, ld, 1, qt, ATT, s, ATT, 0);
+        softmax_block(s, n_key, j->scale, k0 == q0, max, sum, factor);
+        for (uint64_t i = 0; k0 && i < n_q; i++) scale_row(out + i * j->c, factor[i], j->d);
+        small_product(n_q, j->d, n_key, s, 1, ATT, v, ld, out, j->c, k0 != 0);
+    }
+    for (uint64_t i = 0; i < n_q; i++) {
+        scale_row(out + i * j->c, 1.0f / sum[i], j->d);
+        j->lse[bh * j->t + q0 + i] = max[i] + logf(sum[i]);
+    }
+}
+
+static attention_job attention_of(const pst_call *call) {
+    const pst_tensor *in = pst_call_in(call, 0);
+    attention_job j = {.b = in->dim[0], .t = in->dim[1], .c = in->dim[2] / 3, .heads = call->node->attr.heads,
+                       .qkv = call->arg[0], .scratch = call->scratch};
+    j.d = j.c / j.heads;
+    j.scale = (float)(1 / sqrt((double)j.d));
+    return j;
+}
+
+static uint64_t head_dim(const pst_graph *g, const pst_node *node) {
+    return g->tensor[node->in[0]].dim[2] / 3 / node->attr.heads;
+}
+
+static uint64_t attention_f_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
+    return threads * attention_f_floats(head_dim(g, node)) * sizeof(float);
+}
+
+/* IN0 OUT0 SAVED0 */
+static pst_status attention_f(pst_device *device, const pst_call *call) {
+    attention_job j = attention_of(call);
+    j.dst = call->arg[1], j.lse = call->arg[2], j.scratch_floats = attention_f_floats(j.d);
+    memset(j.scratch, 0, device->threads * j.scratch_floats * sizeof(float));
+    pst_device_run(device, attention_f_tile, &j, j.b * j.heads * pst_div_up(j.t, ATT));
+    return PST_OK;
+}
+
+VEC_INLINE float row_dot(const float *a, const float *b, uint64_t count) {
+    vf sum = v_set(0.0f);
+    VEC_EACH(i, n, count, { sum = v_fma(v_load_n(a + i, n), v_load_n(b + i, n), sum); });
+    return (float)v_sum(sum);
+}
+
+/* p = exp(scale s - lse), ds = p (dp - delta) scale, for row q of the block; lanes behind the diagonal are zero. */
+VEC_INLINE void slope_row(float *s, float *dp, float scale, float lse, float delta, uint64_t visible) {
+    vf zero = v_set(0.0f);
+    for (uint64_t k = 0; k < ATT; k += VEC_W) {
+        vf p = zero, ds = zero;
+        if (k < visible) {
+            unsigned n = (unsigned)pst_min_u64(VEC_W, visible - k);
+            p = v_keep_n(v_exp(v_fma(v_load(s + k), v_set(scale), v_set(-lse))), 0.0f, n);
+            ds = p * (v_load(dp + k) - v_set(delta)) * v_set(scale);
+            ds = v_keep_n(ds, 0.0f, n);
+        }
+        v_store(s + k, p);
+        v_store(dp + k, ds);
+    }
+}
+
+static uint64_t attention_b_floats(uint64_t d) { return 2 * ATT * d + 2 * ATT * ATT; }
+
+static void attention_b_tile(void *arg, uint64_t bh, uint32_t thread) {
+    const attention_job *j = arg;
+    uint64_t ld = 3 * j->c, k0 = j->key_block * ATT, n_key = pst_min_u64(ATT, j->t - k0), d = j->d;
+    uint64_t head = bh % j->heads * d, first = bh / j->heads * j->t * ld + head;
+    const float *k = j->qkv + first + k0 * ld + j->c, *v = k + j->c;
+    float *dk = j->dst + first + k0 * ld + j->c, *dv = dk + j->c;
+    float *kt = j->scratch + thread * j->scratch_floats, *vt = kt + ATT * d, *s = vt + ATT * d, *dp = s + ATT * ATT;
+    transpose(k, ld, n_key, d, kt);
+    transpose(v, ld, n_key, d, vt);
+    for (uint64_t q0 = k0; q0 < j->t; q0 += ATT) {
+        uint64_t n_q = pst_min_u64(ATT, j->t - q0), row = (bh / j->heads * j->t + q0) * j->c + head;
+        const float *q = j->qkv + first + q0 * ld, *dout = j->dout + row;
+        small_product(n_q, ATT, d, q, ld, 1, kt, ATT, s, ATT, 0);
+        small_product(n_q, ATT, d, dout, j->c, 1, vt, ATT, dp, ATT, 0);
+        for (uint64_t i = 0; i < n_q; i++)
+            slope_row(s + i * ATT, dp + i * ATT, j->scale, j->lse_in[bh * j->t + q0 + i],
+                      row_dot(dout + i * j->c, j->out + row + i * j->c, d), q0 == k0 ? i + 1 : n_key);
+        small_product(n_key, d, n_q, s, 1, ATT, dout, j->c, dv, ld, q0 != k0);
+        small_product(n_key, d, n_q, dp, 1, ATT, q, ld, dk, ld, q0 != k0);
+        small_product(n_q, d, n_key, dp, ATT, 1, k, ld, j->dst + first + q0 * ld, ld, k0 != 0);
+    }
+}
+
+static uint64_t attention_b_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
+    return threads * attention_b_floats(head_dim(g, node)) * sizeof(float);
+}
+
+/* IN0 OUT0 SAVED0 DOUT0 DIN0 */
+static pst_status attention_b(pst_device *device, const pst_call *call) {
+    attention_job j = attention_of(call);
+    j.out = call->arg[1], j.lse_in = call->arg[2], j.dout = call->arg[3], j.dst = call->arg[4];
+    j.scratch_floats = attention_b_floats(j.d);
+    memset(j.scratch, 0, device->threads * j.scratch_floats * sizeof(float));
+    for (j.key_block = 0; j.key_block * ATT < j.t; j.key_block++)
+        pst_device_run(device, attention_b_tile, &j, j.b * j.heads);
+    return PST_OK;
+}

@@ -1,0 +1,55 @@
+/* What the files of the CPU backend share. Vector code is written once, in the *_vec.h files, and compiled once per
+ * instruction set by avx2.c and avx512.c, whatever machine the build runs on. */
+#ifndef PST_KERNELS_CPU_H
+#define PST_KERNELS_CPU_H
+#include "kernels/kernel.h"
+
+/* What one instruction set offers. */
+typedef struct {
+    uint32_t isa;
+    const pst_kernel_row *rows;
+    uint32_t n_rows;
+    const pst_flat *flat;
+    /* `turns` rounds of independent fused multiply-adds; returns FLOPs done. The sum goes to *sink. */
+    double (*fma_loop)(uint64_t turns, float *sink);
+} pst_cpu_table;
+const pst_cpu_table *pst_cpu_avx512(void);
+const pst_cpu_table *pst_cpu_avx2(void);
+const pst_cpu_table *pst_cpu_generic(void);
+
+/* C[m,n] (+)= op(A) op(B), row-major, computed on fixed tiles of C. */
+typedef struct {
+    int trans_a, trans_b;
+    uint64_t m, n, k;
+    const float *a, *b;
+    uint64_t lda, ldb;
+    float *c;
+    uint64_t ldc;
+    int add;                  /* 0: C is overwritten */
+    /* Called by the thread that has just finished a tile of C, while it is in cache. May be NULL. */
+    void (*finish)(void *arg, uint64_t row, uint64_t rows, uint64_t col, uint64_t cols);
+    void *finish_arg;
+} pst_gemm;
+pst_status pst_gemm_run(pst_device *device, const pst_gemm *gemm);
+/* Once per thread that computes: the library must not start threads of its own. */
+void pst_gemm_start_thread(void *unused);
+/* Before the first product of the process: the instruction sets that the library may use. */
+void pst_gemm_set_isa(uint32_t isa);
+
+/* The element-wise half of `linear`, per instruction set. Matrices are row-major with ld elements between rows. */
+typedef struct {
+    /* z NULL: y = act(y + bias). Else: z += bias, y = act(z). bias may be NULL. */
+    void (*finish)(pst_activation act, float *z, float *y, const float *bias, uint64_t rows, uint64_t cols, uint64_t ld);
+    /* dz = dy * act'(z); dz may be dy. */
+    void (*slope)(pst_activation act, const float *z, const float *dy, float *dz, uint64_t n);
+    /* out[c] (+)= sum over rows of x[r,c], in blocks of PST_SUM_ROWS rows. */
+    void (*column_sum)(const float *x, uint64_t rows, uint64_t cols, uint64_t ld, float *out, int first);
+} pst_linear_ops;
+pst_status pst_linear_forward(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
+pst_status pst_linear_backward(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
+pst_status pst_linear_weight(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
+
+/* Sums over rows (weight gradients of biases and layer norms) add the rows of a block in order, then the blocks in
+ * order, so that long sums stay accurate. Columns are spread over tiles. */
+enum { PST_SUM_ROWS = 64, PST_SUM_COLS = 64, PST_FLAT_TILE = 16384 };
+#endif

@@ -1,0 +1,82 @@
+/* Vector softmax cross-entropy: a row fits the second-level cache, so the logits cross the memory bus once. */
+
+enum { LOSS_ROWS = 4, LOSS_PIECE = 2048 };
+
+typedef struct {
+    uint64_t rows, v;
+    const float *logits, *saved;
+    const int32_t *target;
+    float *loss, *lse, *dlogits, scale;
+} loss_job;
+
+VEC_INLINE float row_max(const float *x, uint64_t count) {
+    vf max[4];
+    for (int k = 0; k < 4; k++) max[k] = v_set(-__builtin_inff());
+    uint64_t i = 0;
+    for (; i + 4 * VEC_W <= count; i += 4 * VEC_W)
+        for (int k = 0; k < 4; k++) max[k] = v_max(max[k], v_load(x + i + (uint64_t)k * VEC_W));
+    VEC_EACH(k, n, count - i, { max[0] = v_max(max[0], v_keep_n(v_load_n(x + i + k, n), -__builtin_inff(), n)); });
+    return v_max_of(v_max(v_max(max[0], max[1]), v_max(max[2], max[3])));
+}
+
+/* Pieces of LOSS_PIECE are summed in floats, the pieces in double. */
+VEC_INLINE double row_exp_sum(const float *x, float max, uint64_t count) {
+    double total = 0;
+    for (uint64_t from = 0; from < count; from += LOSS_PIECE) {
+        uint64_t piece = pst_min_u64(LOSS_PIECE, count - from);
+        vf sum = v_set(0.0f);
+        VEC_EACH(i, n, piece, { sum = sum + v_keep_n(v_exp(v_load_n(x + from + i, n) - v_set(max)), 0.0f, n); });
+        total += v_sum(sum);
+    }
+    return total;
+}
+
+static void loss_f_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const loss_job *j = arg;
+    uint64_t end = pst_min_u64((tile + 1) * LOSS_ROWS, j->rows);
+    for (uint64_t r = tile * LOSS_ROWS; r < end; r++) {
+        const float *x = j->logits + r * j->v;
+        float max = row_max(x, j->v);
+        double lse = (double)max + log(row_exp_sum(x, max, j->v));
+        j->lse[r] = (float)lse;
+        j->loss[r] = j->target[r] < 0 ? 0.0f : (float)(lse - (double)x[j->target[r]]);
+    }
+}
+
+/* IN0 IN1 OUT0 SAVED0 */
+static pst_status cross_entropy_f(pst_device *device, const pst_call *call) {
+    const pst_tensor *in = pst_call_in(call, 0);
+    loss_job j = {.rows = pst_tensor_rows(in), .v = pst_tensor_last(in), .logits = call->arg[0],
+                  .target = call->arg[1], .loss = call->arg[2], .lse = call->arg[3]};
+    PST_TRY(pst_call_check_index(call, j.target, j.rows, j.v, 1));
+    pst_device_run(device, loss_f_tile, &j, pst_div_up(j.rows, LOSS_ROWS));
+    return PST_OK;
+}
+
+static void loss_b_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const loss_job *j = arg;
+    uint64_t end = pst_min_u64((tile + 1) * LOSS_ROWS, j->rows);
+    for (uint64_t r = tile * LOSS_ROWS; r < end; r++) {
+        const float *x = j->logits + r * j->v;
+        float *dx = j->dlogits + r * j->v;
+        if (j->target[r] < 0) {
+            memset(dx, 0, j->v * sizeof *dx);
+            continue;
+        }
+        float at = x[j->target[r]], lse = j->saved[r];
+        VEC_EACH(i, n, j->v, { v_store_n(dx + i, v_exp(v_load_n(x + i, n) - v_set(lse)) * v_set(j->scale), n); });
+        dx[j->target[r]] = (float)(expm1((double)at - (double)lse) * (double)j->scale);
+    }
+}
+
+/* IN0 IN1 SAVED0 DIN0, in place */
+static pst_status cross_entropy_b(pst_device *device, const pst_call *call) {
+    const pst_tensor *in = pst_call_in(call, 0);
+    loss_job j = {.rows = pst_tensor_rows(in), .v = pst_tensor_last(in), .logits = call->arg[0],
+                  .target = call->arg[1], .saved = call->arg[2], .dlogits = call->arg[3], .scale = call->loss_scale};
+    PST_TRY(pst_call_check_index(call, j.target, j.rows, j.v, 1));
+    pst_device_run(device, loss_b_tile, &j, pst_div_up(j.rows, LOSS_ROWS));
+    return PST_OK;
+}

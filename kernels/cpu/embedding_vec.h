@@ -1,0 +1,95 @@
+/* Embedding. W: a tile owns a range of channels and visits all positions in order, so a row that several positions
+ * name is summed in position order whatever the number of threads. */
+
+enum { EMBED_ROWS = 32, EMBED_COLS = 64, EMBED_CLEAR = 64 };
+
+typedef struct {
+    uint64_t rows, t, c, v, t_max;
+    const int32_t *token;
+    const float *wte, *wpe, *dy;
+    float *out, *dwte, *dwpe;
+    int first;
+} embed_job;
+
+static embed_job embed_of(const pst_call *call) {
+    const pst_tensor *in = pst_call_in(call, 0);
+    const pst_node *node = call->node;
+    const pst_param *wte = &call->graph->param[node->param[0]];
+    embed_job j = {.t = pst_tensor_last(in), .c = wte->dim[1], .v = wte->dim[0], .token = call->arg[0],
+                   .first = call->first};
+    j.rows = pst_tensor_rows(in) * j.t;
+    if (node->n_param > 1) j.t_max = call->graph->param[node->param[1]].dim[0];
+    return j;
+}
+
+static void embed_f_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const embed_job *j = arg;
+    uint64_t end = pst_min_u64((tile + 1) * EMBED_ROWS, j->rows);
+    for (uint64_t r = tile * EMBED_ROWS; r < end; r++) {
+        const float *wte = j->wte + (uint64_t)j->token[r] * j->c, *wpe = j->wpe ? j->wpe + r % j->t * j->c : NULL;
+        float *out = j->out + r * j->c;
+        VEC_EACH(i, n, j->c, {
+            vf v = v_load_n(wte + i, n);
+            if (wpe) v = v + v_load_n(wpe + i, n);
+            v_store_n(out + i, v, n);
+        });
+    }
+}
+
+/* IN0 PARAM0 [PARAM1] OUT0 */
+static pst_status embedding_f(pst_device *device, const pst_call *call) {
+    embed_job j = embed_of(call);
+    PST_TRY(pst_call_check_index(call, j.token, j.rows, j.v, 0));
+    j.wte = call->arg[1];
+    j.wpe = j.t_max ? call->arg[2] : NULL;
+    j.out = call->arg[j.t_max ? 3 : 2];
+    pst_device_run(device, embed_f_tile, &j, pst_div_up(j.rows, EMBED_ROWS));
+    return PST_OK;
+}
+
+static void embed_clear_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const embed_job *j = arg;
+    uint64_t row = tile * EMBED_CLEAR;
+    memset(j->dwte + row * j->c, 0, pst_min_u64(EMBED_CLEAR, j->v - row) * j->c * sizeof(float));
+}
+
+static void embed_w_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const embed_job *j = arg;
+    uint64_t col = tile * EMBED_COLS, cols = pst_min_u64(EMBED_COLS, j->c - col);
+    for (uint64_t r = 0; r < j->rows; r++) {
+        float *out = j->dwte + (uint64_t)j->token[r] * j->c + col;
+        const float *dy = j->dy + r * j->c + col;
+        VEC_EACH(i, n, cols, { v_store_n(out + i, v_load_n(out + i, n) + v_load_n(dy + i, n), n); });
+    }
+}
+
+/* A tile is a range of positions; the samples are added in order. */
+static void embed_position_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const embed_job *j = arg;
+    uint64_t end = pst_min_u64((tile + 1) * EMBED_ROWS, j->t_max);
+    for (uint64_t t = tile * EMBED_ROWS; t < end; t++) {
+        float *out = j->dwpe + t * j->c;
+        if (j->first) memset(out, 0, j->c * sizeof *out);
+        for (uint64_t r = t; t < j->t && r < j->rows; r += j->t) {
+            const float *dy = j->dy + r * j->c;
+            VEC_EACH(i, n, j->c, { v_store_n(out + i, v_load_n(out + i, n) + v_load_n(dy + i, n), n); });
+        }
+    }
+}
+
+/* IN0 DOUT0 DPARAM0 [DPARAM1] */
+static pst_status embedding_w(pst_device *device, const pst_call *call) {
+    embed_job j = embed_of(call);
+    j.dy = call->arg[1];
+    j.dwte = call->arg[2];
+    j.dwpe = j.t_max ? call->arg[3] : NULL;
+    PST_TRY(pst_call_check_index(call, j.token, j.rows, j.v, 0));
+    if (j.first) pst_device_run(device, embed_clear_tile, &j, pst_div_up(j.v, EMBED_CLEAR));
+    pst_device_run(device, embed_w_tile, &j, pst_div_up(j.c, EMBED_COLS));
+    if (j.dwpe) pst_device_run(device, embed_position_tile, &j, pst_div_up(j.t_max, EMBED_ROWS));
+    return PST_OK;
+}

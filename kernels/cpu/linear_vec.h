@@ -1,0 +1,95 @@
+/* Vector half of linear: bias, activation, its slope, and sums over rows. */
+
+/* sigmoid(2u), u = sqrt(2/pi) (z + 0.044715 z^3): GELU(z) = z * sigmoid(2u) in its tanh form. */
+VEC_INLINE vf gelu_gate(vf z) {
+    vf u = v_fma(z * z, v_set(0.044715f), v_set(1.0f)) * z;
+    return v_set(1.0f) / (v_set(1.0f) + v_exp(u * v_set(-1.5957691216057308f)));
+}
+
+VEC_INLINE vf act_of(pst_activation act, vf z) {
+    if (act == PST_ACT_GELU_TANH) return z * gelu_gate(z);
+    if (act == PST_ACT_GELU_ERF)
+        return v_set(0.5f) * z * (v_set(1.0f) + v_erf(z * v_set(0.70710678118654752f)));
+    if (act == PST_ACT_RELU) return v_max(v_set(0.0f), z);
+    return z;
+}
+
+VEC_INLINE vf slope_of(pst_activation act, vf z) {
+    if (act == PST_ACT_GELU_TANH) {
+        vf gate = gelu_gate(z), du = v_fma(z * z, v_set(0.134145f), v_set(1.0f)) * v_set(1.5957691216057308f);
+        return v_fma(z * gate * (v_set(1.0f) - gate), du, gate);
+    }
+    if (act == PST_ACT_GELU_ERF) {
+        vf half = v_set(0.5f), bell = v_exp(z * z * v_set(-0.5f)) * v_set(0.39894228040143268f);
+        return v_fma(z, bell, v_fma(half, v_erf(z * v_set(0.70710678118654752f)), half));
+    }
+    return v_if_gt(z, v_set(0.0f), v_set(1.0f), v_set(0.0f));
+}
+
+VEC_INLINE void finish_act(pst_activation act, float *z, float *y, const float *bias, uint64_t rows, uint64_t cols,
+                           uint64_t ld) {
+    for (uint64_t r = 0; r < rows; r++) {
+        float *from = (z ? z : y) + r * ld, *to = y + r * ld;
+        VEC_EACH(i, n, cols, {
+            vf v = v_load_n(from + i, n);
+            if (bias) v = v + v_load_n(bias + i, n);
+            if (z) v_store_n(from + i, v, n);
+            v_store_n(to + i, act_of(act, v), n);
+        });
+    }
+}
+
+static void linear_finish(pst_activation act, float *z, float *y, const float *bias, uint64_t rows, uint64_t cols,
+                          uint64_t ld) {
+    switch (act) { /* a constant in each call, so that each loop has its own body */
+    case PST_ACT_GELU_TANH: finish_act(PST_ACT_GELU_TANH, z, y, bias, rows, cols, ld); break;
+    case PST_ACT_GELU_ERF: finish_act(PST_ACT_GELU_ERF, z, y, bias, rows, cols, ld); break;
+    case PST_ACT_RELU: finish_act(PST_ACT_RELU, z, y, bias, rows, cols, ld); break;
+    default: finish_act(PST_ACT_NONE, z, y, bias, rows, cols, ld); break;
+    }
+}
+
+VEC_INLINE void slope_act(pst_activation act, const float *z, const float *dy, float *dz, uint64_t count) {
+    VEC_EACH(i, n, count, { v_store_n(dz + i, v_load_n(dy + i, n) * slope_of(act, v_load_n(z + i, n)), n); });
+}
+
+static void linear_slope(pst_activation act, const float *z, const float *dy, float *dz, uint64_t n) {
+    switch (act) {
+    case PST_ACT_GELU_TANH: slope_act(PST_ACT_GELU_TANH, z, dy, dz, n); break;
+    case PST_ACT_GELU_ERF: slope_act(PST_ACT_GELU_ERF, z, dy, dz, n); break;
+    default: slope_act(PST_ACT_RELU, z, dy, dz, n); break;
+    }
+}
+
+/* cols <= PST_SUM_COLS. */
+static void column_sum(const float *x, uint64_t rows, uint64_t cols, uint64_t ld, float *out, int first) {
+    float total[PST_SUM_COLS] = {0};
+    for (uint64_t from = 0; from < rows; from += PST_SUM_ROWS) {
+        uint64_t block = pst_min_u64(PST_SUM_ROWS, rows - from);
+        const float *at = x + from * ld;
+        VEC_EACH(i, n, cols, {
+            vf sum = v_set(0.0f);
+            for (uint64_t r = 0; r < block; r++) sum = sum + v_load_n(at + r * ld + i, n);
+            v_store_n(total + i, v_load_n(total + i, n) + sum, n);
+        });
+    }
+    VEC_EACH(i, n, cols, {
+        vf sum = v_load_n(total + i, n);
+        if (!first) sum = v_load_n(out + i, n) + sum;
+        v_store_n(out + i, sum, n);
+    });
+}
+
+static const pst_linear_ops linear_ops = {linear_finish, linear_slope, column_sum};
+
+static pst_status linear_f(pst_device *device, const pst_call *call) {
+    return pst_linear_forward(device, call, &linear_ops);
+}
+
+static pst_status linear_b(pst_device *device, const pst_call *call) {
+    return pst_linear_backward(device, call, &linear_ops);
+}
+
+static pst_status linear_w(pst_device *device, const pst_call *call) {
+    return pst_linear_weight(device, call, &linear_ops);
+}

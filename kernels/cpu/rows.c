@@ -1,0 +1,75 @@
+/* The CPU backend's list, best instruction set first, and what is measured rather than computed. */
+#include "kernels/cpu/cpu.h"
+#include <pthread.h>
+#include <string.h>
+
+enum { MAX_ROWS = 128, PEAK_NS = 3000000, PEAK_TURNS = 2000 };
+
+static pst_kernel_row list[MAX_ROWS];
+static uint32_t n_list;
+
+static void append(const pst_cpu_table *table) {
+    memcpy(list + n_list, table->rows, table->n_rows * sizeof *list);
+    n_list += table->n_rows;
+}
+
+static void fill(void) {
+    append(pst_cpu_avx512());
+    append(pst_cpu_avx2());
+    append(pst_cpu_generic());
+}
+
+const pst_kernel_row *pst_kernels_cpu(uint32_t *n) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, fill);
+    *n = n_list;
+    return list;
+}
+
+static const pst_cpu_table *table_of(uint32_t isa) {
+    if (isa & PST_ISA_AVX512) return pst_cpu_avx512();
+    if (isa & PST_ISA_AVX2) return pst_cpu_avx2();
+    return pst_cpu_generic();
+}
+
+const pst_flat *pst_flat_choose(uint32_t isa) {
+    const pst_flat *flat = table_of(isa)->flat;
+    return flat ? flat : pst_flat_ref();
+}
+
+typedef struct {
+    const pst_cpu_table *table;
+    double flops;  /* per second */
+    pthread_t thread;
+} probe;
+
+static void *run_probe(void *arg) {
+    probe *p = arg;
+    float sink = 0;
+    uint64_t start = pst_monotonic_ns(), now = start;
+    double done = 0;
+    for (; now - start < PEAK_NS; now = pst_monotonic_ns()) done += p->table->fma_loop(PEAK_TURNS, &sink);
+    volatile float keep = sink;
+    (void)keep;
+    p->flops = done / (double)(now - start) * 1e9;
+    return NULL;
+}
+
+double pst_cpu_peak_flops(uint32_t isa, uint32_t threads) {
+    enum { LIMIT = 256 };
+    probe probes[LIMIT];
+    uint32_t started = 0;
+    if (threads > LIMIT) return pst_cpu_peak_flops(isa, LIMIT) * threads / LIMIT;
+    for (; started + 1 < threads; started++) {
+        probes[started].table = table_of(isa);
+        if (pthread_create(&probes[started].thread, NULL, run_probe, &probes[started])) break;
+    }
+    probe own = {.table = table_of(isa)};
+    run_probe(&own);
+    double sum = own.flops;
+    for (uint32_t i = 0; i < started; i++) {
+        pthread_join(probes[i].thread, NULL);
+        sum += probes[i].flops;
+    }
+    return sum;
+}

@@ -1,0 +1,32 @@
+/* The rows of one instruction set. VEC_NAME is its name as a string, VEC_ISA its bit. */
+
+static const char *needs_isa(const pst_graph *g, const pst_node *node, const pst_device *device) {
+    (void)g, (void)node;
+    return (device->isa & VEC_ISA) == VEC_ISA ? NULL : "the device lacks " VEC_NAME;
+}
+
+#define ROW(op, pass, scratch, launch)                                                                                 \
+    { op, pass, "cpu/" VEC_NAME "/" op, VEC_ISA, needs_isa, scratch, launch }
+static const pst_kernel_row vec_rows[] = {
+    ROW("embedding", PST_PASS_F, NULL, embedding_f),
+    ROW("embedding", PST_PASS_W, NULL, embedding_w),
+    ROW("layer_norm", PST_PASS_F, NULL, layer_norm_f),
+    ROW("layer_norm", PST_PASS_B, NULL, layer_norm_b),
+    ROW("layer_norm", PST_PASS_W, NULL, layer_norm_w),
+    ROW("linear", PST_PASS_F, NULL, linear_f),
+    ROW("linear", PST_PASS_B, NULL, linear_b),
+    ROW("linear", PST_PASS_W, NULL, linear_w),
+    ROW("attention", PST_PASS_F, attention_f_scratch, attention_f),
+    ROW("attention", PST_PASS_B, attention_b_scratch, attention_b),
+    ROW("dropout", PST_PASS_F, NULL, dropout),
+    ROW("dropout", PST_PASS_B, NULL, dropout),
+    ROW("add", PST_PASS_F, NULL, add),
+    ROW("sum", PST_PASS_F, NULL, add),
+    ROW("sum", PST_PASS_B, NULL, add),
+    ROW("cross_entropy", PST_PASS_F, NULL, cross_entropy_f),
+    ROW("cross_entropy", PST_PASS_B, NULL, cross_entropy_b),
+};
+#undef ROW
+
+static const pst_flat vec_flat = {"cpu/" VEC_NAME, VEC_ISA, flat_update, flat_sum_squares, flat_accumulate};
+static const pst_cpu_table vec_table = {VEC_ISA, vec_rows, sizeof vec_rows / sizeof vec_rows[0], &vec_flat, fma_loop};

@@ -1,0 +1,202 @@
+/* The vector of one instruction set: VEC_AVX512 (16 lanes) or VEC_AVX2 (8). Included once by the file that compiles
+ * the kernels for it. vf holds floats, vi 32-bit integers; GCC's operators (+ - *) work on vf and are never fused.
+ * The _n forms touch the first n lanes only; lanes behind them read as 0. n == VEC_W costs nothing extra. */
+#ifndef PST_KERNELS_CPU_VEC_H
+#define PST_KERNELS_CPU_VEC_H
+#include <immintrin.h>
+#include <stdint.h>
+
+#define VEC_INLINE static inline __attribute__((always_inline, unused))
+
+#if defined(VEC_AVX512)
+enum { VEC_W = 16 };
+typedef __m512 vf;
+typedef __m512i vi;
+VEC_INLINE vf v_set(float x) { return _mm512_set1_ps(x); }
+VEC_INLINE vf v_load(const float *p) { return _mm512_loadu_ps(p); }
+VEC_INLINE void v_store(float *p, vf v) { _mm512_storeu_ps(p, v); }
+VEC_INLINE __mmask16 v_first(unsigned n) { return (__mmask16)((1u << n) - 1u); }
+VEC_INLINE vf v_load_n(const float *p, unsigned n) {
+    if (n == VEC_W) return v_load(p);
+    return _mm512_maskz_loadu_ps(v_first(n), p);
+}
+VEC_INLINE void v_store_n(float *p, vf v, unsigned n) {
+    if (n == VEC_W)
+        v_store(p, v);
+    else
+        _mm512_mask_storeu_ps(p, v_first(n), v);
+}
+/* Lanes from n on become `other`. */
+VEC_INLINE vf v_keep_n(vf v, float other, unsigned n) {
+    if (n == VEC_W) return v;
+    return _mm512_mask_blend_ps(v_first(n), v_set(other), v);
+}
+VEC_INLINE vf v_fma(vf a, vf b, vf c) { return _mm512_fmadd_ps(a, b, c); }
+VEC_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm512_fnmadd_ps(a, b, c); }
+/* The second operand when either is NaN. */
+VEC_INLINE vf v_max(vf a, vf b) { return _mm512_max_ps(a, b); }
+VEC_INLINE vf v_min(vf a, vf b) { return _mm512_min_ps(a, b); }
+VEC_INLINE vf v_sqrt(vf a) { return _mm512_sqrt_ps(a); }
+VEC_INLINE vf v_abs(vf a) { return _mm512_abs_ps(a); }
+VEC_INLINE vf v_round(vf a) { return _mm512_roundscale_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+VEC_INLINE vf v_scale(vf a, vf n) { return _mm512_scalef_ps(a, n); } /* a * 2^n, n whole */
+/* a >= b ? x : y, a > b ? x : y */
+VEC_INLINE vf v_if_ge(vf a, vf b, vf x, vf y) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GE_OQ), y, x);
+}
+VEC_INLINE vf v_if_gt(vf a, vf b, vf x, vf y) {
+    return _mm512_mask_blend_ps(_mm512_cmp_ps_mask(a, b, _CMP_GT_OQ), y, x);
+}
+VEC_INLINE vf v_sign_of(vf magnitude, vf sign) {
+    const __m512 bit = _mm512_set1_ps(-0.0f);
+    return _mm512_or_ps(_mm512_andnot_ps(bit, magnitude), _mm512_and_ps(bit, sign));
+}
+VEC_INLINE double v_sum(vf v) {
+    __m512d low = _mm512_cvtps_pd(_mm512_castps512_ps256(v)), high = _mm512_cvtps_pd(_mm512_extractf32x8_ps(v, 1));
+    return _mm512_reduce_add_pd(_mm512_add_pd(low, high));
+}
+VEC_INLINE float v_max_of(vf v) { return _mm512_reduce_max_ps(v); }
+VEC_INLINE vi vi_set(uint32_t x) { return _mm512_set1_epi32((int)x); }
+VEC_INLINE vi vi_load(const uint32_t *p) { return _mm512_loadu_si512(p); }
+VEC_INLINE vi vi_add(vi a, vi b) { return _mm512_add_epi32(a, b); }
+VEC_INLINE vi vi_xor(vi a, vi b) { return _mm512_xor_si512(a, b); }
+/* a*b as 64 bits per lane, split. */
+VEC_INLINE void vi_mul(vi a, vi b, vi *high, vi *low) {
+    vi even = _mm512_mul_epu32(a, b), odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), b);
+    *high = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
+    *low = _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32));
+}
+VEC_INLINE vf vi_uniform(vi word) {
+    return _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_srli_epi32(word, 8)), v_set(0x1p-24f));
+}
+VEC_INLINE vi vi_low32(vi a, vi b) { return _mm512_unpacklo_epi32(a, b); }
+VEC_INLINE vi vi_high32(vi a, vi b) { return _mm512_unpackhi_epi32(a, b); }
+VEC_INLINE vi vi_low64(vi a, vi b) { return _mm512_unpacklo_epi64(a, b); }
+VEC_INLINE vi vi_high64(vi a, vi b) { return _mm512_unpackhi_epi64(a, b); }
+
+#elif defined(VEC_AVX2)
+enum { VEC_W = 8 };
+typedef __m256 vf;
+typedef __m256i vi;
+VEC_INLINE vf v_set(float x) { return _mm256_set1_ps(x); }
+VEC_INLINE vf v_load(const float *p) { return _mm256_loadu_ps(p); }
+VEC_INLINE void v_store(float *p, vf v) { _mm256_storeu_ps(p, v); }
+VEC_INLINE __m256i v_first(unsigned n) {
+    return _mm256_cmpgt_epi32(_mm256_set1_epi32((int)n), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
+}
+VEC_INLINE vf v_load_n(const float *p, unsigned n) {
+    if (n == VEC_W) return v_load(p);
+    return _mm256_maskload_ps(p, v_first(n));
+}
+VEC_INLINE void v_store_n(float *p, vf v, unsigned n) {
+    if (n == VEC_W)
+        v_store(p, v);
+    else
+        _mm256_maskstore_ps(p, v_first(n), v);
+}
+VEC_INLINE vf v_keep_n(vf v, float other, unsigned n) {
+    if (n == VEC_W) return v;
+    return _mm256_blendv_ps(v_set(other), v, _mm256_castsi256_ps(v_first(n)));
+}
+VEC_INLINE vf v_fma(vf a, vf b, vf c) { return _mm256_fmadd_ps(a, b, c); }
+VEC_INLINE vf v_fnma(vf a, vf b, vf c) { return _mm256_fnmadd_ps(a, b, c); }
+VEC_INLINE vf v_max(vf a, vf b) { return _mm256_max_ps(a, b); }
+VEC_INLINE vf v_min(vf a, vf b) { return _mm256_min_ps(a, b); }
+VEC_INLINE vf v_sqrt(vf a) { return _mm256_sqrt_ps(a); }
+VEC_INLINE vf v_abs(vf a) { return _mm256_andnot_ps(v_set(-0.0f), a); }
+VEC_INLINE vf v_round(vf a) { return _mm256_round_ps(a, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
+/* In two halves, so that the result may be subnormal or infinite; |n| <= 250. */
+VEC_INLINE vf v_scale(vf a, vf n) {
+    __m256i whole = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(whole, 1), bias = _mm256_set1_epi32(127);
+    __m256i rest = _mm256_sub_epi32(whole, half);
+    vf x = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(half, bias), 23));
+    vf y = _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(rest, bias), 23));
+    return a * x * y;
+}
+VEC_INLINE vf v_if_ge(vf a, vf b, vf x, vf y) { return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_GE_OQ)); }
+VEC_INLINE vf v_if_gt(vf a, vf b, vf x, vf y) { return _mm256_blendv_ps(y, x, _mm256_cmp_ps(a, b, _CMP_GT_OQ)); }
+VEC_INLINE vf v_sign_of(vf magnitude, vf sign) {
+    const vf bit = v_set(-0.0f);
+    return _mm256_or_ps(_mm256_andnot_ps(bit, magnitude), _mm256_and_ps(bit, sign));
+}
+VEC_INLINE double v_sum(vf v) {
+    __m256d x = _mm256_add_pd(_mm256_cvtps_pd(_mm256_castps256_ps128(v)),
+                              _mm256_cvtps_pd(_mm256_extractf128_ps(v, 1)));
+    __m128d y = _mm_add_pd(_mm256_castpd256_pd128(x), _mm256_extractf128_pd(x, 1));
+    return _mm_cvtsd_f64(y) + _mm_cvtsd_f64(_mm_unpackhi_pd(y, y));
+}
+VEC_INLINE float v_max_of(vf v) {
+    __m128 x = _mm_max_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    x = _mm_max_ps(x, _mm_movehl_ps(x, x));
+    return _mm_cvtss_f32(_mm_max_ss(x, _mm_shuffle_ps(x, x, 1)));
+}
+VEC_INLINE vi vi_set(uint32_t x) { return _mm256_set1_epi32((int)x); }
+VEC_INLINE vi vi_load(const uint32_t *p) { return _mm256_loadu_si256((const __m256i *)p); }
+VEC_INLINE vi vi_add(vi a, vi b) { return _mm256_add_epi32(a, b); }
+VEC_INLINE vi vi_xor(vi a, vi b) { return _mm256_xor_si256(a, b); }
+VEC_INLINE void vi_mul(vi a, vi b, vi *high, vi *low) {
+    vi even = _mm256_mul_epu32(a, b), odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), b);
+    *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
+    *low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xaa);
+}
+VEC_INLINE vf vi_uniform(vi word) {
+    return _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_srli_epi32(word, 8)), v_set(0x1p-24f));
+}
+VEC_INLINE vi vi_low32(vi a, vi b) { return _mm256_unpacklo_epi32(a, b); }
+VEC_INLINE vi vi_high32(vi a, vi b) { return _mm256_unpackhi_epi32(a, b); }
+VEC_INLINE vi vi_low64(vi a, vi b) { return _mm256_unpacklo_epi64(a, b); }
+VEC_INLINE vi vi_high64(vi a, vi b) { return _mm256_unpackhi_epi64(a, b); }
+#else
+#error "define VEC_AVX512 or VEC_AVX2"
+#endif
+
+/* for (i, n): i in steps of a vector over `count` elements, n lanes of it valid; the last round may be a partial one.
+ * The body appears twice, so that whole vectors need no masks. */
+#define VEC_EACH(i, n, count, ...)                                                                                     \
+    do {                                                                                                               \
+        uint64_t i = 0, vec_count_ = (count);                                                                          \
+        for (; i + VEC_W <= vec_count_; i += VEC_W) {                                                                  \
+            enum { n = VEC_W };                                                                                        \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
+        if (i < vec_count_) {                                                                                          \
+            unsigned n = (unsigned)(vec_count_ - i);                                                                   \
+            __VA_ARGS__                                                                                                \
+        }                                                                                                              \
+    } while (0)
+
+/* exp to about 1 ulp: x = n ln2 + r, |r| <= ln2/2 (Cephes' polynomial). NaN stays, below about -104 it is 0. */
+VEC_INLINE vf v_exp(vf x) {
+    x = v_min(v_set(89.0f), v_max(v_set(-105.0f), x));
+    vf n = v_round(x * v_set(1.44269504088896341f));
+    vf r = v_fnma(n, v_set(0.693359375f), x);
+    r = v_fnma(n, v_set(-2.12194440e-4f), r);
+    vf p = v_fma(v_set(1.9875691500e-4f), r, v_set(1.3981999507e-3f));
+    p = v_fma(p, r, v_set(8.3334519073e-3f));
+    p = v_fma(p, r, v_set(4.1665795894e-2f));
+    p = v_fma(p, r, v_set(1.6666665459e-1f));
+    p = v_fma(p, r, v_set(5.0000001201e-1f));
+    p = v_fma(p, r * r, r) + v_set(1.0f);
+    return v_scale(p, n);
+}
+
+/* erf to about 1 ulp (N. Juffa's two pieces). */
+VEC_INLINE vf v_erf(vf a) {
+    vf t = v_abs(a), s = a * a;
+    vf u = v_fma(v_set(-3.88396438e-3f), t, v_set(2.42546219e-2f));
+    vf far = v_fma(v_set(-1.72853470e-5f), t, v_set(3.83197126e-4f));
+    far = v_fma(far, s, u);
+    far = v_fma(far, t, v_set(-1.06777877e-1f));
+    far = v_fma(far, t, v_set(-6.34846687e-1f));
+    far = v_fma(far, t, v_set(-1.28717512e-1f));
+    far = v_fma(far, t, v_set(0.0f) - t);
+    far = v_sign_of(v_set(1.0f) - v_exp(far), a);
+    vf near = v_fma(v_set(-5.96761703e-4f), s, v_set(4.99119423e-3f));
+    near = v_fma(near, s, v_set(-2.67681349e-2f));
+    near = v_fma(near, s, v_set(1.12819925e-1f));
+    near = v_fma(near, s, v_set(-3.76125336e-1f));
+    near = v_fma(near, s, v_set(1.28379166e-1f));
+    near = v_fma(near, a, a);
+    return v_if_gt(t, v_set(0.927734375f), far, near);
+}
+#endif

@@ -1,0 +1,42 @@
+/* Reference softmax cross-entropy: loss[i] = log(sum_j exp(logits[i,j])) - logits[i,target[i]]; a negative target is
+ * ignored (loss 0, gradient 0). */
+#include "kernels/ref/ref.h"
+#include "kernels/shape.h"
+#include <math.h>
+
+/* F: IN0 IN1 OUT0 SAVED0 */
+pst_status pst_ref_cross_entropy_f(pst_device *device, const pst_call *call) {
+    (void)device;
+    const pst_tensor *in = pst_call_in(call, 0);
+    uint64_t rows = pst_tensor_rows(in), v = pst_tensor_last(in);
+    const float *logits = call->arg[0];
+    const int32_t *target = call->arg[1];
+    float *loss = call->arg[2], *lse = call->arg[3];
+    PST_TRY(pst_call_check_index(call, target, rows, v, 1));
+    for (uint64_t r = 0; r < rows; r++, logits += v) {
+        double max = -INFINITY, sum = 0;
+        for (uint64_t j = 0; j < v; j++) max = fmax(max, logits[j]);
+        for (uint64_t j = 0; j < v; j++) sum += exp(logits[j] - max);
+        double log_sum = max + log(sum);
+        lse[r] = (float)log_sum;
+        loss[r] = target[r] < 0 ? 0.0f : (float)(log_sum - logits[target[r]]);
+    }
+    return PST_OK;
+}
+
+/* B: IN0 IN1 SAVED0 DIN0 (is IN0): dlogits = (softmax - onehot) * loss_scale, in place. */
+pst_status pst_ref_cross_entropy_b(pst_device *device, const pst_call *call) {
+    (void)device;
+    const pst_tensor *in = pst_call_in(call, 0);
+    uint64_t rows = pst_tensor_rows(in), v = pst_tensor_last(in);
+    const float *logits = call->arg[0], *lse = call->arg[2];
+    const int32_t *target = call->arg[1];
+    float *dlogits = call->arg[3];
+    PST_TRY(pst_call_check_index(call, target, rows, v, 1));
+    for (uint64_t r = 0; r < rows; r++, logits += v, dlogits += v)
+        for (uint64_t j = 0; j < v; j++) {
+            double p = exp((double)logits[j] - lse[r]) - (target[r] == (int32_t)j);
+            dlogits[j] = target[r] < 0 ? 0.0f : (float)(p * call->loss_scale);
+        }
+    return PST_OK;
+}

@@ -1,0 +1,53 @@
+/* Reference dropout, residual add and gradient sum. */
+#include "base/rng.h"
+#include "kernels/ref/ref.h"
+#include "kernels/shape.h"
+#include <string.h>
+
+/* Element e of sample s is kept when word e%4 of position (s, e/4) of the node's stream, as a uniform number, is
+ * not below the rate: the same units in every layout. */
+static void mask(const pst_call *call, const float *in, float *out) {
+    const pst_tensor *t = pst_call_in(call, 0);
+    uint64_t samples = t->dim[0], per_sample = pst_tensor_count(t) / samples;
+    float rate = call->node->attr.rate, scale = 1.0f / (1.0f - rate);
+    uint64_t key = pst_rng_key(call->seed, call->node->name);
+    for (uint64_t s = 0; s < samples; s++)
+        for (uint64_t e = 0; e < per_sample; e++) {
+            uint32_t word[4];
+            pst_rng_words(key, call->sample + s, e / 4, word);
+            uint64_t i = s * per_sample + e;
+            out[i] = pst_rng_uniform(word[e % 4]) >= rate ? in[i] * scale : 0.0f;
+        }
+}
+
+/* F: IN0 OUT0, B: DOUT0 DIN0; in place or not */
+static pst_status dropout(const pst_call *call) {
+    if (call->train && call->node->attr.rate > 0)
+        mask(call, call->arg[0], call->arg[1]);
+    else
+        memmove(call->arg[1], call->arg[0], pst_tensor_count(pst_call_in(call, 0)) * sizeof(float));
+    return PST_OK;
+}
+
+pst_status pst_ref_dropout_f(pst_device *device, const pst_call *call) {
+    (void)device;
+    return dropout(call);
+}
+
+pst_status pst_ref_dropout_b(pst_device *device, const pst_call *call) {
+    (void)device;
+    return dropout(call);
+}
+
+/* IN0 IN1 OUT0 */
+pst_status pst_ref_add_f(pst_device *device, const pst_call *call) {
+    (void)device;
+    const float *a = call->arg[0], *b = call->arg[1];
+    float *out = call->arg[2];
+    uint64_t n = pst_tensor_count(pst_call_in(call, 0));
+    for (uint64_t i = 0; i < n; i++) out[i] = a[i] + b[i];
+    return PST_OK;
+}
+
+/* a, b, out: two gradients of the node's input 0 */
+pst_status pst_ref_sum(pst_device *device, const pst_call *call) { return pst_ref_add_f(device, call); }

@@ -1,0 +1,49 @@
+/* Reference embedding: out[b,t,:] = wte[token[b,t],:] (+ wpe[t,:]). */
+#include "kernels/ref/ref.h"
+#include "kernels/shape.h"
+#include <string.h>
+
+typedef struct { uint64_t b, t, c, v, t_max; } sizes;
+
+static sizes sizes_of(const pst_call *call) {
+    const pst_tensor *tokens = pst_call_in(call, 0);
+    const pst_node *node = call->node;
+    const pst_param *wte = &call->graph->param[node->param[0]];
+    sizes s = {pst_tensor_rows(tokens), pst_tensor_last(tokens), wte->dim[1], wte->dim[0], 0};
+    if (node->n_param > 1) s.t_max = call->graph->param[node->param[1]].dim[0];
+    return s;
+}
+
+/* F: IN0 PARAM0 [PARAM1] OUT0 */
+pst_status pst_ref_embedding_f(pst_device *device, const pst_call *call) {
+    (void)device;
+    sizes s = sizes_of(call);
+    const int32_t *token = call->arg[0];
+    const float *wte = call->arg[1], *wpe = s.t_max ? call->arg[2] : NULL;
+    float *out = call->arg[s.t_max ? 3 : 2];
+    PST_TRY(pst_call_check_index(call, token, s.b * s.t, s.v, 0));
+    for (uint64_t i = 0; i < s.b * s.t; i++) {
+        const float *row = wte + (uint64_t)token[i] * s.c;
+        for (uint64_t c = 0; c < s.c; c++) out[i * s.c + c] = row[c] + (wpe ? wpe[i % s.t * s.c + c] : 0.0f);
+    }
+    return PST_OK;
+}
+
+/* W: IN0 DOUT0 DPARAM0 [DPARAM1]. `first` zeroes the rows that no token of this micro-batch names, too. */
+pst_status pst_ref_embedding_w(pst_device *device, const pst_call *call) {
+    (void)device;
+    sizes s = sizes_of(call);
+    const int32_t *token = call->arg[0];
+    const float *dout = call->arg[1];
+    float *dwte = call->arg[2], *dwpe = s.t_max ? call->arg[3] : NULL;
+    if (call->first) {
+        memset(dwte, 0, s.v * s.c * sizeof(float));
+        if (dwpe) memset(dwpe, 0, s.t_max * s.c * sizeof(float));
+    }
+    for (uint64_t i = 0; i < s.b * s.t; i++) {
+        float *row = dwte + (uint64_t)token[i] * s.c;
+        for (uint64_t c = 0; c < s.c; c++) row[c] += dout[i * s.c + c];
+        for (uint64_t c = 0; dwpe && c < s.c; c++) dwpe[i % s.t * s.c + c] += dout[i * s.c + c];
+    }
+    return PST_OK;
+}

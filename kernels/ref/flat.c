@@ -1,0 +1,57 @@
+/* Reference arithmetic over flat arrays, and the table that answers on any machine. Products and sums are rounded one
+ * by one (no fused multiply-add), so that the vector tables give these very bits. */
+#include "kernels/kernel.h"
+#include <math.h>
+
+static void adamw(const pst_optim_hyper *h, float *w, const float *g, float *m, float *v, uint64_t n) {
+    float step = h->lr / h->correction1, root2 = sqrtf(h->correction2), keep = 1.0f - h->lr * h->decay;
+    float rest1 = 1.0f - h->beta1, rest2 = 1.0f - h->beta2;
+    for (uint64_t i = 0; i < n; i++) {
+        float x = g[i] * h->grad_scale;
+        m[i] = h->beta1 * m[i] + rest1 * x;
+        v[i] = h->beta2 * v[i] + rest2 * (x * x);
+        w[i] = w[i] * keep - step * m[i] / (sqrtf(v[i]) / root2 + h->eps);
+    }
+}
+
+static void sgd(const pst_optim_hyper *h, float *w, const float *g, float *buf, uint64_t n) {
+    for (uint64_t i = 0; i < n; i++) {
+        float x = g[i] * h->grad_scale + h->decay * w[i];
+        buf[i] = h->t <= 1 ? x : h->momentum * buf[i] + x;
+        w[i] = w[i] - h->lr * buf[i];
+    }
+}
+
+static void update(pst_pool *pool, pst_optim_kind kind, const pst_optim_hyper *h, float *weight, const float *grad,
+                   float *const state[2], uint64_t n) {
+    (void)pool;
+    if (kind == PST_OPTIM_ADAMW) adamw(h, weight, grad, state[0], state[1], n);
+    if (kind == PST_OPTIM_SGD) sgd(h, weight, grad, state[0], n);
+}
+
+/* A block has 16 running sums (element i goes to sum i%16), added up in halves: what vector code does anyway. The
+ * square of a float is exact in double. */
+static double block_sum(const float *x, uint64_t n) {
+    double sum[16] = {0};
+    for (uint64_t i = 0; i < n; i++) sum[i % 16] += (double)x[i] * (double)x[i];
+    for (int half = 8; half; half /= 2)
+        for (int i = 0; i < half; i++) sum[i] += sum[i + half];
+    return sum[0];
+}
+
+static double sum_squares(pst_pool *pool, const float *x, uint64_t n) {
+    (void)pool;
+    double total = 0;
+    for (uint64_t i = 0; i < n; i += 4096) total += block_sum(x + i, n - i < 4096 ? n - i : 4096);
+    return total;
+}
+
+static void accumulate(pst_pool *pool, float *y, const float *x, uint64_t n) {
+    (void)pool;
+    for (uint64_t i = 0; i < n; i++) y[i] += x[i];
+}
+
+const pst_flat *pst_flat_ref(void) {
+    static const pst_flat flat = {"ref", 0, update, sum_squares, accumulate};
+    return &flat;
+}

@@ -1,0 +1,95 @@
+/* Reference linear: y[rows,N] = act(x[rows,K] weight[N,K]^T + bias[N]). */
+#include "kernels/ref/ref.h"
+#include "kernels/shape.h"
+#include <math.h>
+
+static const double sqrt_2_over_pi = 0.79788456080286535588, sqrt_half = 0.70710678118654752440;
+
+/* GELU: Hendrycks & Gimpel 2016; the tanh form is GPT-2's, the erf form is BERT's. */
+static double act(pst_activation kind, double z) {
+    switch (kind) {
+    case PST_ACT_GELU_TANH: return 0.5 * z * (1 + tanh(sqrt_2_over_pi * (z + 0.044715 * z * z * z)));
+    case PST_ACT_GELU_ERF: return 0.5 * z * (1 + erf(z * sqrt_half));
+    case PST_ACT_RELU: return z > 0 ? z : 0;
+    default: return z;
+    }
+}
+
+static double act_slope(pst_activation kind, double z) {
+    double t;
+    switch (kind) {
+    case PST_ACT_GELU_TANH:
+        t = tanh(sqrt_2_over_pi * (z + 0.044715 * z * z * z));
+        return 0.5 * (1 + t) + 0.5 * z * (1 - t * t) * sqrt_2_over_pi * (1 + 3 * 0.044715 * z * z);
+    case PST_ACT_GELU_ERF:
+        return 0.5 * (1 + erf(z * sqrt_half)) + z * exp(-0.5 * z * z) * 0.5 * sqrt_2_over_pi;
+    case PST_ACT_RELU: return z > 0 ? 1 : 0;
+    default: return 1;
+    }
+}
+
+typedef struct { uint64_t rows, k, n; int bias, active; } sizes;
+
+static sizes sizes_of(const pst_call *call) {
+    const pst_tensor *in = pst_call_in(call, 0);
+    const pst_node *node = call->node;
+    return (sizes){pst_tensor_rows(in), pst_tensor_last(in), call->graph->param[node->param[0]].dim[0],
+                   node->n_param > 1, node->attr.activation != PST_ACT_NONE};
+}
+
+/* F: IN0 PARAM0 [PARAM1] OUT0 [SAVED0 = z, the value before the activation] */
+pst_status pst_ref_linear_f(pst_device *device, const pst_call *call) {
+    (void)device;
+    sizes s = sizes_of(call);
+    const float *x = call->arg[0], *weight = call->arg[1], *bias = s.bias ? call->arg[2] : NULL;
+    float *y = call->arg[2 + s.bias], *z = s.active ? call->arg[3 + s.bias] : NULL;
+    for (uint64_t r = 0; r < s.rows; r++)
+        for (uint64_t j = 0; j < s.n; j++) {
+            double sum = bias ? bias[j] : 0;
+            for (uint64_t k = 0; k < s.k; k++) sum += (double)x[r * s.k + k] * weight[j * s.k + k];
+            if (z) z[r * s.n + j] = (float)sum;
+            y[r * s.n + j] = (float)act(call->node->attr.activation, sum);
+        }
+    return PST_OK;
+}
+
+/* B: PARAM0 DOUT0 DIN0, with an activation PARAM0 SAVED0 DOUT0 SAVED1 DIN0 where SAVED1 = dz (may be DOUT0). */
+pst_status pst_ref_linear_b(pst_device *device, const pst_call *call) {
+    (void)device;
+    sizes s = sizes_of(call);
+    const float *weight = call->arg[0], *dz = call->arg[1];
+    float *dx = call->arg[s.active ? 4 : 2];
+    if (s.active) {
+        const float *z = call->arg[1], *dy = call->arg[2];
+        float *out = call->arg[3];
+        for (uint64_t i = 0; i < s.rows * s.n; i++)
+            out[i] = (float)(dy[i] * act_slope(call->node->attr.activation, z[i]));
+        dz = out;
+    }
+    for (uint64_t r = 0; r < s.rows; r++)
+        for (uint64_t k = 0; k < s.k; k++) {
+            double sum = 0;
+            for (uint64_t j = 0; j < s.n; j++) sum += (double)dz[r * s.n + j] * weight[j * s.k + k];
+            dx[r * s.k + k] = (float)sum;
+        }
+    return PST_OK;
+}
+
+/* W: IN0 DOUT0|SAVED1 DPARAM0 [DPARAM1] */
+pst_status pst_ref_linear_w(pst_device *device, const pst_call *call) {
+    (void)device;
+    sizes s = sizes_of(call);
+    const float *x = call->arg[0], *dz = call->arg[1];
+    float *dweight = call->arg[2], *dbias = s.bias ? call->arg[3] : NULL;
+    for (uint64_t j = 0; j < s.n; j++) {
+        for (uint64_t k = 0; k < s.k; k++) {
+            double sum = 0;
+            for (uint64_t r = 0; r < s.rows; r++) sum += (double)dz[r * s.n + j] * x[r * s.k + k];
+            dweight[j * s.k + k] = (call->first ? 0.0f : dweight[j * s.k + k]) + (float)sum;
+        }
+        double sum = 0;
+        for (uint64_t r = 0; r < s.rows; r++) sum += dz[r * s.n + j];
+        if (dbias) dbias[j] = (call->first ? 0.0f : dbias[j]) + (float)sum;
+    }
+    return PST_OK;
+}

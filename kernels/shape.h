@@ -1,0 +1,34 @@
+/* Sizes that kernels read off the graph, and how a launch spreads its tiles over the device's threads. */
+#ifndef PST_KERNELS_SHAPE_H
+#define PST_KERNELS_SHAPE_H
+#include "kernels/kernel.h"
+
+static inline const pst_tensor *pst_call_in(const pst_call *call, uint32_t i) {
+    return &call->graph->tensor[call->node->in[i]];
+}
+
+static inline uint64_t pst_tensor_last(const pst_tensor *t) { return t->dim[t->n_dim - 1]; }
+
+/* Elements but for the last dimension. */
+static inline uint64_t pst_tensor_rows(const pst_tensor *t) {
+    uint64_t rows = 1;
+    for (uint32_t i = 0; i + 1 < t->n_dim; i++) rows *= t->dim[i];
+    return rows;
+}
+
+static inline uint64_t pst_tensor_count(const pst_tensor *t) { return pst_tensor_rows(t) * pst_tensor_last(t); }
+
+static inline void pst_device_run(pst_device *device, pst_tile_fn fn, void *arg, uint64_t tiles) {
+    if (device && device->pool) {
+        pst_pool_run(device->pool, fn, arg, tiles);
+        return;
+    }
+    for (uint64_t i = 0; i < tiles; i++) fn(arg, i, 0);
+}
+
+static inline uint64_t pst_div_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+static inline uint64_t pst_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
+
+/* EINPUT when an index lies outside [0, limit); negative ones are allowed when `ignore`. */
+pst_status pst_call_check_index(const pst_call *call, const int32_t *index, uint64_t n, uint64_t limit, int ignore);
+#endif
