@@ -1,0 +1,14 @@
+/* penstock convert */
+#include "cli.h"
+
+int pst_cli_convert(const pst_cli_call *call) {
+    const pst_command command = {"penstock convert", "CHECKPOINT HF_DIR",
+                                 "Writes the weights of a checkpoint (or of a run's newest one) as a Hugging Face GPT-2 "
+                                 "folder: model.safetensors and config.json.",
+                                 NULL, 0};
+    size_t n = 0;
+    int done;
+    if (pst_cli_parse(&command, call, &n, &done)) return done;
+    if (pst_cli_operands(&command, n, 2, 2)) return pst_status_exit(PST_EINPUT);
+    return pst_cli_end(pst_export_hf(call->argv[1], call->argv[2]));
+}

@@ -1,0 +1,22 @@
+/* penstock inspect */
+#include "cli.h"
+
+int pst_cli_inspect(const pst_cli_call *call) {
+    pst_inspect_options o = {.what = ""};
+    const pst_option rows[] = {
+        {'s', "show", "WHAT", PST_OPTION_STRING, 0, 0,
+         "Of a run file: graph, tape, plan (default), schedule, instructions or memory.", &o.what},
+        {'n', "ranks", "RANKS", PST_OPTION_INT, 1, 65536, "Of a run file: as if started on this many ranks.", &o.ranks},
+        {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Print JSON where there is one.", &o.json},
+    };
+    const pst_command command = {"penstock inspect", "PATH",
+                                 "Shows a checkpoint folder, a safetensors file, a plan.yaml, or what a run file becomes: "
+                                 "its graph, plan, schedule, instructions and memory layout.",
+                                 rows, sizeof rows / sizeof *rows};
+    size_t n = 0;
+    int done;
+    if (pst_cli_parse(&command, call, &n, &done)) return done;
+    if (pst_cli_operands(&command, n, 1, 1)) return pst_status_exit(PST_EINPUT);
+    o.path = call->argv[1];
+    return pst_cli_end(pst_inspect(&o, stdout));
+}

@@ -1,0 +1,61 @@
+/* penstock simulate */
+#include "cli.h"
+#include <math.h>
+#include <stdlib.h>
+
+/* "F,B,W": three durations in milliseconds. */
+static int read_times(const char *text, pst_simulate_options *o) {
+    double *to[] = {&o->f_ms, &o->b_ms, &o->w_ms};
+    const char *at = text;
+    for (int i = 0; i < 3; i++) {
+        char *end;
+        double value = strtod(at, &end);
+        if (end == at || !isfinite(value) || value < 0 || value > 1e9 || *end != (i < 2 ? ',' : 0))
+            return pst_cli_wrong("--times '%.60s': expected three durations in milliseconds, F,B,W, such as 1,1,1", text);
+        *to[i] = value;
+        at = end + 1;
+    }
+    return 0;
+}
+
+/* A plan, or a schedule with its sizes: one of the two, and whole. */
+static int check(const pst_command *command, size_t n, const pst_simulate_options *o) {
+    if (n == 1 && o->schedule) return pst_cli_wrong("a plan names its own schedule: leave out --schedule or the plan");
+    if (n == 1 && (o->stages || o->micro_batches))
+        return pst_cli_wrong("--stages and --micro-batches go with --schedule; a plan has its own");
+    if (n == 0 && !o->schedule)
+        return pst_cli_wrong("nothing to simulate; usage: %s %s", command->command, command->operands);
+    if (n == 0 && !o->stages) return pst_cli_wrong("--schedule needs --stages P");
+    if (n == 0 && !o->micro_batches) return pst_cli_wrong("--schedule needs --micro-batches M");
+    return 0;
+}
+
+int pst_cli_simulate(const pst_cli_call *call) {
+    pst_simulate_options o = {.trace = "", .svg = ""};
+    const char *times = "1,1,1";
+    const pst_option rows[] = {
+        {0, "schedule", "NAME", PST_OPTION_STRING, 0, 0, "gpipe, 1f1b or 1f1b-early.", &o.schedule},
+        {'p', "stages", "P", PST_OPTION_INT, 1, 4096, "Pipeline stages.", &o.stages},
+        {'m', "micro-batches", "M", PST_OPTION_INT, 1, 1048576, "Micro-batches per step.", &o.micro_batches},
+        {0, "times", "F,B,W", PST_OPTION_STRING, 0, 0,
+         "Milliseconds of a stage's forward, input gradient and weight gradient; 1,1,1 by default.", &times},
+        {0, "transfer", "MS", PST_OPTION_FLOAT, 0, 1e9, "Milliseconds of a message.", &o.transfer_ms},
+        {0, "trace", "FILE", PST_OPTION_STRING, 0, 0, "Write the timeline as Chrome trace JSON (Perfetto).", &o.trace},
+        {0, "svg", "FILE", PST_OPTION_STRING, 0, 0, "Write the timeline as a picture.", &o.svg},
+        {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Print JSON.", &o.json},
+        {0, "execute", NULL, PST_OPTION_FLAG, 0, 0,
+         "Also run the executor on the virtual clock and compare every instruction.", &o.execute},
+    };
+    const pst_command command = {"penstock simulate",
+                                 "PLAN.yaml | --schedule NAME --stages P --micro-batches M [--times F,B,W]",
+                                 "Times the instruction lists of a plan (run.yaml beside it) or of a schedule over equal "
+                                 "stages, without training.",
+                                 rows, sizeof rows / sizeof *rows};
+    size_t n = 0;
+    int done;
+    if (pst_cli_parse(&command, call, &n, &done)) return done;
+    if (pst_cli_operands(&command, n, 0, 1) || check(&command, n, &o) || read_times(times, &o))
+        return pst_status_exit(PST_EINPUT);
+    if (n == 1) o.plan = call->argv[1];
+    return pst_cli_end(pst_simulate_study(&o, stdout));
+}

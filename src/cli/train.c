@@ -1,0 +1,33 @@
+/* penstock train */
+#include "cli.h"
+
+int pst_cli_train(const pst_cli_call *call) {
+    pst_train_options o = {.runs = "runs", .resume = "", .argv = (char *const *)call->program_argv};
+    pst_option rows[] = {
+        {'n', "ranks", "RANKS", PST_OPTION_INT, 1, 65536,
+         "Start this many local ranks. Without it, and under mpirun or srun, what the run file and the job say.", &o.ranks},
+        {0, "runs", "DIR", PST_OPTION_STRING, 0, 0, "Folder below which the run's own folder is made.", &o.runs},
+        {0, "resume", "PATH", PST_OPTION_STRING, 0, 0,
+         "Go on from the newest checkpoint of this run, or from this one; the layout may differ.", &o.resume},
+        {0, "canary", NULL, PST_OPTION_FLAG, 0, 0, "Check at the end what was really touched of each rank's memory.", &o.canary},
+        {'q', "quiet", NULL, PST_OPTION_FLAG, 0, 0, "Print nothing but errors.", &o.quiet},
+    };
+    const pst_command command = {
+        "penstock train", "RUN.yaml [key=value ...]",
+        "Trains as the run file says and writes runs/NAME/: run.yaml, plan.yaml, metrics.jsonl, timeline.svg, trace.json, "
+        "checkpoints/. The first Ctrl-C finishes the step and writes a checkpoint; a second one exits at once.",
+        rows, sizeof rows / sizeof *rows};
+    size_t n = 0;
+    int done;
+    pst_config *config = NULL;
+    if (pst_cli_parse(&command, call, &n, &done)) {
+        if (done == 0) pst_config_help(stdout);
+        return done;
+    }
+    if (pst_cli_operands(&command, n, 1, (size_t)-1)) return pst_status_exit(PST_EINPUT);
+    pst_status status = pst_config_load(call->argv[1], (const char *const *)call->argv + 2, n - 1, &config);
+    if (status == PST_OK) status = pst_train(config, &o);
+    done = pst_cli_end(status);
+    pst_config_close(config);
+    return done;
+}
