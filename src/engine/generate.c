@@ -1,0 +1,163 @@
+/* `penstock generate`: text from a checkpoint. One rank, forward only; the window is computed afresh for every token. */
+#include "base/rng.h"
+#include "engine/group.h"
+#include "engine/hf.h"
+#include "engine/save.h"
+#include "penstock/run.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { BYTES = 256 }; /* tokens of the byte tokenizer */
+
+typedef struct {
+    pst_config *config;
+    pst_prepared *p;
+    pst_group *group;
+    int32_t *tokens;            /* prompt and continuation */
+    uint64_t n_token;
+    uint32_t data, logits;      /* tensors */
+} generator;
+
+static int is_file(const char *path) {
+    struct stat s;
+    return stat(path, &s) == 0 && S_ISREG(s.st_mode);
+}
+
+/* The configuration that goes with a source: run.yaml of a run folder or of the run that a checkpoint is in. */
+static pst_status find_config(const char *source, pst_config **config) {
+    static const char *const places[] = {"%s/run.yaml", "%s/../run.yaml", "%s/../../run.yaml"};
+    char path[1200];
+    for (int i = 0; i < 3; i++) {
+        snprintf(path, sizeof path, places[i], source);
+        if (is_file(path)) return pst_config_load(path, NULL, 0, config);
+    }
+    return pst_fail(PST_EINPUT, "%s: neither a run, a checkpoint of a run, nor a Hugging Face model with config.json", source);
+}
+
+/* A Hugging Face model says its sizes in config.json. */
+static pst_status config_of_hf(const char *source, pst_config **config) {
+    pst_model_config m = {0};
+    char text[512];
+    PST_TRY(pst_hf_config(source, &m));
+    snprintf(text, sizeof text,
+             "model: {kind: gpt, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u}\n"
+             "data: {kind: text, paths: [none]}\n", m.layers, m.heads, m.channels, m.context, m.vocabulary);
+    return pst_config_parse(text, source, NULL, 0, config);
+}
+
+static pst_status open_model(generator *g, const char *source) {
+    int hf = pst_hf_is(source);
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    pst_world *world;
+    PST_TRY(hf ? config_of_hf(source, &g->config) : find_config(source, &g->config));
+    pst_prepare_options options = {.n_rank = 1, .threads = cores > 0 ? (uint32_t)cores : 1, .isa = pst_cpu_isa(),
+                                   .infer = 1, .vocabulary = BYTES};
+    PST_TRY(pst_prepare(g->config, &options, &g->p));
+    PST_TRY(pst_world_single.open(&world));
+    pst_status status = pst_group_open(world, "self", 1, &g->group);
+    if (status != PST_OK) {
+        world->ops->close(world);
+        return status;
+    }
+    PST_TRY(pst_group_open_ranks(g->group, g->p, 0));
+    return hf ? pst_save_read_hf(g->group->local[0], source) : pst_save_read_weights(g->group->local[0], source);
+}
+
+static void find_tensors(generator *g) {
+    for (uint32_t t = 0; t < g->p->graph->n_tensor; t++) {
+        if (g->p->graph->tensor[t].role == PST_TENSOR_DATA) g->data = t;
+        if (g->p->graph->tensor[t].role == PST_TENSOR_OUTPUT) g->logits = t;
+    }
+}
+
+/* --- sampling --------------------------------------------------------------------------------------------------- */
+
+/* The k-th largest of n logits (k >= 1). */
+static float kth_largest(const float *logit, uint32_t n, uint32_t k) {
+    float sorted[BYTES];
+    memcpy(sorted, logit, n * sizeof *sorted);
+    for (uint32_t i = 0; i < k; i++)
+        for (uint32_t j = i + 1; j < n; j++)
+            if (sorted[j] > sorted[i]) {
+                float swap = sorted[i];
+                sorted[i] = sorted[j], sorted[j] = swap;
+            }
+    return sorted[k - 1];
+}
+
+static int32_t most_likely(const float *logit, uint32_t n) {
+    uint32_t best = 0;
+    for (uint32_t i = 1; i < n; i++)
+        if (logit[i] > logit[best]) best = i;
+    return (int32_t)best;
+}
+
+/* Softmax of logits/temperature over the top k, inverted at u in [0, 1). */
+static int32_t draw(const float *logit, uint32_t n, const pst_generate_options *o, double u) {
+    if (o->temperature <= 0) return most_likely(logit, n);
+    float floor_ = o->top_k > 0 && o->top_k < n ? kth_largest(logit, n, (uint32_t)o->top_k) : -INFINITY;
+    float top = logit[most_likely(logit, n)];
+    double p[BYTES], sum = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        p[i] = logit[i] >= floor_ ? exp(((double)logit[i] - top) / o->temperature) : 0;
+        sum += p[i];
+    }
+    double at = u * sum;
+    for (uint32_t i = 0; i < n; i++)
+        if ((at -= p[i]) < 0) return (int32_t)i;
+    return most_likely(logit, n);
+}
+
+static pst_status next_token(generator *g, const pst_generate_options *o) {
+    uint32_t context = g->p->model_config.context, vocabulary = g->p->model_config.vocabulary;
+    uint64_t used = g->n_token < context ? g->n_token : context;
+    int32_t *window = pst_rank_data(g->group->local[0], g->data, 0);
+    uint32_t words[4];
+    memset(window, 0, context * sizeof *window);
+    memcpy(window, g->tokens + g->n_token - used, used * sizeof *window);
+    PST_TRY(pst_group_run(g->group, 0));
+    const float *logit = (const float *)pst_rank_output(g->group->local[0], g->logits, 0) + (used - 1) * vocabulary;
+    pst_rng_words(pst_rng_key((uint64_t)o->seed, "generate"), 0, g->n_token, words);
+    g->tokens[g->n_token++] = draw(logit, vocabulary < BYTES ? vocabulary : BYTES, o, pst_rng_uniform(words[0]));
+    return PST_OK;
+}
+
+static pst_status write_token(const generator *g, FILE *out) {
+    if (fputc(g->tokens[g->n_token - 1], out) == EOF || fflush(out) != 0)
+        return pst_fail(PST_ENOMEM, "cannot write the text: %s", strerror(errno));
+    return PST_OK;
+}
+
+static pst_status generate(generator *g, const pst_generate_options *o, FILE *out) {
+    const char *prompt = o->prompt && *o->prompt ? o->prompt : "\n";
+    uint64_t n = strlen(prompt);
+    g->tokens = calloc(n + (uint64_t)o->tokens + 1, sizeof *g->tokens);
+    if (!g->tokens) return pst_fail(PST_ENOMEM, "no memory for %lld tokens", (long long)o->tokens);
+    for (uint64_t i = 0; i < n; i++) {
+        g->tokens[g->n_token++] = (unsigned char)prompt[i];
+        PST_TRY(write_token(g, out));
+    }
+    for (int64_t i = 0; i < o->tokens; i++) {
+        PST_TRY(next_token(g, o));
+        PST_TRY(write_token(g, out));
+    }
+    return fputc('\n', out) == EOF ? pst_fail(PST_ENOMEM, "cannot write the text: %s", strerror(errno)) : PST_OK;
+}
+
+pst_status pst_generate(const pst_generate_options *o, FILE *out) {
+    generator g = {0};
+    pst_status status = open_model(&g, o->source);
+    if (status == PST_OK) {
+        find_tensors(&g);
+        status = generate(&g, o, out);
+    }
+    if (g.group) pst_group_close(g.group, 0);
+    pst_prepared_close(g.p);
+    pst_config_close(g.config);
+    free(g.tokens);
+    return status;
+}

@@ -1,0 +1,140 @@
+/* See group.h. */
+#include "engine/group.h"
+#include "base/log.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The order of pst_opcode, for messages about a rank's last instruction. */
+static void name_instructions(void) {
+    static const char *names[PST_OP_COUNT];
+    for (int i = 0; i < PST_OP_COUNT; i++) names[i] = pst_opcode_name((pst_opcode)i);
+    pst_heartbeat_set_names(names, PST_OP_COUNT);
+}
+
+static pst_status connect_processes(pst_group *g, const char *transport) {
+    name_instructions();
+    PST_TRY(pst_registry_transport(transport, g->world, &g->ops));
+    PST_TRY(pst_heartbeat_open(g->world, &g->heartbeat));
+    return g->ops->open(g->world, NULL, &g->transport);
+}
+
+pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_rank, pst_group **group) {
+    pst_group *g = calloc(1, sizeof *g);
+    if (!g) return pst_fail(PST_ENOMEM, "no memory for a group of ranks");
+    int alone = world->size == 1;
+    g->world = world;
+    g->n_rank = n_rank;
+    g->n_local = alone ? n_rank : 1;
+    g->leader = world->rank == 0;
+    g->local = calloc(g->n_local, sizeof *g->local);
+    g->executor = calloc(g->n_local, sizeof *g->executor);
+    pst_status status = g->local && g->executor ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u ranks", g->n_local);
+    if (status == PST_OK) status = alone ? pst_self_hub_open(n_rank, NULL, &g->hub) : connect_processes(g, transport);
+    if (status != PST_OK) {
+        g->world = NULL; /* stays the caller's */
+        pst_group_close(g, 1);
+        return status;
+    }
+    *group = g;
+    return PST_OK;
+}
+
+pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary) {
+    for (uint32_t i = 0; i < g->n_local; i++) {
+        uint32_t rank = g->hub ? i : g->world->rank;
+        pst_transport *t = g->hub ? pst_self_hub_end(g->hub, i) : g->transport;
+        volatile uint64_t *last = g->heartbeat ? pst_heartbeat_instr(g->heartbeat) : NULL;
+        PST_TRY(pst_rank_open(p, rank, t, canary, last, &g->local[i]));
+        g->executor[i] = g->local[i]->executor;
+    }
+    return PST_OK;
+}
+
+void pst_group_close(pst_group *g, int failed) {
+    if (!g) return;
+    if (failed && g->heartbeat) pst_heartbeat_fail(g->heartbeat);
+    if (failed && g->transport) g->ops->abort(g->transport);
+    for (uint32_t i = 0; g->local && i < g->n_local; i++) pst_rank_close(g->local[i]);
+    if (g->transport) g->ops->close(g->transport);
+    if (g->hub) pst_self_hub_close(g->hub);
+    if (g->heartbeat) pst_heartbeat_close(g->heartbeat);
+    if (g->world) g->world->ops->close(g->world);
+    free(g->local);
+    free(g->executor);
+    free(g);
+}
+
+static pst_status check_peers(void *arg) {
+    pst_group *g = arg;
+    return g->heartbeat ? pst_heartbeat_check(g->heartbeat) : PST_OK;
+}
+
+/* When a peer dies, the transport may report an error first or nothing at all; the heartbeat knows who it was. */
+static pst_status blame(pst_group *g, pst_status status) {
+    if (status == PST_OK || status == PST_EINPUT || !g->heartbeat) return status;
+    char said[1024];
+    snprintf(said, sizeof said, "%s", pst_error());
+    if (pst_heartbeat_check(g->heartbeat) == PST_EPEER) return PST_EPEER;
+    return pst_fail(status, "%s", said);
+}
+
+pst_status pst_group_run(pst_group *g, int train) {
+    for (uint32_t i = 0; i < g->n_local; i++) PST_TRY(pst_rank_start(g->local[i], train));
+    return blame(g, pst_executor_drive(g->executor, g->n_local, NULL, check_peers, g));
+}
+
+/* --- collectives ------------------------------------------------------------------------------------------------ */
+
+static pst_status drive_collective(pst_group *g) {
+    for (;;) {
+        uint32_t busy = 0;
+        for (uint32_t i = 0; i < g->n_local; i++) {
+            pst_status status = pst_coll_test(g->local[i]->coll);
+            if (status == PST_BUSY) busy++;
+            else if (status != PST_OK) return status;
+        }
+        if (!busy) return PST_OK;
+        PST_TRY(check_peers(g));
+        if (g->transport) pst_transport_wait(g->transport, 20);
+    }
+}
+
+pst_status pst_group_collective(pst_group *g, pst_coll_kind kind, void *const *mem, uint64_t bytes, pst_dtype dtype,
+                                uint32_t root) {
+    for (uint32_t i = 0; i < g->n_local; i++)
+        PST_TRY(pst_coll_start(g->local[i]->coll, kind, mem ? mem[i] : NULL, bytes, dtype, root));
+    return blame(g, drive_collective(g));
+}
+
+pst_status pst_group_broadcast(pst_group *g, void *mem, uint64_t bytes, uint32_t root) {
+    if (g->hub) return PST_OK; /* one buffer, all ranks here */
+    return pst_group_collective(g, PST_COLL_BROADCAST, &mem, bytes, PST_F32, root);
+}
+
+pst_status pst_group_all_gather(pst_group *g, const void *mine, uint64_t bytes, void *all) {
+    if (g->hub) {
+        memcpy(all, mine, g->n_local * bytes);
+        return PST_OK;
+    }
+    memcpy((uint8_t *)all + g->world->rank * bytes, mine, bytes);
+    return pst_group_collective(g, PST_COLL_ALL_GATHER, &all, bytes, PST_F32, 0);
+}
+
+pst_status pst_group_barrier(pst_group *g) {
+    return g->hub ? PST_OK : pst_group_collective(g, PST_COLL_BARRIER, NULL, 0, PST_F32, 0);
+}
+
+typedef struct { uint32_t status; char message[508]; } verdict;
+
+pst_status pst_group_agree(pst_group *g, pst_status mine) {
+    if (g->hub) return mine;
+    verdict own = {.status = mine}, *all = calloc(g->n_rank, sizeof *all);
+    if (!all) return pst_fail(PST_ENOMEM, "no memory to hear %u ranks", g->n_rank);
+    if (mine != PST_OK) snprintf(own.message, sizeof own.message, "%s", pst_error());
+    pst_status status = pst_group_all_gather(g, &own, sizeof own, all);
+    for (uint32_t r = 0; status == PST_OK && r < g->n_rank; r++)
+        if (all[r].status != PST_OK) status = pst_fail((pst_status)all[r].status, "%s", all[r].message);
+    free(all);
+    return status;
+}

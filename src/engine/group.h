@@ -1,0 +1,41 @@
+/* The ranks of a job as this process sees them: the world it was launched in, and the ranks that it runs itself (one;
+ * all of them with transport `self`). Everything collective goes through here. */
+#ifndef PST_ENGINE_GROUP_H
+#define PST_ENGINE_GROUP_H
+#include "comm/heartbeat.h"
+#include "comm/transport.h"
+#include "engine/rank.h"
+
+typedef struct {
+    pst_world *world;
+    const pst_transport_ops *ops;  /* of the transport between processes; NULL with self */
+    pst_transport *transport;
+    pst_self_hub *hub;             /* self */
+    pst_heartbeat *heartbeat;      /* NULL when this process has all ranks */
+    uint32_t n_rank, n_local;      /* ranks of the job, ranks of this process */
+    pst_rank **local;              /* [n_local] */
+    pst_executor **executor;       /* [n_local] borrowed from local */
+    int leader;                    /* rank 0 is here */
+} pst_group;
+
+/* Connects the job's processes (world already open; taken over on success) or, with self != 0, opens a hub. */
+pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_rank, pst_group **group);
+/* Opens this process' ranks. */
+pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary);
+/* failed != 0: gives up without waiting for peers and tells them. */
+void pst_group_close(pst_group *g, int failed);
+
+/* Runs the training or evaluation job on all ranks to its end. EPEER when a rank died meanwhile. */
+pst_status pst_group_run(pst_group *g, int train);
+/* The same collective on every rank; mem(arg, local index) is each rank's buffer. Blocks. */
+pst_status pst_group_collective(pst_group *g, pst_coll_kind kind, void *const *mem, uint64_t bytes, pst_dtype dtype,
+                                uint32_t root);
+/* Convenience over one buffer per process that is the same for all its ranks: broadcast from rank `root`. */
+pst_status pst_group_broadcast(pst_group *g, void *mem, uint64_t bytes, uint32_t root);
+/* mine: n_local records of `bytes`; all: n_rank records in rank order. */
+pst_status pst_group_all_gather(pst_group *g, const void *mine, uint64_t bytes, void *all);
+/* Every rank's status joined: OK when all are OK; else the status of the first rank that failed, with its message. Use
+ * before going on from something that can fail on one rank only. */
+pst_status pst_group_agree(pst_group *g, pst_status mine);
+pst_status pst_group_barrier(pst_group *g);
+#endif

@@ -1,0 +1,223 @@
+/* See metrics.h. */
+#include "engine/metrics.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct pst_metrics {
+    const pst_prepared *p;
+    FILE *file;
+    char *path;
+    double peak_flops, started_s;
+    uint64_t first_step;          /* steps done before this process */
+    int quiet, terminal, line_open, complained;
+};
+
+static double now_s(void) { return (double)pst_monotonic_ns() * 1e-9; }
+
+/* --- the file --------------------------------------------------------------------------------------------------- */
+
+/* Copies the lines of steps up to `keep` (and other events before them) to `to`. */
+static void copy_kept(FILE *from, FILE *to, uint64_t keep) {
+    char *line = NULL;
+    size_t room = 0;
+    while (getline(&line, &room, from) > 0) {
+        json_t *j = json_loads(line, 0, NULL);
+        json_t *step = json_object_get(j, "step");
+        int end = json_is_string(json_object_get(j, "event")) && !strcmp(json_string_value(json_object_get(j, "event")), "end");
+        if (j && !end && json_is_integer(step) && (uint64_t)json_integer_value(step) <= keep) fputs(line, to);
+        json_decref(j);
+    }
+    free(line);
+}
+
+/* Opens the file for appending; with keep, rewrites it first without what a dead run left behind. */
+static FILE *open_file(const char *path, uint64_t keep) {
+    FILE *old = keep ? fopen(path, "r") : NULL;
+    if (!old) return fopen(path, "w");
+    char *fresh = NULL;
+    FILE *new = asprintf(&fresh, "%s.new", path) > 0 ? fopen(fresh, "w") : NULL;
+    if (new) copy_kept(old, new, keep);
+    fclose(old);
+    if (new && rename(fresh, path) != 0) fclose(new), new = NULL;
+    free(fresh);
+    return new;
+}
+
+pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t keep_steps, double peak_flops,
+                            int quiet, pst_metrics **metrics) {
+    pst_metrics *m = calloc(1, sizeof *m);
+    if (!m) return pst_fail(PST_ENOMEM, "no memory for metrics");
+    *m = (pst_metrics){.p = p, .peak_flops = peak_flops, .quiet = quiet, .terminal = isatty(STDOUT_FILENO),
+                       .first_step = keep_steps, .started_s = now_s()};
+    if (asprintf(&m->path, "%s/metrics.jsonl", folder) < 0) m->path = NULL;
+    m->file = m->path ? open_file(m->path, keep_steps) : NULL;
+    if (!m->file) {
+        pst_status status = pst_fail(PST_ENOMEM, "%s/metrics.jsonl: %s", folder, strerror(errno));
+        pst_metrics_close(m);
+        return status;
+    }
+    *metrics = m;
+    return PST_OK;
+}
+
+void pst_metrics_close(pst_metrics *m) {
+    if (!m) return;
+    pst_metrics_newline(m);
+    if (m->file) fclose(m->file);
+    free(m->path);
+    free(m);
+}
+
+static void write_line(pst_metrics *m, json_t *line) {
+    int failed = !line || json_dumpf(line, m->file, JSON_REAL_PRECISION(17) | JSON_COMPACT) != 0;
+    json_decref(line);
+    failed |= fputc('\n', m->file) == EOF || fflush(m->file) != 0;
+    if (failed && !m->complained) {
+        m->complained = 1;
+        pst_log(PST_LOG_WARN, "%s cannot be written (%s); training goes on without it", m->path, strerror(errno));
+    }
+    if (failed) clearerr(m->file);
+}
+
+/* --- progress --------------------------------------------------------------------------------------------------- */
+
+void pst_metrics_newline(pst_metrics *m) {
+    if (m && m->line_open) fputc('\n', stdout), fflush(stdout), m->line_open = 0;
+}
+
+static void show(pst_metrics *m, const pst_metrics_step *s, double tokens_per_s) {
+    const pst_config *c = m->p->config;
+    uint64_t steps = (uint64_t)c->train.steps, done = s->step - m->first_step;
+    double left = (now_s() - m->started_s) / (double)done * (double)(steps - s->step);
+    char text[160];
+    int every = s->step == 1 || s->step == steps || s->step % (uint64_t)c->train.log_every == 0;
+    if (m->quiet || (!m->terminal && !every)) return;
+    snprintf(text, sizeof text, "step %" PRIu64 "/%" PRIu64 "  loss %.4f  %.0f tok/s  %.1f ms (predicted %.1f)  left %d:%02d",
+             s->step, steps, s->loss, tokens_per_s, s->step_s * 1e3, s->predicted_step_s * 1e3, (int)left / 60,
+             (int)left % 60);
+    if (m->terminal) printf("\r\033[K%s", text), m->line_open = 1;
+    else puts(text);
+    fflush(stdout);
+}
+
+/* --- events ----------------------------------------------------------------------------------------------------- */
+
+/* JSON has no NaN or infinity. */
+static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+
+static json_t *peaks(const pst_metrics *m, const pst_report *report) {
+    json_t *list = json_array();
+    for (uint32_t r = 0; r < m->p->options.n_rank; r++)
+        json_array_append_new(list, json_integer((json_int_t)(report ? report[r].peak_bytes : m->p->layout[r]->total)));
+    return list;
+}
+
+static json_t *residents(const pst_metrics *m, const pst_report *report) {
+    json_t *list = json_array();
+    for (uint32_t r = 0; r < m->p->options.n_rank; r++)
+        json_array_append_new(list, json_integer((json_int_t)report[r].resident_bytes));
+    return list;
+}
+
+void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_report *report) {
+    const pst_prepared *p = m->p;
+    double tokens = (double)p->config->train.batch * p->model_config.context, rate = tokens / s->step_s;
+    double mfu = m->peak_flops > 0 ? (double)p->flops / s->step_s / m->peak_flops : 0;
+    write_line(m, json_pack("{s:I,s:o,s:f,s:o,s:f,s:I,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o}", "step", (json_int_t)s->step, "loss",
+                            number(s->loss), "lr", s->lr, "grad_norm", number(s->grad_norm), "mfu", mfu, "tokens",
+                            (json_int_t)s->tokens,
+                            "step_ms", s->step_s * 1e3, "predicted_step_ms", s->predicted_step_s * 1e3, "tokens_per_s",
+                            rate, "bubble", s->bubble, "predicted_bubble", s->predicted_bubble, "peak_bytes",
+                            peaks(m, report), "predicted_peak_bytes", peaks(m, NULL),
+                            "resident_bytes", residents(m, report)));
+    show(m, s, rate);
+}
+
+void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t tokens) {
+    write_line(m, json_pack("{s:s,s:I,s:o,s:I}", "event", "validation", "step", (json_int_t)step, "loss", number(loss),
+                            "tokens", (json_int_t)tokens));
+    pst_metrics_newline(m);
+    if (!m->quiet) printf("validation after step %" PRIu64 ": loss %.4f nats per token over %" PRIu64 " tokens\n", step, loss, tokens);
+    fflush(stdout);
+}
+
+void pst_metrics_checkpoint(pst_metrics *m, uint64_t step, const char *path, pst_status status) {
+    if (status == PST_OK) {
+        write_line(m, json_pack("{s:s,s:I,s:s}", "event", "checkpoint", "step", (json_int_t)step, "path", path));
+        return;
+    }
+    pst_metrics_newline(m);
+    pst_log(PST_LOG_WARN, "no checkpoint of step %" PRIu64 ": %s; training goes on, the last good one stays", step, pst_error());
+    write_line(m, json_pack("{s:s,s:I,s:s}", "event", "checkpoint_failed", "step", (json_int_t)step, "why", pst_error()));
+}
+
+void pst_metrics_end(pst_metrics *m, uint64_t steps, uint64_t weights_xxh64, const char *why) {
+    char hash[20];
+    snprintf(hash, sizeof hash, "%016" PRIx64, weights_xxh64);
+    write_line(m, json_pack("{s:s,s:I,s:s,s:s}", "event", "end", "steps", (json_int_t)steps, "weights_xxh64", hash, "why", why));
+    pst_metrics_newline(m);
+}
+
+/* --- the prediction that learns --------------------------------------------------------------------------------- */
+
+enum { FIT_STEPS = 5 };
+
+struct pst_fit {
+    const pst_prepared *p;
+    uint32_t seen;
+    double step_s, bubble;
+    uint64_t (*sum)[PST_OP_COUNT];   /* [n_rank] of mean durations */
+};
+
+pst_status pst_fit_open(const pst_prepared *p, pst_fit **fit) {
+    pst_fit *f = calloc(1, sizeof *f);
+    if (f) f->sum = calloc(p->options.n_rank, sizeof *f->sum);
+    if (!f || !f->sum) {
+        free(f);
+        return pst_fail(PST_ENOMEM, "no memory to fit a prediction");
+    }
+    f->p = p;
+    f->step_s = (double)p->timing->step_ns * 1e-9;
+    f->bubble = p->timing->bubble;
+    *fit = f;
+    return PST_OK;
+}
+
+void pst_fit_close(pst_fit *fit) {
+    if (!fit) return;
+    free(fit->sum);
+    free(fit);
+}
+
+static void set_durations(const pst_fit *f, uint32_t n) {
+    for (uint32_t r = 0; r < f->p->options.n_rank; r++) {
+        pst_instr_list *list = &f->p->job->list[r];
+        for (uint32_t i = 0; i < list->n_instr; i++)
+            if (list->instr[i].queue == PST_Q_COMPUTE) list->instr[i].ns = f->sum[r][list->instr[i].opcode] / n;
+    }
+}
+
+pst_status pst_fit_add(pst_fit *f, const pst_report *report) {
+    pst_timing *timing;
+    if (f->seen > FIT_STEPS) return PST_OK;
+    f->seen++;
+    if (f->seen == 1) return PST_OK;
+    for (uint32_t r = 0; r < f->p->options.n_rank; r++)
+        for (int op = 0; op < PST_OP_COUNT; op++) f->sum[r][op] += report[r].op_ns[op];
+    set_durations(f, f->seen - 1);
+    PST_TRY(pst_simulate(f->p->job, &timing));
+    f->step_s = (double)timing->step_ns * 1e-9;
+    f->bubble = timing->bubble;
+    pst_timing_close(timing);
+    return PST_OK;
+}
+
+double pst_fit_step_s(const pst_fit *fit) { return fit->step_s; }
+double pst_fit_bubble(const pst_fit *fit) { return fit->bubble; }

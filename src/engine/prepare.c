@@ -1,0 +1,245 @@
+/* See prepare.h. */
+#include "engine/prepare.h"
+#include "base/log.h"
+#include "penstock/option.h"
+#include "pipeline/check.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_rank) {
+    if (c->parallel.tensor > 1 || c->parallel.data > 1)
+        return pst_fail(PST_EINPUT, "parallel.tensor and parallel.data above 1 are not in this version; "
+                                    "remove them or set them to 1");
+    int64_t pipeline = c->parallel.pipeline;
+    if (given && pipeline && given != pipeline)
+        return pst_fail(PST_EINPUT, "the job has %" PRId64 " ranks, but parallel.pipeline is %" PRId64
+                                    "; give the same number or leave one out", given, pipeline);
+    int64_t n = given ? given : pipeline ? pipeline : 1;
+    if (n < 1 || n > 1024) return pst_fail(PST_EINPUT, "the number of ranks must be 1 to 1024, not %" PRId64, n);
+    *n_rank = (uint32_t)n;
+    return PST_OK;
+}
+
+static pst_status parse_activation(const char *name, pst_activation *activation) {
+    static const char *const names[] = {"gelu_tanh", "gelu_erf", "relu"};
+    static const pst_activation values[] = {PST_ACT_GELU_TANH, PST_ACT_GELU_ERF, PST_ACT_RELU};
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(name, names[i])) return *activation = values[i], PST_OK;
+    return pst_fail(PST_EINPUT, "unknown activation '%s' (there are: gelu_tanh, gelu_erf, relu)", name);
+}
+
+pst_status pst_prepare_model(const pst_config *c, uint32_t vocabulary, const pst_model_row **row,
+                             pst_model_config *m) {
+    pst_model_config out = {.layers = (uint32_t)c->model.layers, .heads = (uint32_t)c->model.heads,
+                            .channels = (uint32_t)c->model.channels, .context = (uint32_t)c->model.context,
+                            .vocabulary = (uint32_t)c->model.vocabulary, .dropout = (float)c->model.dropout,
+                            .micro_batch = (uint32_t)c->train.micro_batch};
+    const pst_model_row *r;
+    PST_TRY(pst_registry_model(c->model.kind, &r));
+    snprintf(out.kind, sizeof out.kind, "%s", c->model.kind);
+    snprintf(out.preset, sizeof out.preset, "%s", c->model.preset);
+    PST_TRY(parse_activation(c->model.activation, &out.activation));
+    PST_TRY(r->preset(&out));
+    if (!out.vocabulary) out.vocabulary = vocabulary;
+    if (out.vocabulary < vocabulary)
+        return pst_fail(PST_EINPUT, "model.vocabulary is %u, but the data has %u different tokens", out.vocabulary,
+                        vocabulary);
+    *row = r;
+    *m = out;
+    return PST_OK;
+}
+
+/* --- kernels and costs ------------------------------------------------------------------------------------------ */
+
+typedef struct { const pst_prepared *p; pst_device device; } chooser_arg;
+
+static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, int is_sum, pst_pass pass,
+                         uint32_t *kernel, uint64_t *scratch) {
+    chooser_arg *a = arg;
+    PST_TRY(pst_registry_choose_kernel(g, node, is_sum, pass, &a->device, kernel));
+    const pst_kernel_row *row = pst_registry_kernel(*kernel);
+    *scratch = row->scratch ? row->scratch(g, node, a->device.threads) : 0;
+    return PST_OK;
+}
+
+static uint64_t predict_ns(void *arg, const pst_node *node, int is_sum, pst_pass pass, uint64_t flops, uint64_t bytes) {
+    (void)node, (void)is_sum, (void)pass;
+    const chooser_arg *a = arg;
+    return pst_cost_ns(&a->p->cost, flops, bytes);
+}
+
+/* Flush costs from bytes moved: a norm reads gradients once, a step moves weight, gradient and state. */
+static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
+    uint64_t elements = 0;
+    for (uint32_t i = 0; i < p->graph->n_param; i++) elements += pst_param_elements(p->graph->param + i);
+    elements /= p->options.n_rank;
+    return (pst_instr_cost){.latency_ns = 30000, .bytes_per_s = p->cost.link_bytes_per_s, .flush = flush,
+                            .norm_ns = pst_cost_ns(&p->cost, 0, 4 * elements), .gather_ns = 5000,
+                            .reduce_ns = pst_cost_ns(&p->cost, 0, 4 * elements),
+                            .step_ns = pst_cost_ns(&p->cost, 0, 28 * elements)};
+}
+
+/* --- phases ----------------------------------------------------------------------------------------------------- */
+
+static pst_status build_plan(pst_prepared *p) {
+    const pst_config *c = p->config;
+    uint32_t n_micro = p->options.infer ? 1 : (uint32_t)(c->train.batch / c->train.micro_batch);
+    const char *schedule = p->options.infer ? "forward" : c->parallel.schedule;
+    if (!p->options.infer && !strcmp(schedule, "forward"))
+        return pst_fail(PST_EINPUT, "schedule 'forward' computes no gradients; choose one that trains");
+    const pst_plan *given = p->options.plan;
+    if (given) PST_TRY(pst_plan_check(given, p->graph));
+    PST_TRY(pst_partition_solve(p->graph, &p->cost, p->options.n_rank, schedule, n_micro, &p->plan));
+    if (given) memcpy(p->plan->chunk_of_node, given->chunk_of_node, given->n_node * sizeof *given->chunk_of_node);
+    PST_TRY(pst_schedule_generate(schedule, p->options.n_rank, n_micro, &p->schedule));
+    if (n_micro < p->options.n_rank && !p->options.infer)
+        pst_log(PST_LOG_DEBUG, "fewer micro-batches (%u) than stages (%u)", n_micro, p->options.n_rank);
+    return pst_plan_check(p->plan, p->graph);
+}
+
+static pst_status build_job(pst_prepared *p) {
+    chooser_arg arg = {.p = p, .device = {.isa = p->options.isa, .threads = p->options.threads}};
+    pst_chooser chooser = {&arg, choose, predict_ns};
+    int train = !p->options.infer;
+    pst_instr_cost cost = instr_cost(p, train), eval_cost = instr_cost(p, 0);
+    PST_TRY(pst_cut_build(p->graph, p->plan->chunk_of_node, p->plan->n_chunk, p->schedule->split, train, &chooser,
+                          &p->cut));
+    PST_TRY(pst_job_build(p->schedule, p->cut, &cost, NULL, &p->job, &p->slots));
+    PST_TRY(pst_job_check(p->job, p->cut, p->slots, PST_CHECK_TAGGED));
+    if (!train) return PST_OK;
+    PST_TRY(pst_schedule_generate("forward", p->options.n_rank, p->options.n_eval_micro, &p->eval_schedule));
+    PST_TRY(pst_cut_build(p->graph, p->plan->chunk_of_node, p->plan->n_chunk, 0, 0, &chooser, &p->eval_cut));
+    PST_TRY(pst_job_build(p->eval_schedule, p->eval_cut, &eval_cost, NULL, &p->eval_job, &p->eval_slots));
+    return pst_job_check(p->eval_job, p->eval_cut, p->eval_slots, PST_CHECK_TAGGED);
+}
+
+static pst_status build_layout(pst_prepared *p) {
+    uint32_t n = p->options.n_rank;
+    p->layout = calloc(n, sizeof *p->layout);
+    if (!p->layout) return pst_fail(PST_ENOMEM, "no memory for the layouts of %u ranks", n);
+    for (uint32_t r = 0; r < n; r++) {
+        PST_TRY(pst_layout_build(p->graph, p->cut, p->job, p->slots, p->eval_cut, p->eval_job, p->eval_slots, p->optim,
+                                 r, &p->layout[r]));
+        p->plan->peak_bytes[r] = p->layout[r]->total;
+    }
+    return PST_OK;
+}
+
+static pst_status predict(pst_prepared *p) {
+    PST_TRY(pst_simulate(p->job, &p->timing));
+    p->plan->step_ns = p->timing->step_ns;
+    p->plan->flush_ns = p->timing->flush_ns;
+    p->plan->bubble = p->timing->bubble;
+    for (uint32_t c = 0; c < p->cut->n_chunk; c++)
+        for (int op = 0; op < 4; op++)
+            for (uint32_t s = 0; s < p->cut->chunk[c].program[op].n_step; s++)
+                p->flops += p->cut->chunk[c].program[op].step[s].flops * p->plan->n_micro;
+    return PST_OK;
+}
+
+static pst_status prepare_into(pst_prepared *p) {
+    PST_TRY(pst_prepare_model(p->config, p->options.vocabulary, &p->model, &p->model_config));
+    if (p->options.infer) {
+        p->model_config.infer = 1;
+        p->model_config.micro_batch = 1;
+        p->model_config.dropout = 0;
+    } else {
+        p->optim = pst_optim_find(p->config->train.optimizer);
+        if (!p->optim) return pst_fail(PST_EINPUT, "unknown optimizer '%s'", p->config->train.optimizer);
+    }
+    PST_TRY(p->model->build(&p->model_config, &p->graph));
+    PST_TRY(pst_graph_check(p->graph));
+    PST_TRY(build_plan(p));
+    PST_TRY(build_job(p));
+    PST_TRY(build_layout(p));
+    return predict(p);
+}
+
+pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared) {
+    pst_prepared *p = calloc(1, sizeof *p);
+    if (!p) return pst_fail(PST_ENOMEM, "no memory to prepare a run");
+    p->config = config;
+    p->options = *options;
+    p->cost = pst_cost_nominal;
+    pst_status status = prepare_into(p);
+    if (status != PST_OK) {
+        pst_prepared_close(p);
+        return status;
+    }
+    *prepared = p;
+    return PST_OK;
+}
+
+void pst_prepared_close(pst_prepared *p) {
+    if (!p) return;
+    for (uint32_t r = 0; p->layout && r < p->options.n_rank; r++) pst_layout_close(p->layout[r]);
+    free(p->layout);
+    pst_timing_close(p->timing);
+    pst_slots_close(p->slots);
+    pst_slots_close(p->eval_slots);
+    pst_job_close(p->job);
+    pst_job_close(p->eval_job);
+    pst_cut_close(p->cut);
+    pst_cut_close(p->eval_cut);
+    pst_schedule_close(p->schedule);
+    pst_schedule_close(p->eval_schedule);
+    pst_plan_close(p->plan);
+    pst_graph_close(p->graph);
+    free(p);
+}
+
+/* --- does it fit? ----------------------------------------------------------------------------------------------- */
+
+static uint64_t largest(const pst_prepared *p, uint32_t *rank) {
+    uint64_t most = 0;
+    for (uint32_t r = 0; r < p->options.n_rank; r++)
+        if (p->layout[r]->total > most) most = p->layout[r]->total, *rank = r;
+    return most;
+}
+
+/* Peak of the same run with another schedule, micro-batch size or number of ranks; UINT64_MAX when impossible. */
+static uint64_t peak_with(const pst_prepared *p, const char *schedule, int64_t micro_batch, uint32_t n_rank) {
+    pst_config changed = *p->config; /* shallow: only read below */
+    pst_prepare_options options = p->options;
+    pst_prepared *other = NULL;
+    uint32_t rank = 0;
+    changed.parallel.schedule = (char *)(uintptr_t)schedule;
+    changed.train.micro_batch = micro_batch;
+    options.n_rank = n_rank;
+    if (micro_batch < 1 || changed.train.batch % micro_batch) return UINT64_MAX;
+    if (pst_prepare(&changed, &options, &other) != PST_OK) return UINT64_MAX;
+    uint64_t most = largest(other, &rank);
+    pst_prepared_close(other);
+    return most;
+}
+
+/* The cheapest change, in the order of what it costs in speed, that brings every rank under the limit. */
+static void suggest(const pst_prepared *p, uint64_t limit, char *text, size_t bytes) {
+    const pst_config *c = p->config;
+    if (!strcmp(c->parallel.schedule, "gpipe") && peak_with(p, "1f1b", c->train.micro_batch, p->options.n_rank) <= limit) {
+        snprintf(text, bytes, "parallel.schedule=1f1b would fit");
+        return;
+    }
+    for (int64_t micro = c->train.micro_batch / 2; micro >= 1; micro /= 2)
+        if (peak_with(p, c->parallel.schedule, micro, p->options.n_rank) <= limit) {
+            snprintf(text, bytes, "train.micro_batch=%" PRId64 " would fit", micro);
+            return;
+        }
+    for (uint32_t n = p->options.n_rank * 2; n <= 64; n *= 2)
+        if (peak_with(p, c->parallel.schedule, 1, n) <= limit) {
+            snprintf(text, bytes, "%u ranks of this memory with train.micro_batch=1 would fit", n);
+            return;
+        }
+    snprintf(text, bytes, "no schedule, micro-batch or number of ranks up to 64 would fit");
+}
+
+pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit) {
+    uint32_t rank = 0;
+    uint64_t most = largest(p, &rank);
+    char advice[160];
+    if (!limit || most <= limit) return PST_OK;
+    suggest(p, limit, advice, sizeof advice);
+    return pst_fail(PST_ENOMEM, "rank %u needs %.1f MiB but may use %.1f MiB; %s", rank, (double)most / 1048576.0,
+                    (double)limit / 1048576.0, advice);
+}

@@ -1,0 +1,50 @@
+/* From a configuration to everything that is known before the first step: graph, plan, schedule, programs,
+ * instructions, memory layout of every rank, and the predictions. Pure: touches no device, file or peer. */
+#ifndef PST_ENGINE_PREPARE_H
+#define PST_ENGINE_PREPARE_H
+#include "config/config.h"
+#include "engine/registry.h"
+#include "partition/partition.h"
+#include "pipeline/layout.h"
+#include "pipeline/simulate.h"
+
+typedef struct {
+    uint32_t n_rank;            /* pipeline stages */
+    uint32_t threads;           /* CPU threads per rank; scratch depends on it */
+    uint32_t isa;
+    uint32_t n_eval_micro;      /* micro-batches per evaluation pass */
+    int infer;                  /* graph without loss, no backward: generation */
+    const pst_plan *plan;       /* cut as this plan says instead of solving; NULL. Borrowed during the call */
+    uint32_t vocabulary;        /* of the data set: the least the model may have, and its default */
+} pst_prepare_options;
+
+typedef struct {
+    const pst_config *config;   /* borrowed */
+    pst_prepare_options options;
+    const pst_model_row *model;
+    pst_model_config model_config;
+    const pst_optim_row *optim; /* NULL when infer */
+    pst_cost_model cost;
+    pst_graph *graph;
+    pst_plan *plan;
+    pst_schedule *schedule, *eval_schedule;
+    pst_cut *cut, *eval_cut;
+    pst_job *job, *eval_job;
+    pst_slots *slots, *eval_slots;
+    pst_layout **layout;        /* [n_rank] */
+    pst_timing *timing;         /* predicted from the cost model */
+    uint64_t flops;             /* of one optimizer step, all ranks */
+} pst_prepared;
+
+/* EINPUT for contradictions, EINTERNAL when the checker refuses what was built. */
+pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared);
+void pst_prepared_close(pst_prepared *p);
+/* ENOMEM when a rank's layout exceeds `limit` bytes: says which rank, by how much, and the cheapest change that fits. */
+pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit);
+/* The layout that -n and the run file ask for: stages of the pipeline. EINPUT when they contradict.
+ * given: -n or the size of the job, 0 when neither is there. */
+pst_status pst_prepare_ranks(const pst_config *config, int64_t given, uint32_t *n_rank);
+/* Model sizes from the run file, preset applied. vocabulary: default when the file gives none. */
+pst_status pst_prepare_model(const pst_config *config, uint32_t vocabulary, const pst_model_row **row,
+                             pst_model_config *model_config);
+#endif

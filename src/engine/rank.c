@@ -1,0 +1,249 @@
+/* See rank.h. */
+#include "engine/rank.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ABSENT UINT64_MAX
+
+/* --- where things lie ------------------------------------------------------------------------------------------- */
+
+static void *at(const pst_rank *r, uint64_t offset) { return offset == ABSENT ? NULL : r->arena.base + offset; }
+
+float *pst_rank_weight(const pst_rank *r, uint32_t param) { return at(r, r->layout->weight[param]); }
+float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i) { return at(r, r->layout->state[i][param]); }
+float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use) { return at(r, r->layout->grad[param][use]); }
+
+int pst_rank_owns(const pst_rank *r, uint32_t param) {
+    for (uint32_t i = 0; i < r->layout->n_owned; i++)
+        if (r->layout->owned[i] == param) return 1;
+    return 0;
+}
+
+void *pst_rank_data(const pst_rank *r, uint32_t tensor, uint32_t micro) {
+    uint8_t *base = at(r, r->layout->data[tensor]);
+    return base ? base + micro * pst_tensor_bytes(r->p->graph->tensor + tensor) : NULL;
+}
+
+void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro) {
+    uint8_t *base = at(r, r->layout->output[tensor]);
+    return base ? base + micro * pst_tensor_bytes(r->p->graph->tensor + tensor) : NULL;
+}
+
+/* --- steps of programs ------------------------------------------------------------------------------------------ */
+
+static pst_status run_kernel(pst_device *device, const void *block) {
+    const pst_rank_call *c = block;
+    return c->kernel->launch(device, &c->call);
+}
+
+static uint64_t batch_tokens(const pst_prepared *p) {
+    return (uint64_t)p->config->train.batch * p->model_config.context;
+}
+
+static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro, pst_launch_fn *fn,
+                            const void **block) {
+    pst_rank *r = arg;
+    const pst_prepared *p = r->p;
+    const pst_cut *cut = r->train || !p->eval_cut ? p->cut : p->eval_cut;
+    const pst_slots *slots = r->train || !p->eval_cut ? p->slots : p->eval_slots;
+    pst_rank_call *c = &r->call;
+    c->kernel = pst_registry_kernel(step->kernel);
+    for (uint32_t i = 0; i < step->n_operand; i++)
+        c->arg[i] = pst_layout_address(r->layout, cut, slots, p->graph, chunk, &step->operand[i], micro, r->arena.base);
+    c->call = (pst_call){.graph = p->graph, .node = p->graph->node + step->node, .arg = c->arg,
+                         .scratch = r->arena.base + r->layout->start[PST_REGION_SCRATCH] + step->scratch_offset,
+                         .seed = (uint64_t)p->config->train.seed, .first = micro == 0, .train = r->train,
+                         .sample = r->sample + (uint64_t)micro * p->model_config.micro_batch,
+                         .loss_scale = 1.0f / (float)batch_tokens(p)};
+    *fn = run_kernel;
+    *block = c;
+    return PST_OK;
+}
+
+/* --- flush ------------------------------------------------------------------------------------------------------ */
+
+/* The sum of this rank's token losses in the order of samples, in fp64; 0 where there is no loss. */
+static double sum_losses(const pst_rank *r) {
+    const pst_graph *g = r->p->graph;
+    double sum = 0;
+    for (uint32_t t = 0; t < g->n_tensor; t++) {
+        if (g->tensor[t].role != PST_TENSOR_OUTPUT) continue;
+        for (uint32_t m = 0; m < r->p->plan->n_micro; m++) {
+            const float *loss = pst_rank_output(r, t, m);
+            for (uint64_t i = 0; loss && i < pst_tensor_elements(g->tensor + t); i++) sum += loss[i];
+        }
+    }
+    return sum;
+}
+
+static pst_status reduce(pst_device *device, const void *block) {
+    const pst_rank_flush *f = block;
+    pst_rank *r = f->rank;
+    uint32_t param = f->instr->param;
+    uint64_t n = pst_param_elements(r->p->graph->param + param);
+    float *sum = pst_rank_grad(r, param, 0), *second = pst_rank_grad(r, param, f->instr->use);
+    if (!second) second = at(r, r->layout->join);
+    r->flat->accumulate(device->pool, sum, second, n);
+    return PST_OK;
+}
+
+static pst_status norm(pst_device *device, const void *block) {
+    pst_rank *r = ((const pst_rank_flush *)block)->rank;
+    double *out = at(r, r->layout->norm_own);
+    out[0] = sum_losses(r);
+    for (uint32_t i = 0; i < r->layout->n_owned; i++) {
+        uint32_t param = r->layout->owned[i];
+        uint64_t n = pst_param_elements(r->p->graph->param + param);
+        out[1 + i] = r->flat->sum_squares(device->pool, pst_rank_grad(r, param, 0), n);
+    }
+    return PST_OK;
+}
+
+/* Rank 0: adds every parameter's sum in name order, whichever rank it came from, so that the norm has the same bits in
+ * every layout; the clip factor follows. */
+static pst_status gather(pst_device *device, const void *block) {
+    (void)device;
+    pst_rank *r = ((const pst_rank_flush *)block)->rank;
+    const pst_prepared *p = r->p;
+    uint32_t n = p->options.n_rank;
+    double *answer = at(r, r->layout->norm_answer), squares = 0, loss = 0;
+    uint32_t *order = malloc(p->graph->n_param * sizeof *order), *next = calloc(n, sizeof *next);
+    if (!order || !next) {
+        free(order), free(next);
+        return pst_fail(PST_ENOMEM, "no memory to add norms");
+    }
+    pst_graph_param_order(p->graph, order);
+    for (uint32_t i = 0; i < p->graph->n_param; i++)
+        for (uint32_t k = 0; k < n; k++) {
+            const double *message = at(r, r->layout->norm_of_rank[k]);
+            const pst_layout *of = p->layout[k];
+            if (next[k] < of->n_owned && of->owned[next[k]] == order[i]) squares += message[1 + next[k]++];
+        }
+    for (uint32_t k = 0; k < n; k++) loss += ((const double *)at(r, r->layout->norm_of_rank[k]))[0];
+    free(order), free(next);
+    answer[0] = loss;
+    answer[1] = sqrt(squares);
+    double clip = p->config->train.clip;
+    answer[2] = clip > 0 && answer[1] > clip ? clip / (answer[1] + 1e-6) : 1.0;
+    return PST_OK;
+}
+
+static pst_status step(pst_device *device, const void *block) {
+    pst_rank *r = ((const pst_rank_flush *)block)->rank;
+    const pst_prepared *p = r->p;
+    const double *answer = at(r, r->layout->norm_answer);
+    pst_optim_hyper h = r->hyper;
+    r->loss_sum = answer[0], r->grad_norm = answer[1], r->clip_scale = answer[2];
+    h.grad_scale = (float)answer[2];
+    for (uint32_t i = 0; i < p->graph->n_param; i++) {
+        float *weight = pst_rank_weight(r, i), *state[2] = {NULL, NULL};
+        if (!weight) continue;
+        const float *grad = NULL;
+        for (uint32_t u = 0; u < p->graph->param[i].n_use && !grad; u++) grad = pst_rank_grad(r, i, u);
+        for (uint32_t s = 0; s < p->optim->n_state; s++) state[s] = pst_rank_state(r, i, s);
+        h.decay = p->graph->param[i].decay ? r->hyper.decay : 0;
+        r->flat->update(device->pool, p->optim->kind, &h, weight, grad, state, pst_param_elements(p->graph->param + i));
+    }
+    return PST_OK;
+}
+
+static pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *fn, const void **block) {
+    pst_rank *r = arg;
+    r->flush = (pst_rank_flush){r, instr};
+    *block = &r->flush;
+    *fn = instr->opcode == PST_OP_REDUCE ? reduce : instr->opcode == PST_OP_NORM ? norm
+        : instr->opcode == PST_OP_GATHER ? gather : step;
+    return PST_OK;
+}
+
+/* --- messages --------------------------------------------------------------------------------------------------- */
+
+static void *memory_hook(void *arg, const pst_instr *instr) {
+    pst_rank *r = arg;
+    const pst_prepared *p = r->p;
+    int eval = !r->train && p->eval_cut;
+    return pst_layout_message(r->layout, eval ? p->eval_cut : p->cut, eval ? p->eval_slots : p->slots, p->graph, instr,
+                              r->arena.base);
+}
+
+/* --- life ------------------------------------------------------------------------------------------------------- */
+
+static void poll_executor(void *arg) {
+    pst_rank *r = arg;
+    if (r->executor) pst_executor_poll(r->executor);
+}
+
+static pst_status open_device(pst_rank *r) {
+    const pst_device_ops *ops;
+    const char *name = r->p->config->parallel.device;
+    pst_device_config config = {.spec = "", .threads = r->p->options.threads, .poll = poll_executor, .poll_arg = r};
+    PST_TRY(pst_registry_device(name, &config, &ops));
+    return ops->open(&config, &r->device);
+}
+
+static pst_status open_executor(pst_rank *r, volatile uint64_t *last_instr) {
+    pst_executor_config config = {.rank = r->rank, .device = r->device, .transport = r->transport,
+                                  .hooks = {r, step_hook, flush_hook, memory_hook}, .last_instr = last_instr};
+    return pst_executor_open(&config, &r->executor);
+}
+
+pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *transport, int canary,
+                         volatile uint64_t *last_instr, pst_rank **out) {
+    pst_rank *r = calloc(1, sizeof *r);
+    if (!r) return pst_fail(PST_ENOMEM, "no memory for rank %u", rank);
+    r->p = p;
+    r->rank = rank;
+    r->layout = p->layout[rank];
+    r->transport = transport;
+    r->flat = pst_flat_choose(p->options.isa);
+    pst_status status = open_device(r);
+    if (status == PST_OK) status = pst_arena_open(r->layout->total, canary, &r->arena);
+    if (status == PST_OK) status = pst_coll_open(transport, &r->coll);
+    if (status == PST_OK) status = open_executor(r, last_instr);
+    if (status != PST_OK) {
+        pst_rank_close(r);
+        return status;
+    }
+    *out = r;
+    return PST_OK;
+}
+
+void pst_rank_close(pst_rank *r) {
+    if (!r) return;
+    if (r->executor) pst_executor_close(r->executor);
+    if (r->coll) pst_coll_close(r->coll);
+    if (r->device) r->device->ops->close(r->device);
+    pst_arena_close(&r->arena);
+    free(r);
+}
+
+static void init_param(const pst_rank *r, uint32_t i) {
+    const pst_param *param = r->p->graph->param + i;
+    float *w = pst_rank_weight(r, i);
+    uint64_t n = pst_param_elements(param);
+    if (!w) return;
+    if (param->init == PST_INIT_NORMAL)
+        pst_rng_normal(pst_rng_key((uint64_t)r->p->config->train.seed, param->name), 0, param->std, w, n);
+    else
+        for (uint64_t k = 0; k < n; k++) w[k] = param->init == PST_INIT_ONE ? 1.0f : 0.0f;
+}
+
+pst_status pst_rank_init_weights(pst_rank *r) {
+    for (uint32_t i = 0; i < r->p->graph->n_param; i++) {
+        init_param(r, i);
+        for (uint32_t s = 0; r->p->optim && s < r->p->optim->n_state; s++)
+            if (pst_rank_state(r, i, s))
+                memset(pst_rank_state(r, i, s), 0, pst_param_elements(r->p->graph->param + i) * sizeof(float));
+    }
+    return PST_OK;
+}
+
+pst_status pst_rank_start(pst_rank *r, int train) {
+    const pst_prepared *p = r->p;
+    r->train = train;
+    int eval = !train && p->eval_cut;
+    return pst_executor_start(r->executor, eval ? p->eval_job : p->job, eval ? p->eval_cut : p->cut);
+}

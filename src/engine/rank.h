@@ -1,0 +1,62 @@
+/* One rank at work: its arena, device, executor and the hooks that turn instructions into kernel calls. A process has
+ * one of these, or all of a job's with transport `self`. */
+#ifndef PST_ENGINE_RANK_H
+#define PST_ENGINE_RANK_H
+#include "base/arena.h"
+#include "base/transport.h"
+#include "comm/collective.h"
+#include "engine/prepare.h"
+#include "pipeline/executor.h"
+
+/* Argument block of a launch: the kernel's own block and which kernel. */
+typedef struct {
+    pst_call call;
+    const pst_kernel_row *kernel;
+    void *arg[PST_MAX_ARG];
+} pst_rank_call;
+
+typedef struct pst_rank pst_rank;
+/* Argument block of a flush launch. */
+typedef struct { pst_rank *rank; const pst_instr *instr; } pst_rank_flush;
+
+struct pst_rank {
+    const pst_prepared *p;      /* borrowed */
+    uint32_t rank;
+    const pst_layout *layout;   /* borrowed from p */
+    pst_arena arena;
+    pst_device *device;
+    pst_transport *transport;   /* borrowed */
+    pst_coll *coll;
+    pst_executor *executor;
+    const pst_flat *flat;
+    pst_rank_call call;
+    pst_rank_flush flush;
+    /* State of the step or evaluation under way, set before it starts. */
+    int train;                  /* 1: the training job, 0: the evaluation job */
+    uint64_t sample;            /* global index of the first sample of the batch */
+    pst_optim_hyper hyper;      /* lr, t, corrections of this step */
+    /* Results of the last step, on every rank: sum of the token losses, norm before clipping, clip factor. */
+    double loss_sum, grad_norm, clip_scale;
+};
+
+/* Opens device, arena and executor. transport: this rank's end; last_instr as in pst_executor_config. canary: see
+ * base/arena.h. Weights are not filled yet. */
+pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *transport, int canary,
+                         volatile uint64_t *last_instr, pst_rank **out);
+void pst_rank_close(pst_rank *r);
+/* Initial weights from the seed, zero optimizer state. */
+pst_status pst_rank_init_weights(pst_rank *r);
+
+/* NULL when the parameter is not on this rank. state i < optim->n_state. */
+float *pst_rank_weight(const pst_rank *r, uint32_t param);
+float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i);
+float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use);
+/* 1 when this rank is the one that counts and stores the parameter (its use 0 lives here). */
+int pst_rank_owns(const pst_rank *r, uint32_t param);
+/* Where micro-batch `micro` of a data or output tensor lies; NULL when not on this rank. */
+void *pst_rank_data(const pst_rank *r, uint32_t tensor, uint32_t micro);
+void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro);
+
+/* Queues the training (train 1) or evaluation job; drive with pst_executor_drive. */
+pst_status pst_rank_start(pst_rank *r, int train);
+#endif

@@ -1,0 +1,132 @@
+/* See registry.h. Lists are ordered: best first. */
+#include "engine/registry.h"
+#include "base/log.h"
+#include "comm/transport.h"
+#include "comm/world.h"
+#include "graph/optim.h"
+#include "penstock/option.h"
+#include "pipeline/schedule.h"
+#include "pipeline/timed.h"
+#include <string.h>
+
+static const pst_model_row *const models[] = {&pst_model_gpt, &pst_model_mlp};
+static const pst_data_row *const datas[] = {&pst_data_text};
+static const pst_device_ops *const devices[] = {&pst_device_cpu, &pst_device_timed};
+/* `self` joins ranks of one process through a hub and is asked for by name (engine/group.c). */
+static const pst_transport_ops *const transports[] = {&pst_transport_ucx};
+static const pst_world_ops *const worlds[] = {&pst_world_pmix, &pst_world_single};
+
+#define COUNT(list) (uint32_t)(sizeof(list) / sizeof((list)[0]))
+enum { MAX_NAMES = 16 };
+
+const char *pst_registry_name(const char *kind, uint32_t i) {
+    uint32_t n = 0;
+    if (!strcmp(kind, "device")) return i < COUNT(devices) ? devices[i]->name : NULL;
+    if (!strcmp(kind, "transport"))
+        return i < COUNT(transports) ? transports[i]->name : i == COUNT(transports) ? "self" : NULL;
+    if (!strcmp(kind, "world")) return i < COUNT(worlds) ? worlds[i]->name : NULL;
+    if (!strcmp(kind, "model")) return i < COUNT(models) ? models[i]->name : NULL;
+    if (!strcmp(kind, "data")) return i < COUNT(datas) ? datas[i]->name : NULL;
+    if (!strcmp(kind, "optimizer")) return i < PST_OPTIM_COUNT ? pst_optim_rows()[i].name : NULL;
+    if (!strcmp(kind, "schedule")) {
+        const pst_schedule_row *row = pst_schedule_rows(&n);
+        return i < n ? row[i].name : NULL;
+    }
+    return NULL;
+}
+
+/* One sentence for a name that is in no list. */
+static pst_status unknown(const char *kind, const char *name) {
+    const char *names[MAX_NAMES];
+    char list[256] = "";
+    uint32_t n = 0;
+    while (n < MAX_NAMES && pst_registry_name(kind, n)) {
+        names[n] = pst_registry_name(kind, n);
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", n ? ", " : "", names[n]);
+        n++;
+    }
+    const char *meant = pst_did_you_mean(name, names, n);
+    if (meant) return pst_fail(PST_EINPUT, "unknown %s '%s'; did you mean '%s'? (there are: %s)", kind, name, meant, list);
+    return pst_fail(PST_EINPUT, "unknown %s '%s' (there are: %s)", kind, name, list);
+}
+
+pst_status pst_registry_model(const char *name, const pst_model_row **row) {
+    for (uint32_t i = 0; i < COUNT(models); i++)
+        if (!strcmp(models[i]->name, name)) return *row = models[i], PST_OK;
+    return unknown("model", name);
+}
+
+pst_status pst_registry_data(const char *name, const pst_data_row **row) {
+    for (uint32_t i = 0; i < COUNT(datas); i++)
+        if (!strcmp(datas[i]->name, name)) return *row = datas[i], PST_OK;
+    return unknown("data", name);
+}
+
+pst_status pst_registry_device(const char *name, const pst_device_config *config, const pst_device_ops **ops) {
+    int automatic = !strcmp(name, "auto");
+    for (uint32_t i = 0; i < COUNT(devices); i++) {
+        if (!automatic && strcmp(devices[i]->name, name)) continue;
+        const char *why = devices[i]->reject ? devices[i]->reject(config) : NULL;
+        if (!why) {
+            pst_log(PST_LOG_DEBUG, "device %s: chosen", devices[i]->name);
+            return *ops = devices[i], PST_OK;
+        }
+        if (!automatic) return pst_fail(PST_EINPUT, "device %s: %s", name, why);
+        pst_log(PST_LOG_DEBUG, "device %s: passed over: %s", devices[i]->name, why);
+    }
+    return unknown("device", name);
+}
+
+pst_status pst_registry_transport(const char *name, const pst_world *world, const pst_transport_ops **ops) {
+    int automatic = !strcmp(name, "auto");
+    for (uint32_t i = 0; i < COUNT(transports); i++) {
+        if (!automatic && strcmp(transports[i]->name, name)) continue;
+        const char *why = transports[i]->reject ? transports[i]->reject(world) : NULL;
+        if (!why) {
+            pst_log(PST_LOG_DEBUG, "transport %s: chosen", transports[i]->name);
+            return *ops = transports[i], PST_OK;
+        }
+        if (!automatic) return pst_fail(PST_EINPUT, "transport %s: %s", name, why);
+        pst_log(PST_LOG_DEBUG, "transport %s: passed over: %s", transports[i]->name, why);
+    }
+    return unknown("transport", name);
+}
+
+const pst_world_ops *pst_registry_world(void) {
+    for (uint32_t i = 0; i + 1 < COUNT(worlds); i++) {
+        const char *why = worlds[i]->reject ? worlds[i]->reject() : NULL;
+        if (!why) return worlds[i];
+        pst_log(PST_LOG_DEBUG, "world %s: passed over: %s", worlds[i]->name, why);
+    }
+    return worlds[COUNT(worlds) - 1];
+}
+
+uint32_t pst_registry_kernel_count(void) {
+    uint32_t cpu, ref;
+    pst_kernels_cpu(&cpu);
+    pst_kernels_ref(&ref);
+    return cpu + ref;
+}
+
+const pst_kernel_row *pst_registry_kernel(uint32_t index) {
+    uint32_t cpu, ref;
+    const pst_kernel_row *first = pst_kernels_cpu(&cpu), *second = pst_kernels_ref(&ref);
+    return index < cpu ? first + index : second + (index - cpu);
+}
+
+pst_status pst_registry_choose_kernel(const pst_graph *g, const pst_node *node, int is_sum, pst_pass pass,
+                                      const pst_device *device, uint32_t *index) {
+    const char *op = is_sum ? "sum" : node->op->name;
+    uint32_t n = pst_registry_kernel_count();
+    for (uint32_t i = 0; i < n; i++) {
+        const pst_kernel_row *row = pst_registry_kernel(i);
+        if (strcmp(row->op, op) || (!is_sum && row->pass != pass)) continue;
+        const char *why = (row->isa & ~device->isa)             ? "this CPU lacks its instruction set"
+                          : row->reject && row->reject(g, node, device) ? row->reject(g, node, device)
+                                                                        : NULL;
+        if (!why) return *index = i, PST_OK;
+        pst_log(PST_LOG_DEBUG, "%s: kernel %s: passed over: %s", node->name, row->name, why);
+    }
+    return pst_fail(PST_EINTERNAL, "no kernel for %s, pass %c, of node %s", op, "FBW"[pass], node->name);
+}

@@ -1,0 +1,163 @@
+/* `penstock simulate`: times a schedule, or the plan of a run, without training; optionally runs the executor on the
+ * virtual clock beside it and compares every instruction. */
+#include "base/log.h"
+#include "engine/prepare.h"
+#include "penstock/run.h"
+#include "pipeline/check.h"
+#include "pipeline/executor.h"
+#include "pipeline/timed.h"
+#include "pipeline/timeline.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What is simulated, and who owns it. */
+typedef struct {
+    pst_schedule *schedule;
+    pst_cut *cut;
+    pst_job *job;
+    pst_slots *slots;
+    pst_config *config;      /* with a plan */
+    pst_prepared *prepared;  /* with a plan: owns what the fields above point to */
+    const char *name;
+} study;
+
+static void close_study(study *s) {
+    if (!s->prepared) {
+        pst_slots_close(s->slots);
+        pst_job_close(s->job);
+        pst_cut_close(s->cut);
+        pst_schedule_close(s->schedule);
+    }
+    pst_prepared_close(s->prepared);
+    pst_config_close(s->config);
+}
+
+static uint64_t to_ns(double ms) { return (uint64_t)(ms * 1e6 + 0.5); }
+
+static pst_status open_schedule(const pst_simulate_options *o, study *s) {
+    uint64_t transfer = to_ns(o->transfer_ms);
+    pst_instr_cost cost = {.latency_ns = transfer, .flush = 0};
+    PST_TRY(pst_schedule_generate(o->schedule, (uint32_t)o->stages, (uint32_t)o->micro_batches, &s->schedule));
+    PST_TRY(pst_cut_synthetic(s->schedule->n_chunk, s->schedule->split, s->schedule->backward, to_ns(o->f_ms),
+                              to_ns(o->b_ms), to_ns(o->w_ms), 0, &s->cut));
+    PST_TRY(pst_job_build(s->schedule, s->cut, &cost, NULL, &s->job, &s->slots));
+    return pst_job_check(s->job, s->cut, s->slots, PST_CHECK_TAGGED);
+}
+
+/* The plan's run.yaml stands beside it and says what the model is. */
+static pst_status open_plan(const pst_simulate_options *o, study *s) {
+    char path[1024];
+    pst_plan *plan = NULL;
+    const char *slash = strrchr(o->plan, '/');
+    snprintf(path, sizeof path, "%.*srun.yaml", slash ? (int)(slash - o->plan + 1) : 0, o->plan);
+    PST_TRY(pst_plan_parse(o->plan, &plan));
+    pst_status status = pst_config_load(path, NULL, 0, &s->config);
+    if (status == PST_OK) {
+        pst_prepare_options options = {.n_rank = plan->n_rank, .threads = 1, .isa = pst_cpu_isa(), .plan = plan,
+                                       .n_eval_micro = plan->n_micro};
+        status = pst_prepare(s->config, &options, &s->prepared);
+    }
+    pst_plan_close(plan);
+    PST_TRY(status);
+    s->schedule = s->prepared->schedule, s->cut = s->prepared->cut, s->job = s->prepared->job;
+    s->slots = s->prepared->slots;
+    return PST_OK;
+}
+
+/* --- the executor on the virtual clock -------------------------------------------------------------------------- */
+
+static pst_status compare(const study *s, const pst_timing *timing, pst_executor *const *x, FILE *out) {
+    uint64_t origin, compared = 0, differing = 0;
+    for (uint32_t r = 0; r < s->job->n_rank; r++) {
+        const pst_span *span = pst_executor_spans(x[r], &origin);
+        for (uint32_t i = 0; i < s->job->list[r].n_instr; i++, compared++)
+            differing += span[i].start != timing->span[r][i].start || span[i].end != timing->span[r][i].end;
+    }
+    fprintf(out, "executor on the virtual clock: %" PRIu64 " instructions, %" PRIu64 " with another start or end\n", compared,
+            differing);
+    return differing ? pst_fail(PST_EINTERNAL, "executor and simulator disagree on %" PRIu64 " instructions", differing) : PST_OK;
+}
+
+static pst_status execute(const study *s, const pst_timing *timing, FILE *out) {
+    uint32_t n = s->job->n_rank;
+    pst_clock clock = {.is_virtual = 1};
+    pst_timed_hub *hub = NULL;
+    pst_device **device = calloc(n, sizeof *device);
+    pst_executor **x = calloc(n, sizeof *x);
+    pst_status status = device && x ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u executors", n);
+    if (status == PST_OK) status = pst_timed_hub_open(n, &clock, &hub);
+    for (uint32_t r = 0; status == PST_OK && r < n; r++) {
+        pst_device_config config = {.spec = "", .threads = 1, .clock = &clock};
+        status = pst_device_timed.open(&config, &device[r]);
+        pst_executor_config xc = {.rank = r, .device = device[r], .transport = pst_timed_hub_end(hub, r), .clock = &clock};
+        if (status == PST_OK) status = pst_executor_open(&xc, &x[r]);
+        if (status == PST_OK) status = pst_executor_start(x[r], s->job, s->cut);
+    }
+    if (status == PST_OK) status = pst_executor_drive(x, n, &clock, NULL, NULL);
+    if (status == PST_OK) status = compare(s, timing, x, out);
+    for (uint32_t r = 0; x && device && r < n; r++) {
+        if (x[r]) pst_executor_close(x[r]);
+        if (device[r]) pst_device_timed.close(device[r]);
+    }
+    pst_timed_hub_close(hub);
+    free(device), free(x);
+    return status;
+}
+
+/* --- output ----------------------------------------------------------------------------------------------------- */
+
+static pst_status print_text(const study *s, const pst_timing *t, FILE *out) {
+    fprintf(out, "%s, %u stages, %u micro-batches\n", s->schedule->name, s->job->n_rank, s->job->n_micro);
+    fprintf(out, "makespan  %.6f ms (flush %.6f ms)\n", (double)t->step_ns * 1e-6, (double)t->flush_ns * 1e-6);
+    fprintf(out, "bubble    %.2f%% (rank %u)\n", t->bubble * 100, t->bubble_rank);
+    fprintf(out, "rank      busy ms      span ms   peak stash (micro-batches)%s\n", s->prepared ? "   peak bytes" : "");
+    for (uint32_t r = 0; r < s->job->n_rank; r++) {
+        fprintf(out, "%4u %12.3f %12.3f   %u", r, (double)t->busy_ns[r] * 1e-6, (double)t->span_ns[r] * 1e-6, t->peak_stash[r]);
+        if (s->prepared) fprintf(out, "   %" PRIu64, s->prepared->layout[r]->total);
+        fputc('\n', out);
+    }
+    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
+}
+
+static pst_status print_json(const study *s, const pst_timing *t, FILE *out) {
+    json_t *ranks = json_array();
+    for (uint32_t r = 0; r < s->job->n_rank; r++)
+        json_array_append_new(ranks, json_pack("{s:I,s:I,s:i}", "busy_ns", (json_int_t)t->busy_ns[r], "span_ns",
+                                               (json_int_t)t->span_ns[r], "peak_stash", (int)t->peak_stash[r]));
+    json_t *j = json_pack("{s:s,s:i,s:i,s:I,s:I,s:f,s:o}", "schedule", s->schedule->name, "stages", (int)s->job->n_rank,
+                          "micro_batches", (int)s->job->n_micro, "makespan_ns", (json_int_t)t->step_ns, "flush_ns",
+                          (json_int_t)t->flush_ns, "bubble", t->bubble, "ranks", ranks);
+    int failed = !j || json_dumpf(j, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF;
+    json_decref(j);
+    return failed ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
+}
+
+static pst_status draw(const study *s, const pst_timing *t, const char *path, int svg) {
+    char title[160];
+    if (!path || !*path) return PST_OK;
+    FILE *f = fopen(path, "w");
+    if (!f) return pst_fail(PST_EINPUT, "%s: %s", path, strerror(errno));
+    snprintf(title, sizeof title, "%s, %u stages, %u micro-batches, simulated", s->schedule->name, s->job->n_rank, s->job->n_micro);
+    pst_status status = svg ? pst_timeline_svg(s->job, t->span, title, f) : pst_timeline_trace(s->job, t->span, f);
+    if (fclose(f) != 0 && status == PST_OK) status = pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
+    return status;
+}
+
+pst_status pst_simulate_study(const pst_simulate_options *o, FILE *out) {
+    study s = {0};
+    pst_timing *t = NULL;
+    pst_status status = o->plan ? open_plan(o, &s) : open_schedule(o, &s);
+    if (status == PST_OK) status = pst_simulate(s.job, &t);
+    if (status == PST_OK && s.job->n_micro < s.job->n_rank)
+        pst_log(PST_LOG_WARN, "%u micro-batches cannot fill %u stages", s.job->n_micro, s.job->n_rank);
+    if (status == PST_OK) status = o->json ? print_json(&s, t, out) : print_text(&s, t, out);
+    if (status == PST_OK) status = draw(&s, t, o->trace, 0);
+    if (status == PST_OK) status = draw(&s, t, o->svg, 1);
+    if (status == PST_OK && o->execute) status = execute(&s, t, o->json ? stderr : out);
+    pst_timing_close(t);
+    close_study(&s);
+    return status;
+}

@@ -1,0 +1,91 @@
+/* test: label=quick timeout=60
+ * The same numbers in every layout: losses and the final weight hash are equal to the bit for every number of ranks,
+ * schedule and thread count, on `self`, with clipping that bites and dropout, and for a run stopped and resumed under
+ * another -n. tests/cli/test_layouts.sh does the same through the program, over UCX. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "engine/runs.h"
+
+#define YAML                                                                                                           \
+    "name: run\n"                                                                                                      \
+    "model: {kind: gpt, layers: 2, heads: 2, channels: 24, context: 20, vocabulary: 256, dropout: 0.1}\n"              \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                                               \
+    "train: {steps: 6, batch: 6, micro_batch: 1, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7}\n"                        \
+    "parallel: {transport: self}\n"                                                                                    \
+    "checkpoint: {every: 3}\n"
+
+static run_result base;
+
+static void same(const run_result *r, const char *what) {
+    if (r->exit_status) fail_msg("%s: exit status %d", what, r->exit_status);
+    assert_int_equal(r->steps, base.steps);
+    for (int i = 0; i < base.steps; i++)
+        if (strcmp(r->loss[i], base.loss[i])) fail_msg("%s: loss of step %d is %s, not %s", what, i + 1, r->loss[i], base.loss[i]);
+    assert_string_equal(r->hash, base.hash);
+}
+
+static void test_base(void **state) {
+    (void)state;
+    base = run_here(YAML, "base", 1, "", NULL, 0);
+    assert_int_equal(base.exit_status, 0);
+    assert_int_equal(base.steps, 6);
+    assert_true(base.value[5] < base.value[0]);
+    assert_true(strlen(base.hash) == 16);
+}
+
+static void test_every_layout(void **state) {
+    (void)state;
+    static const char *const schedules[] = {"gpipe", "1f1b", "1f1b-early"};
+    for (int n = 1; n <= 4; n++)
+        for (int s = 0; s < 3; s++)
+            for (int threads = 1; threads <= 2; threads++) {
+                char a[64], b[64], name[64];
+                const char *override[] = {a, b};
+                snprintf(a, sizeof a, "parallel.schedule=%s", schedules[s]);
+                snprintf(b, sizeof b, "parallel.threads=%d", threads);
+                snprintf(name, sizeof name, "%s-%d-%d", schedules[s], n, threads);
+                run_result r = run_here(YAML, name, n, "", override, 2);
+                same(&r, name);
+                for (int k = 0; k < r.n_rank; k++) assert_int_equal(r.peak[k], r.predicted[k]);
+            }
+}
+
+static void test_micro_batches(void **state) {
+    (void)state;
+    const char *override[] = {"train.micro_batch=6"};
+    run_result r = run_here(YAML, "one-micro", 3, "", override, 1);
+    assert_int_equal(r.exit_status, 0);
+    assert_true(r.value[0] - base.value[0] < 1e-5 && base.value[0] - r.value[0] < 1e-5);
+}
+
+static void test_resume(void **state) {
+    (void)state;
+    char from[600];
+    const char *early[] = {"train.steps=6"};
+    for (int n = 1; n <= 3; n++) {
+        char name[32], command[1300];
+        snprintf(name, sizeof name, "resume-%d", n);
+        run_result r = run_here(YAML, name, n, "", early, 1);
+        same(&r, name);
+        snprintf(command, sizeof command, "rm -r '%s/checkpoints/step-00000006'", r.folder);
+        assert_int_equal(system(command), 0);
+        snprintf(from, sizeof from, "%s", r.folder);
+        r = run_here(YAML, name, 4 - n, from, early, 1);
+        same(&r, "resumed");
+    }
+}
+
+static int cleanup(void **state) {
+    (void)state;
+    run_folder_remove();
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_base), cmocka_unit_test(test_every_layout),
+                                       cmocka_unit_test(test_micro_batches), cmocka_unit_test(test_resume)};
+    return cmocka_run_group_tests(tests, NULL, cleanup);
+}
