@@ -1,0 +1,358 @@
+/* test: label=quick */
+/* Run files: values and defaults, exact complaints for wrong ones, and random configurations printed and read back. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/rng.h"
+#include "config/config.h"
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define LEAST "model: {kind: gpt}\ndata: {paths: a.txt}\n"
+
+static pst_config *parsed(const char *text, const char *override) {
+    pst_config *config = NULL;
+    if (pst_config_parse(text, "run.yaml", &override, override != NULL, &config) != PST_OK)
+        fail_msg("refused: %s", pst_error());
+    return config;
+}
+
+static void defaults_and_values(void **state) {
+    (void)state;
+    pst_config *c = parsed(LEAST, NULL);
+    assert_string_equal(c->name, "run");
+    assert_string_equal(c->source, "run.yaml");
+    assert_string_equal(c->model.activation, "gelu_tanh");
+    assert_string_equal(c->model.weights, "");
+    assert_int_equal(c->data.n_path, 1);
+    assert_string_equal(c->data.paths[0], "a.txt");
+    assert_int_equal(c->train.steps, 300);
+    assert_int_equal(c->train.micro_batch, 4);
+    assert_true(c->train.lr == 3e-4 && c->train.beta2 == 0.95 && c->train.eps == 1e-8);
+    assert_string_equal(c->parallel.schedule, "1f1b");
+    assert_int_equal(c->parallel.pipeline, 0);
+    assert_int_equal(c->checkpoint.keep, 3);
+    pst_config_close(c);
+
+    c = parsed("name: 'a b'\nmodel:\n  kind: mlp\n  layers: +3\ndata:\n  paths:\n  - x\n  - \"y z\"\n  - 12\n"
+               "train: {lr: 1e-3, batch: 6, steps: 5}\nparallel: {memory: 1.5G}\nlog:\n",
+               "train.seed=9223372036854775807");
+    assert_string_equal(c->name, "a b");
+    assert_int_equal(c->model.layers, 3);
+    assert_int_equal(c->data.n_path, 3);
+    assert_string_equal(c->data.paths[1], "y z");
+    assert_string_equal(c->data.paths[2], "12");
+    assert_int_equal(c->train.micro_batch, 3); /* the largest divisor of 6 up to 4 */
+    assert_int_equal(c->train.warmup, 5);      /* not given, so at most steps */
+    assert_int_equal(c->train.seed, INT64_MAX);
+    assert_true(c->train.lr == 1e-3 && c->parallel.memory == 1.5 * 1073741824);
+    pst_config_close(c);
+}
+
+static void overrides(void **state) {
+    (void)state;
+    static const char *const texts[] = {"lr=0.5", "train.steps=7", "train.lr=0.25", "paths=[p, \"q, r\"]",
+                                        "preset=a=b", "memory=512M", "name=other"};
+    pst_config *c = NULL;
+    assert_int_equal(pst_config_parse(LEAST, "run.yaml", texts, sizeof texts / sizeof *texts, &c), PST_OK);
+    assert_true(c->train.lr == 0.25); /* the last one counts */
+    assert_int_equal(c->train.steps, 7);
+    assert_int_equal(c->data.n_path, 2);
+    assert_string_equal(c->data.paths[1], "q, r");
+    assert_string_equal(c->model.preset, "a=b");
+    assert_true(c->parallel.memory == 512 * 1048576.0);
+    assert_string_equal(c->name, "other");
+    pst_config_close(c);
+}
+
+static void overrides_alone(void **state) {
+    (void)state;
+    static const char *const texts[] = {"model.kind=gpt", "paths=a"};
+    pst_config *c = NULL;
+    assert_int_equal(pst_config_parse("# nothing\n", "x/demo.v2.yaml", texts, 2, &c), PST_OK);
+    assert_string_equal(c->name, "demo.v2");
+    pst_config_close(c);
+}
+
+typedef struct {
+    const char *text, *override, *message;
+} bad;
+
+static const bad wrong[] = {
+    /* values */
+    {LEAST "train:\n  lr: abc\n", NULL, "run.yaml:4:7: train.lr: expected a number > 0, found 'abc'"},
+    {LEAST "train: {lr: 0}", NULL, "run.yaml:3:13: train.lr: expected a number > 0, found '0'"},
+    {LEAST "train: {lr: .inf}", NULL, "run.yaml:3:13: train.lr: expected a number > 0, found '.inf'"},
+    {LEAST "train: {lr: 1e999}", NULL, "run.yaml:3:13: train.lr: expected a number > 0, found '1e999'"},
+    {LEAST "train: {lr: 0x10}", NULL, "run.yaml:3:13: train.lr: expected a number > 0, found '0x10'"},
+    {LEAST "train: {lr: [1]}", NULL, "run.yaml:3:13: train.lr: expected a number > 0, found a list"},
+    {LEAST "train: {lr: {a: 1}}", NULL, "run.yaml:3:13: train.lr: expected a number > 0, found a mapping"},
+    {LEAST "train: {lr: }", NULL, "run.yaml:3:13: train.lr: expected a number > 0, found nothing"},
+    {LEAST "train: {steps: '300'}", NULL, "run.yaml:3:16: train.steps: expected a whole number >= 1, found a quoted text"},
+    {LEAST "train: {steps: 1.5}", NULL, "run.yaml:3:16: train.steps: expected a whole number >= 1, found '1.5'"},
+    {LEAST "train: {steps: -1}", NULL, "run.yaml:3:16: train.steps: expected a whole number >= 1, found '-1'"},
+    {LEAST "train: {seed: 9223372036854775808}", NULL,
+     "run.yaml:3:15: train.seed: expected a whole number >= 0, found '9223372036854775808'"},
+    {LEAST "checkpoint: {keep: 0}", NULL,
+     "run.yaml:3:20: checkpoint.keep: expected a whole number from 1 to 1000000, found '0'"},
+    {LEAST "train: {beta1: 1}", NULL, "run.yaml:3:16: train.beta1: expected a number >= 0 and < 1, found '1'"},
+    {LEAST "train: {optimizer: adam}", NULL,
+     "run.yaml:3:20: train.optimizer: expected one of adamw, sgd, found 'adam'; did you mean 'adamw'?"},
+    {LEAST "train: {optimizer: lion}", NULL, "run.yaml:3:20: train.optimizer: expected one of adamw, sgd, found 'lion'"},
+    {LEAST "parallel: {memory: 8 G}", NULL,
+     "run.yaml:3:20: parallel.memory: expected a number of bytes such as 512M or 8G, found '8 G'"},
+    {LEAST "parallel: {memory: -8G}", NULL,
+     "run.yaml:3:20: parallel.memory: expected a number of bytes such as 512M or 8G, found '-8G'"},
+    {LEAST "parallel: {device: ''}", NULL, "run.yaml:3:20: parallel.device: expected a text, found an empty text"},
+    {LEAST "model: {preset: \"a\\0b\"}", NULL, "run.yaml:3:1: section model is given twice; first in line 1"},
+    {"model: {kind: gpt, preset: \"a\\0b\"}", NULL,
+     "run.yaml:1:28: model.preset: expected a text, found a text with a zero byte in it"},
+    {LEAST "train: {decay: xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx}", NULL,
+     "run.yaml:3:16: train.decay: expected one of cosine, linear, none, found "
+     "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx...'"},
+    /* lists */
+    {"data: {paths: []}", NULL, "run.yaml:1:15: data.paths: expected a text or a list of texts, found an empty list"},
+    {"data:\n  paths:\n  - a\n  - {b: c}", NULL,
+     "run.yaml:4:5: data.paths: expected a text or a list of texts, found a mapping"},
+    {"data: {paths: [a, '']}", NULL,
+     "run.yaml:1:19: data.paths: expected a text or a list of texts, found an empty text"},
+    /* keys and shape */
+    {LEAST "train:\n  batchsize: 3", NULL, "run.yaml:4:3: unknown key 'batchsize' in train; did you mean 'batch'?"},
+    {LEAST "trian: {}", NULL, "run.yaml:3:1: unknown key 'trian'; did you mean 'train'?"},
+    {LEAST "lr: 3", NULL, "run.yaml:3:1: unknown key 'lr'; did you mean 'train.lr'?"},
+    {LEAST "train: {layers: 3}", NULL, "run.yaml:3:9: unknown key 'layers' in train; did you mean 'model.layers'?"},
+    {LEAST "train: {name: a}", NULL,
+     "run.yaml:3:9: unknown key 'name' in train; did you mean 'name' at the top of the file?"},
+    {LEAST "checkpoint: {frequency: 3}", NULL,
+     "run.yaml:3:14: unknown key 'frequency' in checkpoint; expected one of every, keep"},
+    {LEAST "train:\n  lr: 1\n  batch: 2\n  lr: 2", NULL, "run.yaml:6:3: train.lr is given twice; first in line 4"},
+    {LEAST "train: 3", NULL, "run.yaml:3:8: train: expected a mapping of keys, found a value"},
+    {LEAST "train: [a]", NULL, "run.yaml:3:8: train: expected a mapping of keys, found a list"},
+    {LEAST "[a, b]: 3", NULL, "run.yaml:3:1: expected a key, found a list"},
+    {"- a\n- b", NULL, "run.yaml:1:1: expected a mapping of sections such as 'model:', found a list"},
+    {"hello", NULL, "run.yaml:1:1: expected a mapping of sections such as 'model:', found a value"},
+    {"", NULL, "run.yaml: model.kind is missing; expected one of gpt, mlp"},
+    {"model: {kind: gpt}", NULL, "run.yaml: data.paths is missing; expected a text or a list of texts"},
+    {LEAST "---\nmore: 1", NULL, "run.yaml:4:1: a second document starts here; expected one"},
+    /* YAML itself */
+    {LEAST "train: {lr: 1", NULL,
+     "run.yaml:4:1: not valid YAML: did not find expected ',' or '}' while parsing a flow mapping that starts in line 3"},
+    {LEAST "train:\n\tlr: 1", NULL,
+     "run.yaml:4:1: not valid YAML: found character that cannot start any token while scanning for the next token that "
+     "starts in line 4"},
+    {LEAST "train: *nobody", NULL, "run.yaml:3:8: not valid YAML: found undefined alias"},
+    {LEAST "name: \x01", NULL, "run.yaml:3:7: not valid YAML: control characters are not allowed"},
+    {LEAST "name: \xff", NULL, "run.yaml:3:7: not valid YAML: invalid leading UTF-8 octet"},
+    {LEAST "name: !shout hello", NULL, "run.yaml:3:7: name: the tag '!shout' has no meaning here"},
+    /* contradictions */
+    {LEAST "train: {batch: 32, micro_batch: 5}", NULL,
+     "run.yaml:3:33: train.micro_batch: 5 does not divide train.batch, 32"},
+    {LEAST "train: {steps: 10,\n  warmup: 11}", NULL, "run.yaml:4:11: train.warmup: 11 is more than train.steps, 10"},
+    {LEAST "train: {lr_min: 1}", NULL, "run.yaml:3:17: train.lr_min: 1 is more than train.lr, 0.0003"},
+    {LEAST "parallel: {tensor: 2}", NULL,
+     "run.yaml:3:20: parallel.tensor: only 1 is supported so far, found 2; use parallel.pipeline for more ranks"},
+    {LEAST "parallel: {data: 4}", NULL,
+     "run.yaml:3:18: parallel.data: only 1 is supported so far, found 4; use parallel.pipeline for more ranks"},
+    {LEAST "name: a/b", NULL,
+     "run.yaml:3:7: name: expected a folder's name (no '/', no '.' in front), found 'a/b'"},
+    /* overrides */
+    {LEAST, "train.lr=abc", "override 'train.lr=abc': expected a number > 0, found 'abc'"},
+    {LEAST, "lr=", "override 'lr=': expected a number > 0, found an empty text"},
+    {LEAST, "lr", "override 'lr': expected section.key=value"},
+    {LEAST, "=3", "override '=3': expected section.key=value"},
+    {LEAST, "kind=gpt", "override 'kind=gpt': 'kind' could be model.kind or data.kind"},
+    {LEAST, "batchsize=3", "override 'batchsize=3': unknown key 'batchsize'; did you mean 'batch'?"},
+    {LEAST, "train.bathc=3", "override 'train.bathc=3': unknown key 'bathc' in train; did you mean 'batch'?"},
+    {LEAST, "tarin.lr=3", "override 'tarin.lr=3': unknown key 'tarin'; did you mean 'train'?"},
+    {LEAST, "frobnicate=3", "override 'frobnicate=3': unknown key 'frobnicate'; --help lists all keys"},
+    {LEAST, "train=3", "override 'train=3': expected train.KEY=VALUE"},
+    {LEAST, "paths=[a] b", "override 'paths=[a] b': expected a list such as [a.txt, b.txt], found something else"},
+    {LEAST, "paths=[a", "override 'paths=[a': expected a list such as [a.txt, b.txt], found something else"},
+    {LEAST, "preset=\xff", "override 'preset=\xff': expected a text, found bytes that are not UTF-8"},
+    {LEAST, "micro_batch=7", "override 'micro_batch=7': train.micro_batch: 7 does not divide train.batch, 32"},
+    {LEAST, "warmup=301", "override 'warmup=301': train.warmup: 301 is more than train.steps, 300"},
+};
+
+static void wrong_files_say_what_and_where(void **state) {
+    (void)state;
+    int bad_ones = 0;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        pst_config *config = NULL;
+        const char *override = wrong[i].override;
+        pst_status status = pst_config_parse(wrong[i].text, "run.yaml", &override, override != NULL, &config);
+        if (status == PST_EINPUT && !config && strcmp(pst_error(), wrong[i].message) == 0) continue;
+        print_error("case %zu, status %d\n  expected: %s\n  got:      %s\n", i, status, wrong[i].message, pst_error());
+        pst_config_close(config);
+        bad_ones++;
+    }
+    assert_int_equal(bad_ones, 0);
+}
+
+/* Aliases mean the node they name; a file that multiplies itself stays small. */
+static void aliases_are_harmless(void **state) {
+    (void)state;
+    pst_config *c = parsed("model: {kind: gpt}\ndata: {paths: &p [a, b]}\ntrain: {lr: &x 0.5, clip: *x}\n", NULL);
+    assert_true(c->train.clip == 0.5);
+    pst_config_close(c);
+    char text[4096] = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n";
+    for (int i = 1; i < 40; i++) {
+        size_t used = strlen(text);
+        snprintf(text + used, sizeof text - used, "a%d: &a%d [*a%d, *a%d, *a%d]\n", i, i, i - 1, i - 1, i - 1);
+    }
+    c = NULL;
+    assert_int_equal(pst_config_parse(text, "bomb.yaml", NULL, 0, &c), PST_EINPUT);
+    assert_null(c);
+    assert_int_equal(pst_config_parse("&r {model: *r}", "loop.yaml", NULL, 0, &c), PST_EINPUT);
+}
+
+static void files(void **state) {
+    (void)state;
+    char path[] = "/tmp/pst_config_XXXXXX";
+    pst_config *c = NULL;
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    FILE *out = fdopen(fd, "w");
+    fputs(LEAST, out);
+    fclose(out);
+    assert_int_equal(pst_config_load(path, NULL, 0, &c), PST_OK);
+    assert_string_equal(c->source, path);
+    assert_string_equal(c->name, strrchr(path, '/') + 1);
+    pst_config_close(c);
+    c = NULL;
+    out = fopen(path, "w");
+    for (int i = 0; i < 1100; i++) fprintf(out, "#%01023d\n", i);
+    fclose(out);
+    assert_int_equal(pst_config_load(path, NULL, 0, &c), PST_EINPUT);
+    assert_non_null(strstr(pst_error(), "larger than 1 MiB"));
+    out = fopen(path, "w");
+    fwrite("name: a\0b", 1, 9, out);
+    fclose(out);
+    assert_int_equal(pst_config_load(path, NULL, 0, &c), PST_EINPUT);
+    assert_non_null(strstr(pst_error(), ":1:8: not valid YAML"));
+    unlink(path);
+    assert_int_equal(pst_config_load(path, NULL, 0, &c), PST_EINPUT);
+    assert_non_null(strstr(pst_error(), "cannot open run file"));
+    assert_int_equal(pst_config_load("/tmp", NULL, 0, &c), PST_EINPUT);
+    assert_null(c);
+}
+
+static char *printed(const pst_config *config) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_int_equal(pst_config_print(config, out), PST_OK);
+    fclose(out);
+    return text;
+}
+
+static uint64_t stream, drawn;
+static uint32_t draw(uint32_t below) {
+    uint32_t word[4];
+    pst_rng_words(stream, 0, drawn++, word);
+    return (uint32_t)((uint64_t)word[0] * below >> 32);
+}
+
+/* A random text of the kind that is hard to write in YAML. */
+static void draw_text(char *out, uint32_t most) {
+    static const char *const bits[] = {"a", "Z", "9", " ", "-", ":", ": ", " #", "#", "'", "\"", "\\", "\n", "\t", "*", "&",
+                                       "!", "{", "]", ",", "?", "|", ">", "%", "@", "`", "~", "true", "null", "\x01",
+                                       "\x7f", "\xc2\x85", "\xc3\xa9", "\xe2\x80\xa8", "\xef\xbb\xbf", "\xef\xbf\xbf",
+                                       "\xf0\x9f\x98\x80", "\r", "=", "0x1"};
+    out[0] = 0;
+    for (uint32_t n = 1 + draw(most); n; n--) strcat(out, bits[draw(sizeof bits / sizeof *bits)]);
+}
+
+static void draw_override(char *out, size_t bytes, int which) {
+    static const char *const reals[] = {"lr", "weight_decay", "clip", "eps"};
+    static const char *const wholes[] = {"steps", "seed", "layers", "validate_every", "every", "trace"};
+    char text[256];
+    uint32_t word[4];
+    pst_rng_words(stream, 1, drawn++, word);
+    uint64_t bits = (uint64_t)word[0] << 32 | word[1];
+    double real;
+    bits &= ~(1ull << 63);
+    memcpy(&real, &bits, 8);
+    draw_text(text, 12);
+    if (which == 0) snprintf(out, bytes, "%s=%.17g", reals[draw(4)], real > 0 && real < 1e308 ? real : 1.0 / (1 + word[2]));
+    if (which == 1) snprintf(out, bytes, "%s=%u", wholes[draw(6)], 1 + draw(9999));
+    if (which == 2) snprintf(out, bytes, "preset=%s", text);
+    if (which == 3) snprintf(out, bytes, "paths=%s", *text == '[' ? "p" : text);
+    if (which == 4) snprintf(out, bytes, "batch=%u", 1 + draw(500));
+    if (which == 5) snprintf(out, bytes, "dropout=%.17g", draw(1u << 31) * 0x1p-31);
+    if (which == 6) snprintf(out, bytes, "memory=%u.%u%c", draw(900), draw(99), "KMGT"[draw(4)]);
+    if (which == 7) snprintf(out, bytes, "activation=%s", draw(2) ? "relu" : "gelu_erf");
+}
+
+/* Whatever can be configured can be printed, read back to the same values, and printed the same again. */
+static void print_reads_back_the_same(void **state) {
+    (void)state;
+    uint64_t seed = (uint64_t)time(NULL);
+    print_message("seed %llu\n", (unsigned long long)seed);
+    stream = pst_rng_key(seed, "config");
+    for (int run = 0; run < 400; run++) {
+        char text[8][400];
+        const char *override[8];
+        for (int i = 0; i < 8; i++) draw_override(text[i], sizeof text[i], i), override[i] = text[i];
+        pst_config *a = NULL, *b = NULL;
+        if (pst_config_parse(LEAST, "run.yaml", override, 8, &a) != PST_OK) fail_msg("%s", pst_error());
+        char *first = printed(a);
+        if (pst_config_parse(first, "copy.yaml", NULL, 0, &b) != PST_OK) fail_msg("%s\n%s", pst_error(), first);
+        char *second = printed(b);
+        assert_string_equal(first, second);
+        assert_memory_equal(&a->train.steps, &b->train.steps, 7 * sizeof(int64_t));
+        assert_memory_equal(&a->train.lr, &b->train.lr, 8 * sizeof(double));
+        assert_true(a->parallel.memory == b->parallel.memory && a->model.dropout == b->model.dropout);
+        assert_string_equal(a->name, b->name);
+        assert_string_equal(a->model.preset, b->model.preset);
+        assert_string_equal(a->data.paths[0], b->data.paths[0]);
+        free(first), free(second);
+        pst_config_close(a), pst_config_close(b);
+    }
+}
+
+static void help_has_every_section(void **state) {
+    (void)state;
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    pst_config_help(out);
+    fclose(out);
+    assert_non_null(strstr(text, "\ntrain:\n"));
+    assert_non_null(strstr(text, "one of adamw, sgd; default adamw"));
+    assert_non_null(strstr(text, "required"));
+    free(text);
+}
+
+/* Numbers mean the same under a locale with a decimal comma. */
+static void locale_does_not_matter(void **state) {
+    (void)state;
+    if (!setlocale(LC_ALL, "de_DE.UTF-8") && !setlocale(LC_ALL, "fr_FR.UTF-8")) skip();
+    pst_config *c = parsed(LEAST, "lr=0.5");
+    char *text = printed(c);
+    setlocale(LC_ALL, "C");
+    assert_true(c->train.lr == 0.5);
+    assert_non_null(strstr(text, "lr: 0.5\n"));
+    free(text);
+    pst_config_close(c);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(defaults_and_values),
+        cmocka_unit_test(overrides),
+        cmocka_unit_test(overrides_alone),
+        cmocka_unit_test(wrong_files_say_what_and_where),
+        cmocka_unit_test(aliases_are_harmless),
+        cmocka_unit_test(files),
+        cmocka_unit_test(print_reads_back_the_same),
+        cmocka_unit_test(help_has_every_section),
+        cmocka_unit_test(locale_does_not_matter),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
