@@ -13,7 +13,7 @@
 
 typedef struct {
     uint8_t opcode, queue;      /* pst_opcode, pst_queue */
-    uint16_t chunk;
+    uint16_t chunk;             /* 0 in the flush */
     uint32_t micro;
     uint32_t peer, channel, seq; /* SEND, RECV: message = (src, dst, channel, seq) */
     uint32_t local;             /* SEND, RECV of a micro-batch's value: the local that moves; PST_NONE in the flush */
@@ -38,6 +38,14 @@ typedef struct {
     pst_instr_list *list;       /* [n_rank] */
 } pst_job;
 
+/* The flush, in list order on every rank:
+ *   shared parameters, by index: the owner (rank of use 0) REDUCEs every other use's accumulator into its own, first
+ *     RECVing it into the join buffer when it is another rank's; then it SENDs the sum to each other rank, which RECVs
+ *     it into the accumulator of its first use. REDUCE's operand is use's accumulator when that is on this rank, else
+ *     the join buffer. RECV into join waits for every transfer of the lists, for join overlays their memory.
+ *   NORM; ranks other than 0 SEND their norm message to rank 0 (param and use PST_NONE), which RECVs them all,
+ *     GATHERs and SENDs the answer back; STEP. */
+
 /* Transfer time model: ns = latency_ns + bytes * 1e9 / bytes_per_s (0 bytes_per_s: no time for the bytes). */
 typedef struct {
     uint64_t latency_ns;
@@ -46,19 +54,21 @@ typedef struct {
     int flush;                  /* 0: leave the flush out (studies of schedules) */
 } pst_instr_cost;
 
-/* Slots: for every (rank, class) which slot a micro-batch uses; computed together with the lists because reuse of a
- * slot is a dep on the last readers of the one before. prefetch: how many compute instructions ahead a RECV stands
- * (1: the next input arrives while the current instruction computes). */
+/* Slots: for every class which slot a micro-batch uses; computed together with the lists because reuse of a slot is a
+ * dep on the last readers of the one before. A class's occupant of a slot is known by list order alone; a slot read by
+ * a SEND is not taken by the next compute instruction either, so that sending overlaps with it. A RECV stands before
+ * the compute instruction that precedes its consumer: the next input arrives while the current one computes. */
 typedef struct pst_slots pst_slots;
 
-/* limit: NULL, or slots of an existing layout that must not be exceeded (evaluation in a training layout). */
+/* The schedule's split and backward must be the cut's. limit: NULL, or slots whose numbers per class must not be
+ * exceeded (EINPUT). Outputs are owned by the caller. */
 pst_status pst_job_build(const pst_schedule *schedule, const pst_cut *cut, const pst_instr_cost *cost,
                          const pst_slots *limit, pst_job **job, pst_slots **slots);
 void pst_job_close(pst_job *job);
 pst_status pst_job_print(const pst_job *job, FILE *out);
 
 /* --- slots ------------------------------------------------------------------------------------------------------ */
-/* A class: the buffers of a chunk with the same birth and deaths; they share one slot per micro-batch in flight. */
+/* A class of the cut (same index) with the slots that this job needs of it. */
 typedef struct {
     uint32_t chunk;
     uint8_t birth, deaths;
@@ -68,7 +78,7 @@ typedef struct {
 } pst_class;
 struct pst_slots {
     uint32_t n_class, n_micro;
-    pst_class *class_;          /* pst_buffer.class_ indexes this */
+    pst_class *class_;          /* [n_class], as pst_cut.class_ */
 };
 void pst_slots_close(pst_slots *slots);
 #endif

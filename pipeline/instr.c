@@ -1,0 +1,222 @@
+/* Compiles a schedule and a cut into one instruction list per rank: each action becomes its compute instruction with the
+ * RECVs before and the SENDs behind it; slots.c adds what memory reuse demands, flush.c the end of the step. */
+#include "pipeline/instr.h"
+#include "pipeline/check.h"
+#include "pipeline/job_parts.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- appending -------------------------------------------------------------------------------------------------- */
+
+static void *grow(pst_job_builder *b, void *array, uint32_t n, uint32_t *cap, size_t size) {
+    if (n < *cap) return array;
+    uint32_t more = *cap ? 2 * *cap : 256;
+    void *moved = realloc(array, more * size);
+    if (!moved) {
+        b->status = pst_fail(PST_ENOMEM, "no memory for the instructions of rank %u", b->rank);
+        return array;
+    }
+    *cap = more;
+    return moved;
+}
+
+uint32_t pst_builder_emit(pst_job_builder *b, const pst_instr *instr) {
+    b->instr = grow(b, b->instr, b->n_instr, &b->cap_instr, sizeof *b->instr);
+    if (b->status != PST_OK) return 0;
+    b->instr[b->n_instr] = *instr;
+    b->instr[b->n_instr].queue = instr->opcode == PST_OP_SEND   ? PST_Q_SEND
+                                 : instr->opcode == PST_OP_RECV ? PST_Q_RECV : PST_Q_COMPUTE;
+    return b->n_instr++;
+}
+
+void pst_builder_depend(pst_job_builder *b, uint32_t instr, uint32_t on) {
+    b->pair = grow(b, b->pair, b->n_pair, &b->cap_pair, sizeof *b->pair);
+    if (b->status == PST_OK) b->pair[b->n_pair++] = (pst_dep_pair){instr, on};
+}
+
+uint64_t pst_builder_transfer_ns(const pst_job_builder *b, uint64_t bytes) {
+    double ns = b->cost->bytes_per_s > 0 ? (double)bytes * 1e9 / b->cost->bytes_per_s : 0;
+    return b->cost->latency_ns + (uint64_t)llround(ns);
+}
+
+/* --- one action ------------------------------------------------------------------------------------------------- */
+
+static uint32_t *compute_slot(const pst_job_builder *b, uint32_t chunk, uint8_t opcode, uint32_t micro) {
+    return b->compute_at + ((size_t)chunk * 4 + opcode) * b->job->n_micro + micro;
+}
+
+/* Compute instruction that stands for a moment of a chunk. */
+static uint32_t compute_of_event(const pst_job_builder *b, uint32_t chunk, pst_event event, uint32_t micro) {
+    uint8_t opcode = event == PST_EV_F ? PST_OP_F : event == PST_EV_W ? PST_OP_W : b->cut->split ? PST_OP_B : PST_OP_BW;
+    return *compute_slot(b, chunk, opcode, micro);
+}
+
+static uint32_t emit_transfer(pst_job_builder *b, uint8_t opcode, uint32_t chunk, uint32_t local, uint32_t micro) {
+    const pst_local *l = b->cut->chunk[chunk].local + local;
+    int down = b->cut->tape->value[l->value].kind == PST_VALUE_GRAD;
+    uint32_t other = (opcode == PST_OP_SEND) == down ? chunk - 1 : chunk + 1;
+    pst_instr instr = {.opcode = opcode, .chunk = (uint16_t)chunk, .micro = micro, .peer = b->job->rank_of_chunk[other],
+                       .channel = opcode == PST_OP_SEND ? l->channel_out : l->channel_in, .seq = micro, .local = local,
+                       .param = PST_NONE, .use = PST_NONE, .bytes = l->bytes,
+                       .ns = pst_builder_transfer_ns(b, l->bytes)};
+    return pst_builder_emit(b, &instr);
+}
+
+static void emit_recvs(pst_job_builder *b, const pst_action *a) {
+    pst_event event = a->opcode == PST_OP_F ? PST_EV_RECV_F : PST_EV_RECV_B;
+    const pst_chunk *chunk = b->cut->chunk + a->chunk;
+    if (a->opcode == PST_OP_W) return;
+    for (uint32_t i = 0; i < chunk->n_local; i++) {
+        const pst_local *l = chunk->local + i;
+        if (l->birth != event) continue;
+        uint32_t at = emit_transfer(b, PST_OP_RECV, a->chunk, i, a->micro);
+        b->recv_at[(size_t)l->channel_in * b->job->n_micro + a->micro] = at;
+    }
+}
+
+/* passed: values that only pass through leave as soon as they arrive, before this action computes. */
+static void emit_sends(pst_job_builder *b, const pst_action *a, int passed) {
+    pst_event event = a->opcode == PST_OP_F ? PST_EV_SEND_F : PST_EV_SEND_B;
+    const pst_chunk *chunk = b->cut->chunk + a->chunk;
+    if (a->opcode == PST_OP_W) return;
+    for (uint32_t i = 0; i < chunk->n_local; i++) {
+        const pst_local *l = chunk->local + i;
+        if (!(l->uses >> event & 1) || (l->channel_in != PST_NONE) != passed) continue;
+        uint32_t at = emit_transfer(b, PST_OP_SEND, a->chunk, i, a->micro);
+        pst_builder_depend(b, at, passed ? b->recv_at[(size_t)l->channel_in * b->job->n_micro + a->micro]
+                                         : compute_of_event(b, a->chunk, l->birth, a->micro));
+    }
+}
+
+/* The first compute instruction that reads a received value waits for it; later ones follow in the queue. */
+static pst_event first_reader(const pst_local *l) {
+    return l->uses >> PST_EV_F & 1 ? PST_EV_F : l->uses >> PST_EV_B & 1 ? PST_EV_B : PST_EV_W;
+}
+
+static void emit_compute(pst_job_builder *b, const pst_action *a) {
+    const pst_chunk *chunk = b->cut->chunk + a->chunk;
+    pst_instr instr = {.opcode = a->opcode, .chunk = a->chunk, .micro = a->micro, .local = PST_NONE, .param = PST_NONE,
+                       .use = PST_NONE, .ns = chunk->program[a->opcode].ns};
+    uint32_t at = pst_builder_emit(b, &instr);
+    *compute_slot(b, a->chunk, a->opcode, a->micro) = at;
+    for (uint32_t i = 0; i < chunk->n_local; i++) {
+        const pst_local *l = chunk->local + i;
+        if (l->channel_in == PST_NONE || first_reader(l) != pst_event_of(a->opcode)) continue;
+        if (l->uses >> first_reader(l) & 1)
+            pst_builder_depend(b, at, b->recv_at[(size_t)l->channel_in * b->job->n_micro + a->micro]);
+    }
+}
+
+/* --- one rank --------------------------------------------------------------------------------------------------- */
+
+static int by_instr(const void *a, const void *b) {
+    const pst_dep_pair *x = a, *y = b;
+    if (x->instr != y->instr) return x->instr < y->instr ? -1 : 1;
+    return (x->on > y->on) - (x->on < y->on);
+}
+
+/* Sorts deps and drops doubles and those that the order of the compute queue implies. */
+static pst_status store_list(pst_job_builder *b) {
+    pst_instr_list *list = b->job->list + b->rank;
+    list->instr = b->instr, list->n_instr = b->n_instr, list->n_flush = b->n_flush;
+    b->instr = NULL;
+    if (!(list->dep = malloc(((size_t)b->n_pair + 1) * sizeof *list->dep)))
+        return pst_fail(PST_ENOMEM, "no memory for the deps of rank %u", b->rank);
+    if (b->n_pair) qsort(b->pair, b->n_pair, sizeof *b->pair, by_instr);
+    uint32_t next = 0;
+    for (uint32_t i = 0; i < list->n_instr; i++) {
+        pst_instr *instr = list->instr + i;
+        uint32_t latest = PST_NONE, from = list->n_dep; /* latest compute instruction among the deps */
+        instr->dep = from;
+        for (uint32_t k = next; k < b->n_pair && b->pair[k].instr == i; k++)
+            if (pst_opcode_computes(list->instr[b->pair[k].on].opcode)) latest = b->pair[k].on;
+        if (pst_opcode_computes(instr->opcode)) latest = PST_NONE;
+        for (; next < b->n_pair && b->pair[next].instr == i; next++) {
+            uint32_t on = b->pair[next].on;
+            int computes = pst_opcode_computes(list->instr[on].opcode);
+            if (computes ? on != latest : 0) continue;
+            if (list->n_dep > from && list->dep[list->n_dep - 1] == on) continue;
+            list->dep[list->n_dep++] = on;
+        }
+        instr->n_dep = list->n_dep - from;
+    }
+    return PST_OK;
+}
+
+static pst_status build_rank(pst_job_builder *b, uint32_t rank) {
+    const pst_action *action = b->schedule->action[rank];
+    uint32_t n = b->schedule->n_action[rank];
+    b->rank = rank, b->n_instr = b->cap_instr = b->n_pair = b->n_flush = 0;
+    if (n) emit_recvs(b, action);
+    for (uint32_t i = 0; i < n && b->status == PST_OK; i++) {
+        if (i + 1 < n) emit_recvs(b, action + i + 1);
+        emit_sends(b, action + i, 1);
+        emit_compute(b, action + i);
+        emit_sends(b, action + i, 0);
+    }
+    if (b->status == PST_OK) pst_builder_assign_slots(b);
+    if (b->status == PST_OK && b->cost->flush && b->job->backward) pst_builder_flush(b);
+    return b->status == PST_OK ? store_list(b) : b->status;
+}
+
+/* --- the job ---------------------------------------------------------------------------------------------------- */
+
+static pst_status check_fit(const pst_schedule *s, const pst_cut *cut) {
+    if (s->n_chunk != cut->n_chunk || !s->backward != !cut->backward || (cut->backward && !s->split != !cut->split))
+        return pst_fail(PST_EINPUT, "schedule %s (%u chunks%s%s) is not for this cut (%u chunks%s%s)", s->name, s->n_chunk,
+                        s->backward ? ", backward" : "", s->split ? ", split" : "", cut->n_chunk,
+                        cut->backward ? ", backward" : "", cut->split ? ", split" : "");
+    return s->n_chunk > UINT16_MAX ? pst_fail(PST_EINPUT, "%u chunks are too many", s->n_chunk) : PST_OK;
+}
+
+static pst_status open_builder(pst_job_builder *b) {
+    const pst_schedule *s = b->schedule;
+    size_t computes = (size_t)s->n_chunk * 4 * s->n_micro, recvs = (size_t)b->cut->n_channel * s->n_micro;
+    b->compute_at = calloc(computes ? computes : 1, sizeof *b->compute_at);
+    b->recv_at = calloc(recvs ? recvs : 1, sizeof *b->recv_at);
+    b->job = calloc(1, sizeof *b->job);
+    if (b->job) {
+        *b->job = (pst_job){.n_rank = s->n_rank, .n_chunk = s->n_chunk, .n_micro = s->n_micro, .backward = b->cut->backward,
+                            .split = b->cut->split, .rank_of_chunk = s->rank_of_chunk};
+        b->job->list = calloc(s->n_rank, sizeof *b->job->list);
+    }
+    if (!b->compute_at || !b->recv_at || !b->job || !b->job->list) return pst_fail(PST_ENOMEM, "no memory for a job");
+    return pst_slots_open(b->cut, s->n_micro, &b->slots);
+}
+
+pst_status pst_job_build(const pst_schedule *schedule, const pst_cut *cut, const pst_instr_cost *cost,
+                         const pst_slots *limit, pst_job **job, pst_slots **slots) {
+    pst_job_builder b = {.schedule = schedule, .cut = cut, .cost = cost};
+    PST_TRY(check_fit(schedule, cut));
+    pst_status status = open_builder(&b);
+    for (uint32_t r = 0; status == PST_OK && r < schedule->n_rank; r++) status = build_rank(&b, r);
+    if (status == PST_OK && limit) status = pst_slots_within(b.slots, limit);
+    free(b.compute_at), free(b.recv_at), free(b.instr), free(b.pair);
+    if (status != PST_OK) {
+        pst_job_close(b.job), pst_slots_close(b.slots);
+        return status;
+    }
+    *job = b.job, *slots = b.slots;
+    return PST_OK;
+}
+
+void pst_job_close(pst_job *job) {
+    if (!job) return;
+    for (uint32_t r = 0; job->list && r < job->n_rank; r++) free(job->list[r].instr), free(job->list[r].dep);
+    free(job->list), free(job);
+}
+
+pst_status pst_job_print(const pst_job *job, FILE *out) {
+    char text[160];
+    for (uint32_t r = 0; r < job->n_rank; r++)
+        for (uint32_t i = 0; i < job->list[r].n_instr; i++) {
+            const pst_instr *instr = job->list[r].instr + i;
+            fprintf(out, "%5u %-56s %12llu B %12llu ns", i, pst_instr_text(job, r, i, text, sizeof text),
+                    (unsigned long long)instr->bytes, (unsigned long long)instr->ns);
+            for (uint32_t d = 0; d < instr->n_dep; d++)
+                fprintf(out, "%s%u", d ? " " : "  after ", job->list[r].dep[instr->dep + d]);
+            fputc('\n', out);
+        }
+    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write the instruction lists") : PST_OK;
+}

@@ -1,0 +1,39 @@
+/* Private to instr.c, slots.c and flush.c: the state of compiling one rank's list. */
+#ifndef PST_PIPELINE_JOB_PARTS_H
+#define PST_PIPELINE_JOB_PARTS_H
+#include "pipeline/instr.h"
+
+typedef struct { uint32_t instr, on; } pst_dep_pair;
+
+typedef struct {
+    const pst_schedule *schedule;
+    const pst_cut *cut;
+    const pst_instr_cost *cost;
+    pst_job *job;
+    pst_slots *slots;
+    uint32_t *compute_at;       /* [n_chunk][4][n_micro] instruction index in its rank's list */
+    uint32_t *recv_at;          /* [n_channel][n_micro] */
+    /* The rank at hand. */
+    uint32_t rank, n_instr, cap_instr, n_pair, cap_pair, n_flush;
+    pst_instr *instr;
+    pst_dep_pair *pair;
+    pst_status status;          /* first failure; emit and depend do nothing after it */
+} pst_job_builder;
+
+/* Appends an instruction, returns its index (0 after a failure). */
+uint32_t pst_builder_emit(pst_job_builder *b, const pst_instr *instr);
+/* `instr` waits for `on`, an earlier one. */
+void pst_builder_depend(pst_job_builder *b, uint32_t instr, uint32_t on);
+static inline int pst_opcode_computes(uint8_t opcode) { return opcode != PST_OP_SEND && opcode != PST_OP_RECV; }
+uint64_t pst_builder_transfer_ns(const pst_job_builder *b, uint64_t bytes);
+
+/* slots.c */
+pst_status pst_slots_open(const pst_cut *cut, uint32_t n_micro, pst_slots **slots);
+/* Chooses the slots of the rank at hand from its complete list and adds the deps that their reuse needs. */
+void pst_builder_assign_slots(pst_job_builder *b);
+/* EINPUT when slots need more than limit has. */
+pst_status pst_slots_within(const pst_slots *slots, const pst_slots *limit);
+
+/* flush.c: appends the flush to the list at hand. */
+void pst_builder_flush(pst_job_builder *b);
+#endif
