@@ -1,0 +1,244 @@
+/* One definition of an operator's test case, three uses: a backend against the reference (test_backends.c), gradients
+ * against finite differences (test_gradients.c), timing (bench/kernels.c). A case is a graph whose last node is the
+ * operator under test; a state holds one set of its operands in guarded memory. */
+#ifndef PST_TESTS_KERNELS_CASE_H
+#define PST_TESTS_KERNELS_CASE_H
+#include "base/rng.h"
+#include "kernels/kernel.h"
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const char *op;
+    uint64_t b, t, c;       /* input [b,t,c]; attention: c channels of q, of k and of v */
+    uint64_t f;             /* linear: outputs; embedding: vocabulary */
+    uint32_t heads;
+    pst_activation act;
+    int second;             /* has its optional parameter (bias, wpe) */
+    float rate;
+} kernel_case;
+
+#define CASE_USED __attribute__((unused)) static
+
+static inline uint64_t case_round_up(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+CASE_USED const char *case_text(const kernel_case *k) {
+    static char text[160];
+    snprintf(text, sizeof text, "%s b=%lu t=%lu c=%lu f=%lu heads=%u act=%d second=%d", k->op, (unsigned long)k->b,
+             (unsigned long)k->t, (unsigned long)k->c, (unsigned long)k->f, k->heads, (int)k->act, k->second);
+    return text;
+}
+
+CASE_USED uint64_t case_seed(void) {
+    const char *text = getenv("PST_TEST_SEED");
+    uint64_t seed = text ? strtoull(text, NULL, 10) : 1;
+    printf("seed %llu (PST_TEST_SEED)\n", (unsigned long long)seed);
+    return seed;
+}
+
+static pst_status case_param(pst_graph *g, const char *name, uint64_t d0, uint64_t d1, uint32_t *index) {
+    pst_param p = {.n_dim = d1 ? 2 : 1, .dim = {d0, d1}, .init = PST_INIT_NORMAL, .std = 1};
+    snprintf(p.name, sizeof p.name, "%s", name);
+    return pst_graph_param(g, &p, index);
+}
+
+/* The operator's float input: an embedding's output. */
+static pst_status case_input(pst_graph *g, const char *name, uint32_t tokens, uint64_t c, uint32_t *tensor) {
+    char param[32];
+    uint32_t index;
+    snprintf(param, sizeof param, "%s.table", name);
+    PST_TRY(case_param(g, param, 2, c, &index));
+    return pst_graph_add(g, "embedding", name, &(pst_attr){0}, &tokens, 1, &index, 1, tensor);
+}
+
+static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
+    pst_graph *g;
+    uint32_t in[2], param[2] = {0, 0}, n_in = 1, n_param = 0, tokens, out;
+    uint64_t dim[2] = {k->b, k->t}, c = strcmp(k->op, "attention") ? k->c : 3 * k->c;
+    pst_attr attr = {.heads = k->heads, .features = (uint32_t)k->f, .activation = k->act, .eps = 1e-5f,
+                     .rate = k->rate};
+    PST_TRY(pst_graph_open("case", (uint32_t)k->b, &g));
+    *graph = g;
+    PST_TRY(pst_graph_data(g, "tokens", 2, dim, &tokens));
+    if (!strcmp(k->op, "embedding")) {
+        in[0] = tokens;
+        PST_TRY(case_param(g, "wte", k->f, k->c, &param[n_param++]));
+        if (k->second) PST_TRY(case_param(g, "wpe", k->t + 2, k->c, &param[n_param++]));
+    } else {
+        PST_TRY(case_input(g, "x", tokens, c, &in[0]));
+    }
+    if (!strcmp(k->op, "add")) PST_TRY(case_input(g, "x2", tokens, c, &in[n_in++]));
+    if (!strcmp(k->op, "cross_entropy")) PST_TRY(pst_graph_data(g, "targets", 2, dim, &in[n_in++]));
+    if (!strcmp(k->op, "linear")) PST_TRY(case_param(g, "weight", k->f, k->c, &param[n_param++]));
+    if (!strcmp(k->op, "layer_norm")) PST_TRY(case_param(g, "weight", k->c, 0, &param[n_param++]));
+    if (!strcmp(k->op, "layer_norm") || (!strcmp(k->op, "linear") && k->second))
+        PST_TRY(case_param(g, "bias", strcmp(k->op, "linear") ? k->c : k->f, 0, &param[n_param++]));
+    return pst_graph_add(g, k->op, k->op, &attr, in, n_in, param, n_param, &out);
+}
+
+/* Operands are identified by kind and index. */
+enum { CASE_MAX_BUFFER = 24, CASE_GUARD = 256 /* bytes on both sides */ };
+typedef struct {
+    uint8_t kind, index;
+    uint64_t n;             /* 4-byte elements */
+    uint8_t *memory;
+    void *data;
+} case_buffer;
+
+typedef struct {
+    kernel_case spec;
+    pst_graph *graph;
+    const pst_node *node;
+    uint32_t n_buffer;
+    case_buffer buffer[CASE_MAX_BUFFER];
+    uint64_t seed;
+} case_state;
+
+CASE_USED case_buffer *case_find(const case_state *s, uint32_t kind, uint32_t index) {
+    for (uint32_t i = 0; i < s->n_buffer; i++)
+        if (s->buffer[i].kind == kind && s->buffer[i].index == index) return (case_buffer *)&s->buffer[i];
+    return NULL;
+}
+
+static uint64_t case_elements(const case_state *s, uint32_t kind, uint32_t index) {
+    const pst_node *node = s->node;
+    if (kind == PST_ARG_IN || kind == PST_ARG_DIN || kind == PST_ARG_SUM)
+        return pst_tensor_elements(&s->graph->tensor[node->in[index]]);
+    if (kind == PST_ARG_OUT || kind == PST_ARG_DOUT) return pst_tensor_elements(&s->graph->tensor[node->out[index]]);
+    if (kind == PST_ARG_SAVED) return node->saved[index].elements;
+    return pst_param_elements(&s->graph->param[node->param[index]]);
+}
+
+/* shift: elements by which every operand lies off its 64-byte alignment. */
+static int case_buffer_add(case_state *s, uint32_t kind, uint32_t index, uint64_t shift) {
+    if (case_find(s, kind, index)) return 0;
+    case_buffer *b = &s->buffer[s->n_buffer++];
+    uint64_t n = case_elements(s, kind, index), bytes = case_round_up(4 * (n + shift)) + 2 * CASE_GUARD;
+    *b = (case_buffer){.kind = (uint8_t)kind, .index = (uint8_t)index, .n = n, .memory = aligned_alloc(64, bytes)};
+    if (!b->memory) return -1;
+    memset(b->memory, 0xff, bytes); /* NaN */
+    b->data = b->memory + CASE_GUARD + 4 * shift;
+    return 0;
+}
+
+CASE_USED void case_close(case_state *s) {
+    for (uint32_t i = 0; i < s->n_buffer; i++) free(s->buffer[i].memory);
+    if (s->graph) pst_graph_close(s->graph);
+    memset(s, 0, sizeof *s);
+}
+
+CASE_USED int case_has_pass(const case_state *s, pst_pass pass) {
+    pst_arg args[PST_MAX_ARG];
+    return s->node->op->args(s->node, pass, args) != 0;
+}
+
+static void case_fill(case_state *s, case_buffer *b) {
+    uint64_t key = pst_rng_key(s->seed, "case") + b->kind * 16u + b->index;
+    const kernel_case *k = &s->spec;
+    int tokens = b->kind == PST_ARG_IN && s->graph->tensor[s->node->in[b->index]].dtype == PST_I32;
+    if (!tokens) {
+        float std = b->kind == PST_ARG_PARAM && !strcmp(k->op, "linear") ? 1 / sqrtf((float)k->c) : 1;
+        pst_rng_normal(key, b->kind == PST_ARG_IN ? 0.1f : 0.0f, std, b->data, b->n);
+        return;
+    }
+    uint64_t limit = strcmp(k->op, "embedding") ? k->c : k->f;
+    for (uint64_t i = 0; i < b->n; i++) {
+        uint32_t word[4];
+        pst_rng_words(key, 7, i, word);
+        ((int32_t *)b->data)[i] = (int32_t)(word[0] % limit);
+        if (strcmp(k->op, "embedding") && word[1] % 8 == 0) ((int32_t *)b->data)[i] = -1;
+    }
+}
+
+/* Inputs, parameters, incoming gradients and sums are random; what passes write is NaN. */
+CASE_USED pst_status case_open(const kernel_case *k, uint64_t seed, uint64_t shift, case_state *s) {
+    *s = (case_state){.spec = *k, .seed = seed};
+    PST_TRY(case_graph(k, &s->graph));
+    s->node = &s->graph->node[s->graph->n_node - 1];
+    for (int pass = 0; pass < PST_PASS_COUNT; pass++) {
+        pst_arg args[PST_MAX_ARG];
+        uint32_t n = s->node->op->args(s->node, (pst_pass)pass, args);
+        for (uint32_t i = 0; i < n; i++)
+            if (!args[i].must && case_buffer_add(s, args[i].kind, args[i].index, shift))
+                return pst_fail(PST_ENOMEM, "no memory for a test case");
+    }
+    for (uint32_t i = 0; i < s->n_buffer; i++) {
+        uint32_t kind = s->buffer[i].kind;
+        if (kind == PST_ARG_IN || kind == PST_ARG_PARAM || kind == PST_ARG_DOUT || kind == PST_ARG_SUM)
+            case_fill(s, &s->buffer[i]);
+    }
+    return PST_OK;
+}
+
+CASE_USED void case_copy(case_state *to, const case_state *from) {
+    for (uint32_t i = 0; i < to->n_buffer; i++) memcpy(to->buffer[i].data, from->buffer[i].data, 4 * to->buffer[i].n);
+}
+
+CASE_USED int case_guards_intact(const case_state *s) {
+    for (uint32_t i = 0; i < s->n_buffer; i++) {
+        const case_buffer *b = &s->buffer[i];
+        const uint8_t *end = (const uint8_t *)b->data + 4 * b->n;
+        for (const uint8_t *p = b->memory; p < (const uint8_t *)b->data; p++)
+            if (*p != 0xff) return 0;
+        for (const uint8_t *p = end; p < end + CASE_GUARD / 2; p++)
+            if (*p != 0xff) return 0;
+    }
+    return 1;
+}
+
+typedef struct {
+    int first, train, share, no_sum; /* share: written operands take over memory where the operator allows it */
+} case_flags;
+
+/* The operand that argument i of a pass is (in place where it must or, asked for, may be). */
+CASE_USED case_buffer *case_operand(const case_state *s, const pst_arg *args, uint32_t i, case_flags flags) {
+    if (args[i].share >= 0 && (args[i].must || (flags.share && !flags.no_sum)))
+        return case_find(s, args[args[i].share].kind, args[args[i].share].index);
+    return case_find(s, args[i].kind, args[i].index);
+}
+
+/* Runs one pass; scratch is filled with a pattern before, and every word of it must be gone after. */
+CASE_USED pst_status case_run(const case_state *s, const pst_kernel_row *row, pst_device *device, case_flags flags) {
+    pst_arg args[PST_MAX_ARG];
+    void *arg[PST_MAX_ARG];
+    uint32_t n = s->node->op->args(s->node, row->pass, args);
+    for (uint32_t i = 0; i < n; i++) {
+        arg[i] = case_operand(s, args, i, flags)->data;
+        if (args[i].kind == PST_ARG_SUM && flags.no_sum) arg[i] = NULL;
+    }
+    uint64_t bytes = row->scratch ? row->scratch(s->graph, s->node, device ? device->threads : 1) : 0;
+    uint8_t *scratch = aligned_alloc(64, case_round_up(bytes) + 64);
+    if (!scratch) return pst_fail(PST_ENOMEM, "no memory for scratch");
+    memset(scratch, 0xff, bytes + 64);
+    pst_call call = {.graph = s->graph, .node = s->node, .arg = arg, .scratch = scratch, .seed = 42, .sample = 1000,
+                     .first = flags.first, .train = flags.train, .loss_scale = 1.0f / (float)(s->spec.b * s->spec.t)};
+    pst_status status = row->launch(device, &call);
+    for (uint64_t i = 0; i + 8 <= bytes && status == PST_OK; i += 8)
+        if (*(uint64_t *)(scratch + i) == UINT64_MAX)
+            status = pst_fail(PST_EINTERNAL, "%s did not write byte %lu of its scratch", row->name, (unsigned long)i);
+    for (uint64_t i = bytes; i < bytes + 64 && status == PST_OK; i++)
+        if (scratch[i] != 0xff) status = pst_fail(PST_EINTERNAL, "%s wrote behind its scratch", row->name);
+    free(scratch);
+    return status;
+}
+
+CASE_USED const pst_kernel_row *case_row(const pst_kernel_row *rows, uint32_t n, const char *op, pst_pass pass,
+                                         uint32_t isa) {
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcmp(rows[i].op, op) && rows[i].pass == pass && rows[i].isa == isa) return &rows[i];
+    return NULL;
+}
+
+/* Relative distance |a-b| / |b|; NaN counts as infinitely far. */
+CASE_USED double case_distance(const float *a, const float *b, uint64_t n) {
+    double apart = 0, size = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        apart += ((double)a[i] - b[i]) * ((double)a[i] - b[i]);
+        size += (double)b[i] * b[i];
+    }
+    if (isnan(apart) || isnan(size)) return INFINITY;
+    return apart == 0 ? 0 : sqrt(apart / (size > 0 ? size : 1e-30));
+}
+#endif

@@ -1,0 +1,225 @@
+/* test: label=quick timeout=60 */
+/* Every kernel row that this machine can run against the reference, on odd sizes; the same bits for 1, 2 and 3 threads,
+ * for shifted addresses and in place; nothing written outside the operands; scratch exact. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include "case.h"
+
+/* Relative L2 distance of one written operand from the reference, which sums in double. */
+static const double TOLERANCE = 3e-6;
+
+static uint64_t seed;
+static pst_device *device[4]; /* by threads */
+
+static pst_status run_on(case_state *s, const pst_kernel_row *row, uint32_t threads, case_flags flags) {
+    return case_run(s, row, device[threads], flags);
+}
+
+/* Results of `row` with other threads, addresses and sharing must be those of `base`, which ran with one thread. */
+static void check_same_bits(const kernel_case *k, const pst_kernel_row *row, const case_state *before,
+                            const case_state *base, case_flags flags) {
+    for (uint32_t variant = 0; variant < 5; variant++) {
+        static const uint64_t shift[5] = {0, 1, 7, 13, 0};
+        case_state s;
+        case_flags f = flags;
+        f.share = variant == 4;
+        assert_int_equal(case_open(k, seed, shift[variant], &s), PST_OK);
+        case_copy(&s, before);
+        assert_int_equal(run_on(&s, row, variant % 3 + 1, f), PST_OK);
+        pst_arg args[PST_MAX_ARG];
+        uint32_t n = s.node->op->args(s.node, row->pass, args);
+        for (uint32_t i = 0; i < n; i++) {
+            if (!(args[i].access & PST_WRITE)) continue;
+            const case_buffer *got = case_operand(&s, args, i, f), *want = case_operand(base, args, i, flags);
+            if (memcmp(got->data, want->data, 4 * got->n))
+                fail_msg("%s pass %d: other bits in variant %u of %s", row->name, row->pass, variant, case_text(k));
+        }
+        assert_true(case_guards_intact(&s));
+        case_close(&s);
+    }
+}
+
+static void check_pass(const kernel_case *k, const pst_kernel_row *row, case_state *ref, case_flags flags) {
+    uint32_t n_ref;
+    const pst_kernel_row *rows = pst_kernels_ref(&n_ref), *ref_row = case_row(rows, n_ref, k->op, row->pass, 0);
+    case_state before, want, got;
+    assert_int_equal(case_open(k, seed, 0, &before), PST_OK);
+    assert_int_equal(case_open(k, seed, 0, &want), PST_OK);
+    assert_int_equal(case_open(k, seed, 0, &got), PST_OK);
+    case_copy(&before, ref), case_copy(&want, ref), case_copy(&got, ref);
+    assert_int_equal(case_run(&want, ref_row, NULL, flags), PST_OK);
+    if (run_on(&got, row, 1, flags) != PST_OK) fail_msg("%s: %s", case_text(k), pst_error());
+    pst_arg args[PST_MAX_ARG];
+    uint32_t n = got.node->op->args(got.node, row->pass, args);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!(args[i].access & PST_WRITE)) continue;
+        const case_buffer *a = case_operand(&got, args, i, flags), *b = case_operand(&want, args, i, flags);
+        double distance = case_distance(a->data, b->data, a->n);
+        if (!(distance <= TOLERANCE))
+            fail_msg("%s pass %d argument %u is %.3g from the reference: %s", row->name, row->pass, i, distance,
+                     case_text(k));
+    }
+    assert_true(case_guards_intact(&got));
+    check_same_bits(k, row, &before, &got, flags);
+    case_close(&before), case_close(&want), case_close(&got);
+}
+
+/* All rows of the machine, pass after pass; the reference's own results feed the next pass. */
+static void check_case(const kernel_case *k) {
+    uint32_t n_cpu, n_ref;
+    const pst_kernel_row *cpu = pst_kernels_cpu(&n_cpu), *ref_rows = pst_kernels_ref(&n_ref);
+    case_state ref;
+    if (case_open(k, seed, 0, &ref) != PST_OK) fail_msg("%s: %s", case_text(k), pst_error());
+    for (int pass = 0; pass < PST_PASS_COUNT; pass++) {
+        if (!case_has_pass(&ref, (pst_pass)pass) || !case_row(ref_rows, n_ref, k->op, (pst_pass)pass, 0)) continue;
+        case_flags flags = {.first = 1, .train = 1};
+        for (int again = 0; again < (pass == PST_PASS_F ? 1 : 2); again++) {
+            flags.first = !again;
+            flags.no_sum = again;
+            for (uint32_t i = 0; i < n_cpu; i++)
+                if (!strcmp(cpu[i].op, k->op) && cpu[i].pass == (pst_pass)pass && (cpu[i].isa & pst_cpu_isa()) == cpu[i].isa)
+                    check_pass(k, &cpu[i], &ref, flags);
+            /* What the reference overwrites in place is needed no more. */
+            const pst_kernel_row *row = case_row(ref_rows, n_ref, k->op, (pst_pass)pass, 0);
+            if (strcmp(k->op, "cross_entropy") || pass == PST_PASS_F)
+                assert_int_equal(case_run(&ref, row, NULL, flags), PST_OK);
+        }
+    }
+    case_close(&ref);
+}
+
+static void test_layer_norm(void **state) {
+    (void)state;
+    static const uint64_t width[] = {1, 3, 7, 17, 33, 65, 130, 768};
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++)
+        check_case(&(kernel_case){.op = "layer_norm", .b = 1 + i % 3, .t = 3 + 30 * (i % 4), .c = width[i]});
+}
+
+static void test_linear(void **state) {
+    (void)state;
+    static const struct { uint64_t t, c, f; } shape[] = {{1, 1, 1},   {3, 7, 17},    {17, 33, 3},  {65, 17, 130},
+                                                         {130, 65, 33}, {129, 3, 515}, {5, 2100, 9}, {33, 64, 64}};
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+        for (int act = 0; act <= PST_ACT_RELU; act++)
+            check_case(&(kernel_case){.op = "linear", .b = 1 + i % 2, .t = shape[i].t, .c = shape[i].c,
+                                      .f = shape[i].f, .act = (pst_activation)act, .second = act != 1 || i % 2});
+}
+
+static void test_attention(void **state) {
+    (void)state;
+    static const uint64_t length[] = {1, 3, 7, 17, 33, 65, 130}, size[] = {1, 2, 8, 64, 80, 17, 33};
+    for (size_t i = 0; i < sizeof length / sizeof *length; i++)
+        for (size_t j = 0; j < sizeof size / sizeof *size; j++) {
+            if (length[i] > 65 && j % 2 == 0 && size[j] != 80) continue;
+            uint32_t heads = 1 + (uint32_t)(i + j) % 3;
+            check_case(&(kernel_case){.op = "attention", .b = 1 + i % 2, .t = length[i], .c = heads * size[j],
+                                      .heads = heads});
+        }
+}
+
+static void test_elementwise(void **state) {
+    (void)state;
+    static const uint64_t width[] = {1, 3, 7, 17, 33, 65, 600};
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++) {
+        check_case(&(kernel_case){.op = "add", .b = 2, .t = 33, .c = width[i]});
+        for (int r = 0; r < 3; r++)
+            check_case(&(kernel_case){.op = "dropout", .b = 3, .t = 33, .c = width[i], .rate = 0.45f * (float)r});
+    }
+}
+
+static void test_embedding(void **state) {
+    (void)state;
+    static const uint64_t width[] = {1, 3, 7, 17, 33, 65, 130};
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++)
+        check_case(&(kernel_case){.op = "embedding", .b = 1 + i % 3, .t = 37, .c = width[i], .f = 3 + 40 * i,
+                                  .second = i % 2 == 0});
+}
+
+static void test_cross_entropy(void **state) {
+    (void)state;
+    static const uint64_t width[] = {1, 3, 7, 17, 33, 65, 2049, 5000};
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++)
+        check_case(&(kernel_case){.op = "cross_entropy", .b = 2, .t = 9, .c = width[i]});
+}
+
+/* The sum of two gradients: rows of their own, not an operator of the graph. */
+static void test_sum(void **state) {
+    (void)state;
+    uint32_t n;
+    const pst_kernel_row *rows = pst_kernels_cpu(&n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (strcmp(rows[i].op, "sum") || (rows[i].isa & pst_cpu_isa()) != rows[i].isa) continue;
+        case_state s;
+        kernel_case k = {.op = "layer_norm", .b = 1, .t = 17, .c = 33};
+        assert_int_equal(case_open(&k, seed, 0, &s), PST_OK);
+        float *a = case_find(&s, PST_ARG_IN, 0)->data, *b = case_find(&s, PST_ARG_DOUT, 0)->data;
+        float *out = case_find(&s, PST_ARG_DIN, 0)->data;
+        void *arg[3] = {a, b, out};
+        pst_call call = {.graph = s.graph, .node = s.node, .arg = arg};
+        assert_int_equal(rows[i].launch(device[2], &call), PST_OK);
+        for (uint64_t e = 0; e < 17 * 33; e++) assert_true(out[e] == a[e] + b[e]);
+        assert_true(case_guards_intact(&s));
+        case_close(&s);
+    }
+}
+
+/* The two forms of GELU must not be taken for one another. */
+static void test_gelu_forms_differ(void **state) {
+    (void)state;
+    uint32_t n;
+    const pst_kernel_row *rows = pst_kernels_ref(&n), *row = case_row(rows, n, "linear", PST_PASS_F, 0);
+    kernel_case k = {.op = "linear", .b = 1, .t = 33, .c = 17, .f = 33, .act = PST_ACT_GELU_TANH, .second = 1};
+    case_state tanh_form, erf_form;
+    assert_int_equal(case_open(&k, seed, 0, &tanh_form), PST_OK);
+    k.act = PST_ACT_GELU_ERF;
+    assert_int_equal(case_open(&k, seed, 0, &erf_form), PST_OK);
+    assert_int_equal(case_run(&tanh_form, row, NULL, (case_flags){0}), PST_OK);
+    assert_int_equal(case_run(&erf_form, row, NULL, (case_flags){0}), PST_OK);
+    const case_buffer *a = case_find(&tanh_form, PST_ARG_OUT, 0), *b = case_find(&erf_form, PST_ARG_OUT, 0);
+    double distance = case_distance(a->data, b->data, a->n);
+    assert_true(distance > 1e-5 && distance < 1e-2);
+    case_close(&tanh_form), case_close(&erf_form);
+}
+
+/* A token or target outside the table is refused, not read. */
+static void test_index_refused(void **state) {
+    (void)state;
+    uint32_t n;
+    const pst_kernel_row *rows = pst_kernels_cpu(&n);
+    for (uint32_t i = 0; i < n; i++) {
+        int embedding = !strcmp(rows[i].op, "embedding"), loss = !strcmp(rows[i].op, "cross_entropy");
+        if ((!embedding && !loss) || (rows[i].isa & pst_cpu_isa()) != rows[i].isa) continue;
+        kernel_case k = {.op = rows[i].op, .b = 1, .t = 4, .c = 8, .f = 8};
+        case_state s;
+        assert_int_equal(case_open(&k, seed, 0, &s), PST_OK);
+        ((int32_t *)case_find(&s, PST_ARG_IN, (uint32_t)loss)->data)[3] = 8;
+        assert_int_equal(case_run(&s, &rows[i], device[1], (case_flags){.first = 1}), PST_EINPUT);
+        case_close(&s);
+    }
+}
+
+static int open_devices(void **state) {
+    (void)state;
+    seed = case_seed();
+    for (uint32_t threads = 1; threads <= 3; threads++)
+        if (pst_device_cpu.open(&(pst_device_config){.spec = "", .threads = threads}, &device[threads])) return -1;
+    return 0;
+}
+
+static int close_devices(void **state) {
+    (void)state;
+    for (uint32_t threads = 1; threads <= 3; threads++) pst_device_cpu.close(device[threads]);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_layer_norm),    cmocka_unit_test(test_linear),       cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_elementwise),   cmocka_unit_test(test_embedding),    cmocka_unit_test(test_cross_entropy),
+        cmocka_unit_test(test_sum),           cmocka_unit_test(test_gelu_forms_differ),
+        cmocka_unit_test(test_index_refused),
+    };
+    return cmocka_run_group_tests(tests, open_devices, close_devices);
+}
