@@ -1,0 +1,101 @@
+/* Simulation: the walk gives every instruction its start and end; the figures of a step follow from them in the same way
+ * whether the spans were simulated or measured. */
+#include "pipeline/simulate.h"
+#include "pipeline/walk.h"
+#include <stdlib.h>
+#include <string.h>
+
+static int is_pass(uint8_t opcode) {
+    return opcode <= PST_OP_BW;
+}
+
+/* The figures of one rank; *last_pass: end of the last F, B, W or BW seen so far on any rank. */
+static void measure_rank(const pst_job *job, uint32_t rank, pst_timing *t, uint64_t *last_pass) {
+    const pst_instr_list *list = &job->list[rank];
+    uint64_t first = UINT64_MAX, last = 0;
+    uint32_t stash = 0;
+    for (uint32_t i = 0; i < list->n_instr; i++) {
+        const pst_span *s = &t->span[rank][i];
+        uint8_t op = list->instr[i].opcode;
+        if (s->end > t->step_ns) t->step_ns = s->end;
+        if (!is_pass(op)) continue;
+        t->busy_ns[rank] += s->end - s->start;
+        if (s->start < first) first = s->start;
+        if (s->end > last) last = s->end;
+        if (op == PST_OP_F && job->backward && ++stash > t->peak_stash[rank]) t->peak_stash[rank] = stash;
+        if ((op == PST_OP_B || op == PST_OP_BW) && stash) stash--;
+    }
+    t->span_ns[rank] = last > first ? last - first : 0;
+    if (last > *last_pass) *last_pass = last;
+}
+
+static void measure(const pst_job *job, pst_timing *t) {
+    uint64_t last_pass = 0;
+    for (uint32_t r = 0; r < job->n_rank; r++) {
+        measure_rank(job, r, t, &last_pass);
+        if (t->span_ns[r] > t->span_ns[t->bubble_rank]) t->bubble_rank = r;
+    }
+    uint64_t busy = t->busy_ns[t->bubble_rank], span = t->span_ns[t->bubble_rank];
+    t->bubble = span ? 1 - (double)busy / (double)span : 0;
+    t->flush_ns = t->step_ns - last_pass;
+}
+
+static pst_status open_timing(const pst_job *job, pst_timing **timing) {
+    pst_timing *t = calloc(1, sizeof *t);
+    if (!t) goto no_memory;
+    t->n_rank = job->n_rank;
+    t->span = calloc(job->n_rank, sizeof *t->span);
+    t->busy_ns = calloc(job->n_rank, sizeof *t->busy_ns);
+    t->span_ns = calloc(job->n_rank, sizeof *t->span_ns);
+    t->peak_stash = calloc(job->n_rank, sizeof *t->peak_stash);
+    if (!t->span || !t->busy_ns || !t->span_ns || !t->peak_stash) goto no_memory;
+    *timing = t;
+    return PST_OK;
+no_memory:
+    pst_timing_close(t);
+    return pst_fail(PST_ENOMEM, "no memory for the timing of %u ranks", job->n_rank);
+}
+
+pst_status pst_simulate(const pst_job *job, pst_timing **timing) {
+    pst_walk *walk;
+    pst_timing *t;
+    PST_TRY(pst_walk_open(job, &walk));
+    pst_status status = pst_walk_run(walk);
+    if (status == PST_OK) status = open_timing(job, &t);
+    if (status == PST_OK) {
+        pst_span **span = t->span; /* the walk's spans become the timing's */
+        t->span = walk->span;
+        walk->span = span;
+        measure(job, t);
+        *timing = t;
+    }
+    pst_walk_close(walk);
+    return status;
+}
+
+pst_status pst_timing_from_spans(const pst_job *job, pst_span *const *span, pst_timing **timing) {
+    pst_timing *t;
+    PST_TRY(open_timing(job, &t));
+    for (uint32_t r = 0; r < job->n_rank; r++) {
+        uint32_t n = job->list[r].n_instr;
+        t->span[r] = malloc((n + 1) * sizeof **t->span);
+        if (!t->span[r]) {
+            pst_timing_close(t);
+            return pst_fail(PST_ENOMEM, "no memory for the spans of rank %u", r);
+        }
+        memcpy(t->span[r], span[r], n * sizeof **t->span);
+    }
+    measure(job, t);
+    *timing = t;
+    return PST_OK;
+}
+
+void pst_timing_close(pst_timing *timing) {
+    if (!timing) return;
+    for (uint32_t r = 0; timing->span && r < timing->n_rank; r++) free(timing->span[r]);
+    free(timing->span);
+    free(timing->busy_ns);
+    free(timing->span_ns);
+    free(timing->peak_stash);
+    free(timing);
+}
