@@ -1,0 +1,213 @@
+/* Building: what infer and the builders refuse, with the sentence; that a refused addition leaves no trace; that
+ * pst_graph_check finds every single change to a finished graph; optimizer rows. */
+#include "graph/optim.h"
+#include "graph/random_graph.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+/* A graph with something of each shape to combine wrongly. */
+typedef struct {
+    pst_graph *g;
+    uint32_t tokens, x, other;               /* [2,3] i32, [2,3,12], [2,3,8] */
+    uint32_t table, square, gain, narrow;    /* [5,12], [12,12], [12], [5,8] */
+} parts;
+
+static uint32_t param(pst_graph *g, const char *name, uint32_t n_dim, uint64_t d0, uint64_t d1) {
+    pst_param p = { .n_dim = n_dim, .dim = { d0, d1 }, .init = PST_INIT_ONE };
+    uint32_t index;
+    strcpy(p.name, name);
+    MUST(pst_graph_param(g, &p, &index));
+    return index;
+}
+
+static parts open_parts(void) {
+    parts s;
+    MUST(pst_graph_open("parts", 2, &s.g));
+    MUST(pst_graph_data(s.g, "tokens", 2, (uint64_t[]){ 2, 3 }, &s.tokens));
+    s.table = param(s.g, "table", 2, 5, 12);
+    s.square = param(s.g, "square", 2, 12, 12);
+    s.gain = param(s.g, "gain", 1, 12, 0);
+    s.narrow = param(s.g, "narrow", 2, 5, 8);
+    MUST(pst_graph_add(s.g, "embedding", "x", NULL, &s.tokens, 1, &s.table, 1, &s.x));
+    MUST(pst_graph_add(s.g, "embedding", "other", NULL, &s.tokens, 1, &s.narrow, 1, &s.other));
+    return s;
+}
+
+/* The addition fails with `words` in the message and leaves the graph as it was. */
+static void refuse(parts *s, const char *op, const pst_attr *attr, uint32_t n_in, uint32_t in0, uint32_t in1,
+                   uint32_t n_param, uint32_t p0, uint32_t p1, const char *words) {
+    uint64_t before = pst_graph_hash(s->g);
+    uint32_t in[] = { in0, in1 }, p[] = { p0, p1 }, out = 77;
+    assert_int_equal(pst_graph_add(s->g, op, "bad", attr, in, n_in, p, n_param, &out), PST_EINPUT);
+    if (!strstr(pst_error(), words)) fail_msg("\"%s\" lacks \"%s\"", pst_error(), words);
+    assert_int_equal(out, 77);
+    assert_true(pst_graph_hash(s->g) == before);
+    MUST(pst_graph_check(s->g));
+}
+
+static void wrong_operands(void **unused) {
+    (void)unused;
+    parts s = open_parts();
+    pst_attr two = { .heads = 2 }, five = { .heads = 5 }, eps = { .eps = 1 }, n = { .features = 7 };
+    refuse(&s, "nonsense", NULL, 0, 0, 0, 0, 0, 0, "no operator \"nonsense\"");
+    refuse(&s, "embedding", NULL, 1, s.x, 0, 1, s.table, 0, "I32");
+    refuse(&s, "embedding", NULL, 1, s.tokens, 0, 1, s.gain, 0, "[vocabulary,channels]");
+    refuse(&s, "embedding", NULL, 1, s.tokens, 0, 2, s.table, s.narrow, "narrow to be [5,12]");
+    refuse(&s, "linear", NULL, 1, s.x, 0, 1, s.narrow, 0, "narrow to be [5,12]");
+    refuse(&s, "linear", NULL, 1, s.x, 0, 2, s.table, s.gain, "gain to be [5]");
+    refuse(&s, "linear", &n, 1, s.x, 0, 1, s.table, 0, "features 7");
+    refuse(&s, "linear", NULL, 1, s.tokens, 0, 1, s.table, 0, "floating point");
+    refuse(&s, "linear", NULL, 1, s.x, 0, 0, 0, 0, "1 to 2 parameters");
+    refuse(&s, "linear", NULL, 1, 99, 0, 1, s.table, 0, "input 0");
+    refuse(&s, "linear", NULL, 1, s.x, 0, 1, 99, 0, "parameter 0");
+    refuse(&s, "layer_norm", &eps, 1, s.x, 0, 2, s.gain, s.table, "table to be [12]");
+    refuse(&s, "layer_norm", NULL, 1, s.x, 0, 2, s.gain, s.gain, "eps > 0");
+    refuse(&s, "attention", NULL, 1, s.x, 0, 0, 0, 0, "heads > 0");
+    refuse(&s, "attention", &five, 1, s.x, 0, 0, 0, 0, "5 heads");
+    refuse(&s, "attention", &two, 1, s.other, 0, 0, 0, 0, "8 channels");
+    refuse(&s, "add", NULL, 2, s.x, s.other, 0, 0, 0, "equal shapes");
+    refuse(&s, "add", NULL, 1, s.x, 0, 0, 0, 0, "2 to 2 inputs");
+    refuse(&s, "cross_entropy", NULL, 2, s.x, s.x, 0, 0, 0, "I32");
+    refuse(&s, "dropout", &(pst_attr){ .rate = 1 }, 1, s.x, 0, 0, 0, 0, "rate < 1");
+    refuse(&s, "dropout", &(pst_attr){ .rate = -0.5f }, 1, s.x, 0, 0, 0, 0, ">= 0");
+    refuse(&s, "dropout", &(pst_attr){ .rate = NAN }, 1, s.x, 0, 0, 0, 0, "finite");
+    pst_graph_close(s.g);
+}
+
+static void wrong_names_and_shapes(void **unused) {
+    (void)unused;
+    parts s = open_parts();
+    uint32_t out, n = s.g->n_tensor;
+    pst_graph *none = NULL;
+    char lengthy[PST_NAME_MAX];
+    memset(lengthy, 'n', sizeof(lengthy));
+    lengthy[PST_NAME_MAX - 1] = 0;
+    pst_param p = { .name = "gain", .n_dim = 1, .dim = { 4 } };
+    assert_int_equal(pst_graph_param(s.g, &p, &out), PST_EINPUT); /* twice */
+    p = (pst_param){ .name = "big", .n_dim = 3, .dim = { 1 << 20, 1 << 20, 2 } };
+    assert_int_equal(pst_graph_param(s.g, &p, &out), PST_EINPUT);
+    p = (pst_param){ .name = "flat", .n_dim = 2, .dim = { 4, 0 } };
+    assert_int_equal(pst_graph_param(s.g, &p, &out), PST_EINPUT);
+    assert_int_equal(pst_graph_data(s.g, "x.out", 2, (uint64_t[]){ 2, 3 }, &out), PST_EINPUT);
+    assert_int_equal(pst_graph_data(s.g, "two words", 2, (uint64_t[]){ 2, 3 }, &out), PST_EINPUT);
+    assert_int_equal(pst_graph_data(s.g, "", 2, (uint64_t[]){ 2, 3 }, &out), PST_EINPUT);
+    assert_int_equal(pst_graph_data(s.g, "batch3", 2, (uint64_t[]){ 3, 3 }, &out), PST_EINPUT);
+    assert_int_equal(pst_graph_add(s.g, "dropout", "x", NULL, &s.x, 1, NULL, 0, &out), PST_EINPUT);
+    assert_int_equal(pst_graph_add(s.g, "dropout", lengthy, NULL, &s.x, 1, NULL, 0, &out), PST_EINPUT);
+    assert_int_equal(pst_graph_open("a b", 1, &none), PST_EINPUT);
+    assert_int_equal(pst_graph_open("a", 0, &none), PST_EINPUT);
+    assert_null(none);
+    assert_int_equal(s.g->n_tensor, n);
+    MUST(pst_graph_check(s.g));
+    pst_graph_close(s.g);
+}
+
+/* One random change to a graph's facts; returns 0 when the change changes nothing. */
+static int mutate(pst_graph *g, uint64_t *state) {
+    pst_tensor *t = &g->tensor[next_random(state) % g->n_tensor];
+    pst_param *p = &g->param[next_random(state) % g->n_param];
+    pst_node *d = &g->node[next_random(state) % g->n_node];
+    switch (next_random(state) % 14) {
+    case 0: t->dim[next_random(state) % t->n_dim] += 1; return t->producer != PST_NONE;
+    case 1: t->n_dim ^= 1; return 1;
+    case 2: t->producer += 1; return 1;
+    case 3: t->role = t->role == PST_TENSOR_DATA ? PST_TENSOR_ACTIVATION : PST_TENSOR_DATA; return 1;
+    case 4: t->name[0] ^= 1; return t->producer != PST_NONE;
+    case 5: memset(t->name, 'n', PST_NAME_MAX); return 1;
+    case 6: p->n_use += 1; return 1;
+    case 7: memset(p->name, 'n', PST_NAME_MAX); return 1;
+    case 8: d->in[0] = g->n_tensor + (uint32_t)(next_random(state) % 3); return 1;
+    case 9: d->out[0] = d->out[0] + 1; return 1;
+    case 10: d->op = NULL; return 1;
+    case 11: d->n_in += 1 + (uint32_t)(next_random(state) % 5); return d->n_in > d->op->max_in;
+    case 12: d->in[0] = d->out[0]; return 1;
+    default:
+        if (d->n_saved == 0 || d->n_param == 0) return 0;
+        if (next_random(state) % 2) d->saved[0].elements++;
+        else d->use[0]++;
+        return 1;
+    }
+}
+
+static void check_finds_mutations(void **unused) {
+    (void)unused;
+    uint64_t seed = test_seed(11), state = seed;
+    uint32_t changed = 0;
+    for (uint32_t round = 0; round < 1500; round++) {
+        pst_graph *g = random_graph(seed + round % 50);
+        if (mutate(g, &state)) {
+            changed++;
+            if (pst_graph_check(g) != PST_EINPUT) fail_msg("round %u: a change was not found", round);
+        }
+        pst_graph_close(g);
+    }
+    assert_true(changed > 1000);
+}
+
+/* Facts that are free to choose must still change the hash. */
+static void hash_sees_everything(void **unused) {
+    (void)unused;
+    parts s = open_parts();
+    pst_graph *g = s.g;
+    uint64_t h = pst_graph_hash(g);
+    assert_true(h == pst_graph_hash(g));
+#define CHANGES(place, value)                                                                                          \
+    do {                                                                                                               \
+        __typeof__(place) before_ = place;                                                                             \
+        place = value;                                                                                                 \
+        assert_true(pst_graph_hash(g) != h);                                                                           \
+        place = before_;                                                                                               \
+        assert_true(pst_graph_hash(g) == h);                                                                           \
+    } while (0)
+    CHANGES(g->name[0], 'q');
+    CHANGES(g->micro_batch, 3);
+    CHANGES(g->tensor[1].role, PST_TENSOR_OUTPUT);
+    CHANGES(g->param[0].std, 0.5f);
+    CHANGES(g->param[0].decay, 1);
+    CHANGES(g->param[0].init, PST_INIT_ZERO);
+    CHANGES(g->param[1].dim[1], 13);
+    CHANGES(g->node[0].attr.rate, 0.25f);
+    CHANGES(g->node[0].op, pst_op_find("add"));
+    pst_graph_close(g);
+}
+
+static void parameters_by_name(void **unused) {
+    (void)unused;
+    parts s = open_parts();
+    uint32_t order[4];
+    pst_graph_param_order(s.g, order);
+    for (uint32_t i = 1; i < 4; i++)
+        assert_true(strcmp(s.g->param[order[i - 1]].name, s.g->param[order[i]].name) < 0);
+    assert_int_equal(pst_graph_find_param(s.g, "gain"), s.gain);
+    assert_int_equal(pst_graph_find_param(s.g, "nobody"), PST_NONE);
+    assert_int_equal(s.g->param[s.table].n_use, 1);
+    assert_int_equal(s.g->param[s.square].n_use, 0);
+    pst_graph_close(s.g);
+}
+
+static void rows(void **unused) {
+    (void)unused;
+    uint32_t n;
+    const pst_op_row *const *row = pst_op_rows(&n);
+    assert_int_equal(n, 7);
+    for (uint32_t i = 0; i < n; i++) assert_ptr_equal(pst_op_find(row[i]->name), row[i]);
+    assert_null(pst_op_find("conv"));
+    for (int k = 0; k < PST_OPTIM_COUNT; k++) {
+        assert_int_equal(pst_optim_rows()[k].kind, k);
+        assert_ptr_equal(pst_optim_find(pst_optim_rows()[k].name), &pst_optim_rows()[k]);
+    }
+    assert_null(pst_optim_find("lion"));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(wrong_operands),       cmocka_unit_test(wrong_names_and_shapes),
+        cmocka_unit_test(check_finds_mutations), cmocka_unit_test(hash_sees_everything),
+        cmocka_unit_test(parameters_by_name),   cmocka_unit_test(rows),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

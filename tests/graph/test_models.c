@@ -1,0 +1,161 @@
+/* Models: parameter counts of the presets, GPT-2's structure and names, what contradictions say. */
+#include "graph/diff.h"
+#include "models/model.h"
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static pst_graph *gpt(const char *preset, pst_model_config c) {
+    pst_graph *g;
+    strcpy(c.kind, "gpt");
+    strcpy(c.preset, preset);
+    c.micro_batch = 2;
+    c.activation = PST_ACT_GELU_TANH;
+    assert_int_equal(pst_model_gpt.preset(&c), PST_OK);
+    if (pst_model_gpt.build(&c, &g) != PST_OK) fail_msg("%s", pst_error());
+    return g;
+}
+
+static uint64_t count(const pst_graph *g) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < g->n_param; i++) n += pst_param_elements(&g->param[i]);
+    return n;
+}
+
+static void preset_sizes(void **unused) {
+    (void)unused;
+    static const struct { const char *preset; uint64_t count; } known[] = {
+        { "gpt2", 124439808 },      { "gpt2-medium", 354823168 }, { "gpt2-large", 774030080 },
+        { "gpt2-xl", 1557611200 },  { "nano", 0 }, { "gpt3-13b", 0 }, { "gpt3-175b", 0 }, /* 0: by formula only */
+    };
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
+        pst_graph *g = gpt(known[i].preset, (pst_model_config){ 0 });
+        uint64_t C = 0, L = 0; /* the formula, from the block's shapes: 12 C^2 + 13 C each */
+        for (uint32_t p = 0; p < g->n_param; p++) {
+            L += strstr(g->param[p].name, "ln_1.bias") != NULL;
+            if (strcmp(g->param[p].name, "ln_f.bias") == 0) C = g->param[p].dim[0];
+        }
+        uint64_t tables = pst_param_elements(&g->param[pst_graph_find_param(g, "wte.weight")]) +
+                          pst_param_elements(&g->param[pst_graph_find_param(g, "wpe.weight")]);
+        assert_true(count(g) == tables + L * (12 * C * C + 13 * C) + 2 * C);
+        if (known[i].count) assert_true(count(g) == known[i].count);
+        assert_int_equal(pst_graph_check(g), PST_OK);
+        pst_graph_close(g);
+    }
+}
+
+static void given_sizes_win(void **unused) {
+    (void)unused;
+    pst_graph *g = gpt("nano", (pst_model_config){ .layers = 2, .channels = 64 });
+    assert_int_equal(g->param[pst_graph_find_param(g, "h.1.mlp.c_fc.weight")].dim[0], 256);
+    assert_int_equal(pst_graph_find_param(g, "h.2.ln_1.weight"), PST_NONE);
+    pst_graph_close(g);
+}
+
+static void structure(void **unused) {
+    (void)unused;
+    pst_graph *g = gpt("nano", (pst_model_config){ 0 }), *dropped = gpt("nano", (pst_model_config){ .dropout = 0.1f });
+    const pst_param *wte = &g->param[pst_graph_find_param(g, "wte.weight")];
+    const pst_param *proj = &g->param[pst_graph_find_param(g, "h.0.mlp.c_proj.weight")];
+    assert_int_equal(wte->n_use, 2); /* embedding, then the head */
+    assert_true(wte->decay && fabsf(proj->std - 0.02f / sqrtf(8)) < 1e-9f);
+    assert_int_equal(g->n_node, 1 + 4 * 9 + 3);
+    assert_int_equal(dropped->n_node, g->n_node + 1 + 2 * 4);
+    for (uint32_t i = 0; i < g->n_param; i++) assert_int_equal(g->param[i].decay, g->param[i].n_dim >= 2);
+    const pst_tensor *loss = &g->tensor[g->node[g->n_node - 1].out[0]];
+    assert_int_equal(loss->role, PST_TENSOR_OUTPUT);
+    assert_string_equal(g->tensor[0].name, "tokens");
+    assert_string_equal(g->tensor[1].name, "targets");
+    pst_graph_close(g);
+    pst_graph_close(dropped);
+}
+
+static void inference(void **unused) {
+    (void)unused;
+    pst_graph *g = gpt("nano", (pst_model_config){ .infer = 1, .dropout = 0.5f });
+    const pst_tensor *logits = &g->tensor[g->n_tensor - 1];
+    assert_int_equal(logits->role, PST_TENSOR_OUTPUT);
+    assert_int_equal(logits->dim[2], 256);
+    for (uint32_t i = 0; i < g->n_node; i++) assert_string_not_equal(g->node[i].op->name, "dropout");
+    for (uint32_t i = 0; i < g->n_tensor; i++) assert_string_not_equal(g->tensor[i].name, "targets");
+    pst_graph_close(g);
+}
+
+/* F of one token costs about 2 FLOPs per weight of the matrix products, plus attention. */
+static void flops(void **unused) {
+    (void)unused;
+    pst_graph *g = gpt("nano", (pst_model_config){ 0 });
+    pst_tape *t;
+    assert_int_equal(pst_tape_build(g, 1, &t), PST_OK);
+    uint64_t linear[PST_PASS_COUNT] = { 0 }, tokens = 2 * 64;
+    for (uint32_t s = 0; s < t->n_step; s++)
+        if (strcmp(g->node[t->step[s].node].op->name, "linear") == 0) linear[t->step[s].pass] += t->step[s].flops;
+    for (int pass = 0; pass < PST_PASS_COUNT; pass++)
+        assert_true(linear[pass] == 2 * tokens * (4 * 12 * 128 * 128 + 256 * 128));
+    pst_tape_close(t);
+    pst_graph_close(g);
+}
+
+static void hugging_face_names(void **unused) {
+    (void)unused;
+    pst_graph *g = gpt("nano", (pst_model_config){ .layers = 1 });
+    uint32_t n_transposed = 0;
+    for (uint32_t i = 0; i < g->n_param; i++) {
+        char buffer[PST_NAME_MAX];
+        int transposed = -1;
+        assert_string_equal(pst_model_gpt.hf_name(&g->param[i], buffer, &transposed), g->param[i].name);
+        n_transposed += (uint32_t)transposed;
+        if (transposed) assert_int_equal(g->param[i].n_dim, 2);
+    }
+    assert_int_equal(n_transposed, 4);
+    pst_graph_close(g);
+}
+
+static void refuse(const pst_model_row *row, pst_model_config c, const char *words) {
+    pst_graph *g = NULL;
+    pst_status status = row->preset(&c);
+    if (status == PST_OK) status = row->build(&c, &g);
+    assert_int_equal(status, PST_EINPUT);
+    assert_null(g);
+    if (!strstr(pst_error(), words)) fail_msg("\"%s\" lacks \"%s\"", pst_error(), words);
+}
+
+static void contradictions(void **unused) {
+    (void)unused;
+    refuse(&pst_model_gpt, (pst_model_config){ .kind = "gpt", .preset = "gpt5" }, "nano, gpt2, gpt2-medium");
+    refuse(&pst_model_gpt, (pst_model_config){ .kind = "gpt", .preset = "nano", .heads = 3, .micro_batch = 1 },
+           "heads is 3");
+    refuse(&pst_model_gpt, (pst_model_config){ .kind = "gpt", .micro_batch = 1 }, "model.layers is 0");
+    refuse(&pst_model_gpt, (pst_model_config){ .kind = "gpt", .preset = "nano" }, "micro_batch");
+    refuse(&pst_model_gpt, (pst_model_config){ .preset = "nano", .micro_batch = 1, .dropout = 1 }, "dropout");
+    refuse(&pst_model_gpt, (pst_model_config){ .preset = "nano", .micro_batch = 1, .vocabulary = UINT32_MAX },
+           "wte.weight");
+    refuse(&pst_model_mlp, (pst_model_config){ .kind = "mlp", .preset = "nano" }, "there are tiny");
+}
+
+static void mlp(void **unused) {
+    (void)unused;
+    for (int infer = 0; infer < 2; infer++) {
+        pst_model_config c = { .preset = "tiny", .micro_batch = 3, .activation = PST_ACT_RELU, .infer = infer };
+        pst_graph *g;
+        assert_int_equal(pst_model_mlp.preset(&c), PST_OK);
+        assert_int_equal(pst_model_mlp.build(&c, &g), PST_OK);
+        assert_int_equal(pst_graph_check(g), PST_OK);
+        assert_int_equal(count(g), 256 * 64 + 2 * (64 * 64 + 64) + 64 * 256 + 256);
+        assert_int_equal(g->n_node, infer ? 4 : 5);
+        pst_graph_close(g);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(preset_sizes),       cmocka_unit_test(given_sizes_win), cmocka_unit_test(structure),
+        cmocka_unit_test(inference),          cmocka_unit_test(flops),           cmocka_unit_test(hugging_face_names),
+        cmocka_unit_test(contradictions),     cmocka_unit_test(mlp),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
