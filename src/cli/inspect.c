@@ -7,7 +7,6 @@ int pst_cli_inspect(const pst_cli_call *call) {
         {'s', "show", "WHAT", PST_OPTION_STRING, 0, 0,
          "Of a run file: graph, tape, plan (default), schedule, instructions or memory.", &o.what},
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, 65536, "Of a run file: as if started on this many ranks.", &o.ranks},
-        {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Print JSON where there is one.", &o.json},
     };
     const pst_command command = {"penstock inspect", "PATH",
                                  "Shows a checkpoint folder, a safetensors file, a plan.yaml, or what a run file becomes: "

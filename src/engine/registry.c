@@ -35,6 +35,19 @@ const char *pst_registry_name(const char *kind, uint32_t i) {
     return NULL;
 }
 
+const char *pst_registry_reject(const char *kind, uint32_t i) {
+    if (!strcmp(kind, "device") && i < COUNT(devices)) {
+        const pst_device_config config = {.spec = "", .threads = 1};
+        return devices[i]->reject ? devices[i]->reject(&config) : NULL;
+    }
+    if (!strcmp(kind, "transport") && i < COUNT(transports)) {
+        const pst_world two = {.ops = &pst_world_single, .size = 2, .local_size = 2}; /* ranks on this host */
+        return transports[i]->reject ? transports[i]->reject(&two) : NULL;
+    }
+    if (!strcmp(kind, "world") && i < COUNT(worlds)) return worlds[i]->reject ? worlds[i]->reject() : NULL;
+    return NULL;
+}
+
 /* One sentence for a name that is in no list. */
 static pst_status unknown(const char *kind, const char *name) {
     const char *names[MAX_NAMES];

@@ -27,4 +27,6 @@ pst_status pst_registry_choose_kernel(const pst_graph *g, const pst_node *node, 
 /* Names of a list for --help and doctor: kind is "device", "transport", "world", "model", "data", "schedule" or
  * "optimizer"; i counts from 0; NULL after the last. */
 const char *pst_registry_name(const char *kind, uint32_t i);
+/* Why entry i of a "device", "transport" or "world" list cannot be used on this machine; NULL when it can. */
+const char *pst_registry_reject(const char *kind, uint32_t i);
 #endif

@@ -1,0 +1,17 @@
+/* See version.h. */
+#include "comm/version.h"
+#include <pmix.h>
+#include <stdio.h>
+#include <string.h>
+#include <ucp/api/ucp.h>
+
+const char *pst_comm_ucx_version(void) { return ucp_get_version_string(); }
+
+/* "OpenPMIx 4.2.2 (PMIx Standard: ...)" -> "4.2.2" */
+const char *pst_comm_pmix_version(void) {
+    static char text[32];
+    const char *all = PMIx_Get_version(), *from = strpbrk(all, "0123456789");
+    if (!from) return all;
+    if (!*text) snprintf(text, sizeof text, "%.*s", (int)strcspn(from, " ,("), from);
+    return text;
+}

@@ -1,0 +1,253 @@
+/* `penstock doctor`: what this machine has and what is missing for what. Everything is gathered into one JSON value,
+ * which is then printed as JSON or as text, so that both say the same. */
+#include "comm/version.h"
+#include "engine/registry.h"
+#include "kernels/version.h"
+#include "penstock/run.h"
+#include <errno.h>
+#include <gnu/libc-version.h>
+#include <hwloc.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+const char *pst_version(void) { return PST_VERSION; }
+
+/* --- reading the system ----------------------------------------------------------------------------------------- */
+
+/* First line of a file without its newline; "" when there is none. Returns line. */
+static const char *first_line(const char *path, char *line, int bytes) {
+    FILE *f = fopen(path, "r");
+    line[0] = 0;
+    if (f && fgets(line, bytes, f)) line[strcspn(line, "\n")] = 0;
+    if (f) fclose(f);
+    return line;
+}
+
+/* What stands behind "key ... :" in a file of such lines; "" when the key is not there. Returns value. */
+static const char *value_of(const char *path, const char *key, char *value, size_t bytes) {
+    char line[512];
+    FILE *f = fopen(path, "r");
+    value[0] = 0;
+    while (f && !*value && fgets(line, sizeof line, f)) {
+        char *colon = strchr(line, ':');
+        if (!colon || strncmp(line, key, strlen(key))) continue;
+        colon[1 + strcspn(colon + 1, "\n")] = 0;
+        snprintf(value, bytes, "%s", colon + 1 + strspn(colon + 1, " \t"));
+    }
+    if (f) fclose(f);
+    return value;
+}
+
+static json_int_t meminfo_bytes(const char *key) {
+    char value[64];
+    return (json_int_t)strtoull(value_of("/proc/meminfo", key, value, sizeof value), NULL, 10) * 1024;
+}
+
+static int on_path(const char *program, char *found, size_t bytes) {
+    const char *path = getenv("PATH");
+    while (path && *path) {
+        int n = (int)strcspn(path, ":");
+        snprintf(found, bytes, "%.*s/%s", n, path, program);
+        if (access(found, X_OK) == 0) return 1;
+        path += n + (path[n] == ':');
+    }
+    return 0;
+}
+
+/* --- gathering -------------------------------------------------------------------------------------------------- */
+
+static json_t *cpu(void) {
+    char model[256];
+    cpu_set_t usable;
+    uint32_t isa = pst_cpu_isa();
+    long online = sysconf(_SC_NPROCESSORS_ONLN);
+    int n = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : (int)online;
+    json_t *sets = json_array();
+    if (isa & PST_ISA_AVX2) json_array_append_new(sets, json_string("avx2"));
+    if (isa & PST_ISA_AVX512) json_array_append_new(sets, json_string("avx512"));
+    if (isa & PST_ISA_AVX512_BF16) json_array_append_new(sets, json_string("avx512_bf16"));
+    const char *kernels = isa & PST_ISA_AVX512 ? "avx512" : isa & PST_ISA_AVX2 ? "avx2" : "plain C";
+    value_of("/proc/cpuinfo", "model name", model, sizeof model);
+    return json_pack("{s:s,s:i,s:i,s:o,s:s,s:s}", "model", *model ? model : "unknown", "online", (int)online, "usable", n,
+                     "instruction_sets", sets, "kernels", kernels, "bf16",
+                     isa & PST_ISA_AVX512_BF16 ? "yes" : "no (needs AVX512-BF16)");
+}
+
+static json_t *memory(void) {
+    char pages[128];
+    struct statvfs shm;
+    json_int_t shm_free = statvfs("/dev/shm", &shm) == 0 ? (json_int_t)(shm.f_bavail * shm.f_frsize) : 0;
+    first_line("/sys/kernel/mm/transparent_hugepage/enabled", pages, sizeof pages);
+    return json_pack("{s:I,s:I,s:I,s:s}", "total_bytes", meminfo_bytes("MemTotal"), "available_bytes",
+                     meminfo_bytes("MemAvailable"), "dev_shm_free_bytes", shm_free, "transparent_huge_pages",
+                     *pages ? pages : "unknown");
+}
+
+static json_t *topology(void) {
+    static const struct { const char *name; hwloc_obj_type_t type; } levels[] = {
+        {"L1d", HWLOC_OBJ_L1CACHE}, {"L2", HWLOC_OBJ_L2CACHE}, {"L3", HWLOC_OBJ_L3CACHE}};
+    hwloc_topology_t t;
+    json_t *nodes = json_array(), *caches = json_array();
+    int packages = 0, cores = 0;
+    if (hwloc_topology_init(&t) == 0) {
+        if (hwloc_topology_load(t) == 0) {
+            packages = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_PACKAGE), cores = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_CORE);
+            for (hwloc_obj_t o = NULL; (o = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_NUMANODE, o));)
+                json_array_append_new(nodes, json_pack("{s:I,s:I}", "node", (json_int_t)o->os_index, "bytes",
+                                                       (json_int_t)o->attr->numanode.local_memory));
+            for (size_t i = 0; i < sizeof levels / sizeof *levels; i++) {
+                hwloc_obj_t o = hwloc_get_next_obj_by_type(t, levels[i].type, NULL);
+                if (!o) continue;
+                json_array_append_new(caches, json_pack("{s:s,s:I,s:i}", "level", levels[i].name, "bytes",
+                                                        (json_int_t)o->attr->cache.size, "count",
+                                                        hwloc_get_nbobjs_by_type(t, levels[i].type)));
+            }
+        }
+        hwloc_topology_destroy(t);
+    }
+    return json_pack("{s:i,s:i,s:o,s:o}", "packages", packages, "cores", cores, "numa_nodes", nodes, "caches", caches);
+}
+
+static json_t *libraries(void) {
+    char hwloc[32];
+    unsigned v = hwloc_get_api_version();
+    snprintf(hwloc, sizeof hwloc, "%u.%u.%u", v >> 16, (v >> 8) & 0xff, v & 0xff);
+    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s}", "ucx", pst_comm_ucx_version(), "pmix", pst_comm_pmix_version(), "onednn",
+                     pst_kernels_onednn_version(), "hwloc", hwloc, "jansson", jansson_version_str(), "glibc",
+                     gnu_get_libc_version());
+}
+
+/* One list of the registry: each name with the reason why it cannot be used here, null when it can. */
+static json_t *backends(const char *kind) {
+    json_t *list = json_array();
+    const char *name;
+    for (uint32_t i = 0; (name = pst_registry_name(kind, i)); i++)
+        json_array_append_new(list, json_pack("{s:s,s:s?}", "name", name, "rejected", pst_registry_reject(kind, i)));
+    return list;
+}
+
+static void add_need(json_t *list, const char *what, int there, const char *detail, const char *used_for) {
+    json_array_append_new(list, json_pack("{s:s,s:b,s:s,s:s}", "what", what, "there", there, "detail", detail, "for", used_for));
+}
+
+/* Single-copy transfers between ranks read the other's memory: the kernel or a sandbox may forbid it. */
+static void add_cma(json_t *list) {
+    char scope[32], detail[96];
+    int from = 42, to = 0;
+    struct iovec local = {&to, sizeof to}, remote = {&from, sizeof from};
+    int readable = process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)sizeof to;
+    first_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof scope);
+    int restricted = strtol(scope, NULL, 10) > 0 && geteuid() != 0;
+    if (!readable)
+        snprintf(detail, sizeof detail, "process_vm_readv: %s", strerror(errno));
+    else
+        snprintf(detail, sizeof detail, "kernel.yama.ptrace_scope = %s", *scope ? scope : "absent");
+    add_need(list, "cross-memory attach", readable && !restricted, detail, "large messages in one copy (slower without)");
+}
+
+static json_t *needs(void) {
+    static const struct { const char *program, *used_for; } programs[] = {
+        {"mpirun", "starting ranks with mpirun (penstock train -n needs no launcher)"},
+        {"srun", "starting ranks with srun --mpi=pmix"},
+        {"perf", "measuring kernels with hardware counters"}};
+    char text[1024];
+    json_t *list = json_array();
+    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
+        int there = on_path(programs[i].program, text, sizeof text);
+        add_need(list, programs[i].program, there, there ? text : "not on PATH", programs[i].used_for);
+    }
+    first_line("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text);
+    add_need(list, "transparent huge pages", *text && !strstr(text, "[never]"), *text ? text : "absent",
+             "fewer page faults in large arenas");
+    add_cma(list);
+    add_need(list, "InfiniBand", access("/sys/class/infiniband", R_OK) == 0, "/sys/class/infiniband",
+             "RDMA between hosts (UCX uses TCP without)");
+    add_need(list, "CUDA", 0, access("/dev/nvidia0", F_OK) == 0 ? "an NVIDIA GPU is here, but this version computes on the CPU only"
+                                                                  : "not in this version", "computing on GPUs");
+    return list;
+}
+
+static json_t *gather(void) {
+    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "penstock", pst_version(), "cpu", cpu(), "memory", memory(),
+                     "topology", topology(), "libraries", libraries(), "worlds", backends("world"), "transports",
+                     backends("transport"), "devices", backends("device"), "needs", needs());
+}
+
+/* --- text ------------------------------------------------------------------------------------------------------- */
+
+static const char *text_of(json_t *j, const char *key) {
+    const char *text = json_string_value(json_object_get(j, key));
+    return text ? text : "";
+}
+
+static json_int_t int_of(json_t *j, const char *key) { return json_integer_value(json_object_get(j, key)); }
+
+static double gib(json_int_t bytes) { return (double)bytes / 1073741824.0; }
+
+static void print_machine(json_t *j, FILE *out) {
+    json_t *c = json_object_get(j, "cpu"), *m = json_object_get(j, "memory"), *t = json_object_get(j, "topology"), *each;
+    size_t i;
+    fprintf(out, "processor     %s\n", text_of(c, "model"));
+    fprintf(out, "              %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT " logical processors usable, %"
+            JSON_INTEGER_FORMAT " cores, %" JSON_INTEGER_FORMAT " packages\n", int_of(c, "usable"), int_of(c, "online"),
+            int_of(t, "cores"), int_of(t, "packages"));
+    fprintf(out, "instructions ");
+    json_array_foreach(json_object_get(c, "instruction_sets"), i, each) fprintf(out, " %s", json_string_value(each));
+    fprintf(out, " -> %s kernels; bf16: %s\n", text_of(c, "kernels"), text_of(c, "bf16"));
+    fprintf(out, "caches       ");
+    json_array_foreach(json_object_get(t, "caches"), i, each)
+        fprintf(out, "%s %" JSON_INTEGER_FORMAT " x %s %" JSON_INTEGER_FORMAT " KiB", i ? "," : "", int_of(each, "count"),
+                text_of(each, "level"), int_of(each, "bytes") / 1024);
+    fprintf(out, "\nmemory        %.1f GiB, %.1f available; /dev/shm %.1f free; huge pages %s\n", gib(int_of(m, "total_bytes")),
+            gib(int_of(m, "available_bytes")), gib(int_of(m, "dev_shm_free_bytes")), text_of(m, "transparent_huge_pages"));
+    json_array_foreach(json_object_get(t, "numa_nodes"), i, each)
+        fprintf(out, "NUMA node %-3" JSON_INTEGER_FORMAT " %.1f GiB\n", int_of(each, "node"), gib(int_of(each, "bytes")));
+}
+
+static void print_backends(json_t *j, const char *key, FILE *out) {
+    json_t *each;
+    size_t i;
+    json_array_foreach(json_object_get(j, key), i, each) {
+        const char *why = text_of(each, "rejected");
+        fprintf(out, "%-13s %-8s %s\n", i ? "" : key, text_of(each, "name"), *why ? why : "available");
+    }
+}
+
+static void print_text(json_t *j, FILE *out) {
+    json_t *each;
+    const char *key;
+    size_t i;
+    fprintf(out, "penstock      %s\n", text_of(j, "penstock"));
+    print_machine(j, out);
+    fprintf(out, "libraries    ");
+    json_object_foreach(json_object_get(j, "libraries"), key, each) fprintf(out, " %s %s", key, json_string_value(each));
+    fputc('\n', out);
+    print_backends(j, "worlds", out);
+    print_backends(j, "transports", out);
+    print_backends(j, "devices", out);
+    for (int there = 1; there >= 0; there--) {
+        fprintf(out, there ? "there:\n" : "missing:\n");
+        json_array_foreach(json_object_get(j, "needs"), i, each)
+            if (json_is_true(json_object_get(each, "there")) == there)
+                fprintf(out, "  %-23s for %s (%s)\n", text_of(each, "what"), text_of(each, "for"), text_of(each, "detail"));
+    }
+}
+
+pst_status pst_doctor(int json, FILE *out) {
+    json_t *j = gather();
+    if (!j) return pst_fail(PST_ENOMEM, "no memory for the doctor's findings");
+    if (json) {
+        json_dumpf(j, out, JSON_INDENT(2));
+        fputc('\n', out);
+    } else {
+        print_text(j, out);
+    }
+    json_decref(j);
+    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
+}
