@@ -1,5 +1,9 @@
 /* Memory layout: every byte that a rank touches during training, at an offset that is known before the first step.
- * Regions follow each other in the arena in the order of pst_region; the predicted peak is their sum. */
+ * Regions follow each other in the arena in the order of pst_region, each buffer 64-byte aligned; the predicted peak,
+ * `total`, is one more than the highest byte that is ever touched.
+ *
+ * Evaluation runs between steps, when the slots and the scratch of training hold nothing: its own slots and, right
+ * behind them, its own scratch lie over them, from the start of SLOT on. */
 #ifndef PST_PIPELINE_LAYOUT_H
 #define PST_PIPELINE_LAYOUT_H
 #include "graph/optim.h"
@@ -27,9 +31,13 @@ struct pst_layout {
     uint64_t **grad;                         /* [n_param][n_use] */
     uint64_t *data;                          /* [n_tensor] offset of micro-batch 0; the next is pst_tensor_bytes on */
     uint64_t *output;                        /* [n_tensor] */
-    uint64_t *class_base;                    /* [n_class] offset of slot 0; slot k is k * class bytes (aligned) on */
+    /* Of the training cut and of the evaluation cut: [n_class] offset of slot 0 (UINT64_MAX when the chunk is not on
+       this rank), slot k is k * class bytes (aligned) on; and where scratch offsets count from. */
+    uint64_t *class_base, *eval_class_base;
+    uint64_t scratch_base, eval_scratch_base;
+    const pst_cut *eval_cut;                 /* borrowed; tells which of the two a cut is */
     uint64_t join;                           /* offset of the receive buffer of shared accumulators (overlays SLOT and
-                                                SCRATCH, which are idle at the flush); UINT64_MAX when not needed */
+                                                SCRATCH, which are idle then); UINT64_MAX when not needed */
     uint64_t join_bytes;
     /* Norms, in CONTROL. An owned parameter is one whose use 0 lives here. The message of a rank to rank 0 is
      * [loss sum, sums of squares of its owned parameters in name order]; the answer [loss sum, norm, clip factor]. */
@@ -39,16 +47,22 @@ struct pst_layout {
     uint32_t *owned_of_rank;                 /* [n_rank] how many each rank owns */
 };
 
-/* Data and outputs are sized for the larger n_micro of job and eval. eval may be NULL. optim NULL: no gradients,
- * state or flush (generation). Sets buffer and scratch offsets in the cut as well (same for all ranks' layouts of it). */
-pst_status pst_layout_build(const pst_graph *g, pst_cut *cut, const pst_job *job, const pst_slots *slots,
+/* Data and outputs are sized for the larger n_micro of job and eval. eval_cut, eval, eval_slots: NULL together. optim
+ * NULL: no gradients, state or flush (generation). The graph and both cuts are borrowed and outlive the layout. */
+pst_status pst_layout_build(const pst_graph *g, const pst_cut *cut, const pst_job *job, const pst_slots *slots,
                             const pst_cut *eval_cut, const pst_job *eval, const pst_slots *eval_slots,
                             const pst_optim_row *optim, uint32_t rank, pst_layout **layout);
 void pst_layout_close(pst_layout *layout);
 /* Address of an operand of a step for one micro-batch; NULL for a NULL operand. */
 void *pst_layout_address(const pst_layout *layout, const pst_cut *cut, const pst_slots *slots, const pst_graph *g,
                          uint32_t chunk, const pst_operand *operand, uint32_t micro, uint8_t *arena);
-/* No two buffers that are alive together overlap. */
+/* Kernel scratch of a step; NULL when it needs none. */
+void *pst_layout_scratch(const pst_layout *layout, const pst_cut *cut, const pst_step *step, uint8_t *arena);
+/* What a SEND or RECV moves, of micro-batches and of the flush alike. */
+void *pst_layout_message(const pst_layout *layout, const pst_cut *cut, const pst_slots *slots, const pst_graph *g,
+                         const pst_instr *instr, uint8_t *arena);
+/* No two buffers that are alive together overlap, and nothing lies behind its region. cut and slots: those of training
+ * or those of evaluation. EINTERNAL says what overlaps. */
 pst_status pst_layout_check(const pst_layout *layout, const pst_cut *cut, const pst_slots *slots);
 /* A table per region with offsets and bytes. */
 pst_status pst_layout_print(const pst_layout *layout, const pst_graph *g, FILE *out);

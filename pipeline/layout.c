@@ -1,0 +1,257 @@
+/* Lays out one rank's arena: what the rank holds follows from which chunks are its own; where it lies, from counting up
+ * region by region. */
+#include "pipeline/layout.h"
+#include "base/arena.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define ABSENT UINT64_MAX
+
+const char *pst_region_name(pst_region region) {
+    static const char *const name[PST_REGION_COUNT] = {"weights", "optimizer state", "control", "data",
+                                                       "outputs", "gradients",       "slots",   "scratch"};
+    return (unsigned)region < PST_REGION_COUNT ? name[region] : "?";
+}
+
+/* What is laid out, and how far. */
+typedef struct {
+    const pst_graph *g;
+    const pst_cut *cut, *eval_cut;
+    const pst_job *job, *eval;
+    pst_layout *layout;
+    uint64_t end; /* one more than the last byte given away */
+} builder;
+
+static uint64_t take(builder *b, uint64_t bytes) {
+    uint64_t at = pst_align(b->end);
+    if (!bytes) return at;
+    b->end = at + bytes;
+    return at;
+}
+
+static void begin(builder *b, pst_region region) { b->layout->start[region] = pst_align(b->end); }
+
+static void finish(builder *b, pst_region region) {
+    uint64_t start = b->layout->start[region];
+    b->layout->bytes[region] = b->end > start ? b->end - start : 0;
+}
+
+static int is_mine(const builder *b, uint32_t chunk) { return b->job->rank_of_chunk[chunk] == b->layout->rank; }
+
+/* --- parameters ------------------------------------------------------------------------------------------------- */
+
+static uint32_t n_param(const builder *b) { return b->g ? b->g->n_param : 0; }
+static uint64_t param_bytes(const builder *b, uint32_t p) { return pst_param_elements(b->g->param + p) * sizeof(float); }
+
+static int use_is_mine(const builder *b, uint32_t p, uint32_t use) {
+    return is_mine(b, b->cut->use_chunk[b->cut->use_first[p] + use]);
+}
+
+static int param_is_mine(const builder *b, uint32_t p) {
+    for (uint32_t u = 0; u < b->g->param[p].n_use; u++)
+        if (use_is_mine(b, p, u)) return 1;
+    return 0;
+}
+
+static void place_weights(builder *b) {
+    begin(b, PST_REGION_WEIGHT);
+    for (uint32_t p = 0; p < n_param(b); p++)
+        b->layout->weight[p] = param_is_mine(b, p) ? take(b, param_bytes(b, p)) : ABSENT;
+    finish(b, PST_REGION_WEIGHT);
+}
+
+static void place_state(builder *b, const pst_optim_row *optim) {
+    begin(b, PST_REGION_STATE);
+    for (uint32_t i = 0; i < 2; i++)
+        for (uint32_t p = 0; p < n_param(b); p++)
+            b->layout->state[i][p] =
+                optim && i < optim->n_state && param_is_mine(b, p) ? take(b, param_bytes(b, p)) : ABSENT;
+    finish(b, PST_REGION_STATE);
+}
+
+static void place_gradients(builder *b, const pst_optim_row *optim) {
+    begin(b, PST_REGION_GRAD);
+    for (uint32_t p = 0; p < n_param(b); p++)
+        for (uint32_t u = 0; u < b->g->param[p].n_use; u++)
+            b->layout->grad[p][u] = optim && use_is_mine(b, p, u) ? take(b, param_bytes(b, p)) : ABSENT;
+    finish(b, PST_REGION_GRAD);
+}
+
+/* --- norms ------------------------------------------------------------------------------------------------------ */
+
+static pst_status find_owned(builder *b) {
+    pst_layout *x = b->layout;
+    uint32_t *order = malloc((n_param(b) + 1) * sizeof *order);
+    if (!order) return pst_fail(PST_ENOMEM, "no memory for a layout");
+    if (b->g) pst_graph_param_order(b->g, order);
+    for (uint32_t i = 0; i < n_param(b); i++) {
+        if (!b->g->param[order[i]].n_use) continue;
+        uint32_t owner = b->job->rank_of_chunk[b->cut->use_chunk[b->cut->use_first[order[i]]]];
+        x->owned_of_rank[owner]++;
+        if (owner == x->rank) x->owned[x->n_owned++] = order[i];
+    }
+    free(order);
+    return PST_OK;
+}
+
+static void place_control(builder *b, const pst_optim_row *optim) {
+    pst_layout *x = b->layout;
+    begin(b, PST_REGION_CONTROL);
+    x->norm_own = x->norm_answer = ABSENT;
+    for (uint32_t r = 0; r < x->n_rank; r++) x->norm_of_rank[r] = ABSENT;
+    if (optim) {
+        x->norm_own = take(b, (1 + (uint64_t)x->n_owned) * sizeof(double));
+        for (uint32_t r = 1; x->rank == 0 && r < x->n_rank; r++)
+            x->norm_of_rank[r] = take(b, (1 + (uint64_t)x->owned_of_rank[r]) * sizeof(double));
+        x->norm_answer = take(b, 3 * sizeof(double));
+        if (x->rank == 0) x->norm_of_rank[0] = x->norm_own;
+    }
+    finish(b, PST_REGION_CONTROL);
+}
+
+/* --- data and outputs ------------------------------------------------------------------------------------------- */
+
+/* The most micro-batches for which a chunk of this rank has tensor t in `place`. */
+static uint32_t copies_in(const builder *b, const pst_cut *cut, const pst_job *job, uint32_t t, pst_place place) {
+    if (!cut) return 0;
+    for (uint32_t c = 0; c < cut->n_chunk; c++) {
+        if (!is_mine(b, c)) continue;
+        const pst_chunk *chunk = cut->chunk + c;
+        for (uint32_t i = 0; i < chunk->n_local; i++) {
+            const pst_value *v = cut->tape->value + chunk->local[i].value;
+            if (v->kind == PST_VALUE_TENSOR && v->tensor == t && chunk->buffer[chunk->local[i].buffer].place == place)
+                return job->n_micro;
+        }
+    }
+    return 0;
+}
+
+static void place_tensors(builder *b, pst_region region, pst_tensor_role role, pst_place place, uint64_t *offset) {
+    begin(b, region);
+    for (uint32_t t = 0; b->g && t < b->g->n_tensor; t++) {
+        offset[t] = ABSENT;
+        if (b->g->tensor[t].role != role) continue;
+        uint32_t copies = copies_in(b, b->cut, b->job, t, place);
+        uint32_t more = copies_in(b, b->eval_cut, b->eval, t, place);
+        if (more > copies) copies = more;
+        if (copies) offset[t] = take(b, copies * pst_tensor_bytes(b->g->tensor + t));
+    }
+    finish(b, region);
+}
+
+/* --- slots and scratch ------------------------------------------------------------------------------------------ */
+
+static void place_slots(builder *b, const pst_slots *slots, uint64_t *base) {
+    for (uint32_t k = 0; k < slots->n_class; k++) {
+        const pst_class *class_ = slots->class_ + k;
+        base[k] = ABSENT;
+        if (!is_mine(b, class_->chunk)) continue;
+        base[k] = take(b, class_->n_slot ? (class_->n_slot - 1) * pst_align(class_->bytes) + class_->bytes : 0);
+    }
+}
+
+static uint64_t scratch_bytes(const builder *b, const pst_cut *cut) {
+    uint64_t bytes = 0;
+    for (uint32_t c = 0; c < cut->n_chunk; c++)
+        for (uint32_t p = 0; is_mine(b, c) && p < 4; p++)
+            if (cut->chunk[c].program[p].scratch_bytes > bytes) bytes = cut->chunk[c].program[p].scratch_bytes;
+    return bytes;
+}
+
+/* The largest accumulator that another rank sends here. */
+static uint64_t join_bytes(const builder *b) {
+    uint64_t bytes = 0;
+    for (uint32_t p = 0; p < n_param(b); p++)
+        for (uint32_t u = 1; u < b->g->param[p].n_use && use_is_mine(b, p, 0); u++)
+            if (!use_is_mine(b, p, u) && param_bytes(b, p) > bytes) bytes = param_bytes(b, p);
+    return bytes;
+}
+
+/* Training first; then whatever lies over it may reach further. */
+static void place_passing(builder *b, const pst_slots *slots, const pst_slots *eval_slots, const pst_optim_row *optim) {
+    pst_layout *x = b->layout;
+    begin(b, PST_REGION_SLOT);
+    place_slots(b, slots, x->class_base);
+    finish(b, PST_REGION_SLOT);
+    begin(b, PST_REGION_SCRATCH);
+    x->scratch_base = take(b, scratch_bytes(b, b->cut));
+    uint64_t far = b->end, start = x->start[PST_REGION_SLOT], before = x->start[PST_REGION_SLOT];
+    for (uint32_t r = 0; r < PST_REGION_SLOT; r++)
+        if (x->bytes[r]) before = x->start[r] + x->bytes[r];
+    if (b->eval_cut) {
+        b->end = before;
+        place_slots(b, eval_slots, x->eval_class_base);
+        x->eval_scratch_base = take(b, scratch_bytes(b, b->eval_cut));
+        if (b->end > far) far = b->end;
+    }
+    x->join_bytes = optim ? join_bytes(b) : 0;
+    x->join = x->join_bytes ? start : ABSENT;
+    if (x->join_bytes && start + x->join_bytes > far) far = start + x->join_bytes;
+    b->end = far;
+    finish(b, PST_REGION_SCRATCH);
+    x->total = far;
+}
+
+/* --- the layout ------------------------------------------------------------------------------------------------- */
+
+static uint64_t *offsets(uint64_t n) { return calloc(n ? n : 1, sizeof(uint64_t)); }
+
+static pst_status open_grads(pst_layout *x, const pst_graph *g) {
+    uint32_t n = g ? g->n_param : 0, n_use = 0;
+    for (uint32_t p = 0; p < n; p++) n_use += g->param[p].n_use;
+    x->grad = calloc(n + 1, sizeof *x->grad);
+    uint64_t *all = x->grad ? offsets(n_use) : NULL;
+    if (!all) return pst_fail(PST_ENOMEM, "no memory for a layout");
+    x->grad[0] = all; /* one block, freed through parameter 0 */
+    for (uint32_t p = 0; p < n; p++) {
+        x->grad[p] = all;
+        all += g->param[p].n_use;
+    }
+    return PST_OK;
+}
+
+static pst_status open_layout(const builder *b, const pst_slots *slots, const pst_slots *eval_slots) {
+    pst_layout *x = b->layout;
+    uint32_t n_tensor = b->g ? b->g->n_tensor : 0;
+    x->weight = offsets(n_param(b)), x->state[0] = offsets(n_param(b)), x->state[1] = offsets(n_param(b));
+    x->data = offsets(n_tensor), x->output = offsets(n_tensor);
+    x->class_base = offsets(slots->n_class), x->eval_class_base = offsets(eval_slots ? eval_slots->n_class : 0);
+    x->owned = calloc(n_param(b) + 1, sizeof *x->owned);
+    x->norm_of_rank = offsets(x->n_rank), x->owned_of_rank = calloc(x->n_rank, sizeof *x->owned_of_rank);
+    if (!x->weight || !x->state[0] || !x->state[1] || !x->data || !x->output || !x->class_base || !x->eval_class_base ||
+        !x->owned || !x->norm_of_rank || !x->owned_of_rank)
+        return pst_fail(PST_ENOMEM, "no memory for a layout");
+    return open_grads(x, b->g);
+}
+
+pst_status pst_layout_build(const pst_graph *g, const pst_cut *cut, const pst_job *job, const pst_slots *slots,
+                            const pst_cut *eval_cut, const pst_job *eval, const pst_slots *eval_slots,
+                            const pst_optim_row *optim, uint32_t rank, pst_layout **layout) {
+    pst_layout *x = calloc(1, sizeof *x);
+    if (!x) return pst_fail(PST_ENOMEM, "no memory for a layout");
+    x->rank = rank, x->n_rank = job->n_rank, x->eval_cut = eval_cut;
+    builder b = {.g = g, .cut = cut, .eval_cut = eval_cut, .job = job, .eval = eval, .layout = x};
+    pst_status status = open_layout(&b, slots, eval_slots);
+    if (status == PST_OK) status = find_owned(&b);
+    if (status != PST_OK) {
+        pst_layout_close(x);
+        return status;
+    }
+    place_weights(&b);
+    place_state(&b, optim);
+    place_control(&b, optim);
+    place_tensors(&b, PST_REGION_DATA, PST_TENSOR_DATA, PST_PLACE_DATA, x->data);
+    place_tensors(&b, PST_REGION_OUTPUT, PST_TENSOR_OUTPUT, PST_PLACE_OUTPUT, x->output);
+    place_gradients(&b, optim);
+    place_passing(&b, slots, eval_slots, optim);
+    *layout = x;
+    return PST_OK;
+}
+
+void pst_layout_close(pst_layout *x) {
+    if (!x) return;
+    if (x->grad) free(x->grad[0]);
+    free(x->weight), free(x->state[0]), free(x->state[1]), free(x->grad), free(x->data), free(x->output);
+    free(x->class_base), free(x->eval_class_base), free(x->owned), free(x->norm_of_rank), free(x->owned_of_rank);
+    free(x);
+}
