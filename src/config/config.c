@@ -24,8 +24,10 @@ static pst_status set_defaults(pst_config *config, const char *file) {
     if (!(config->source = strdup(file))) return pst_fail(PST_ENOMEM, "no memory for the configuration");
     for (size_t i = 0; i < pst_n_row; i++) {
         if (!pst_rows[i].fallback) continue;
-        if (pst_row_set(&pst_rows[i], config, pst_rows[i].fallback) != PST_OK)
-            return pst_fail_in(PST_EINTERNAL, "default of %s.%s", pst_rows[i].section, pst_rows[i].key);
+        pst_status status = pst_row_set(&pst_rows[i], config, pst_rows[i].fallback);
+        if (status != PST_OK)
+            return pst_fail_in(status == PST_EINPUT ? PST_EINTERNAL : status, "default of %s.%s", pst_rows[i].section,
+                               pst_rows[i].key);
     }
     return PST_OK;
 }
