@@ -182,7 +182,7 @@ static void test_writer_misuse(void **state) {
     assert_int_equal(pst_st_write(w, twice, 5), PST_EINTERNAL);
     assert_int_equal(pst_st_finish(w), PST_EINTERNAL);
     assert_int_equal(access("z", F_OK), -1);
-    if (access("/dev/full", W_OK) || symlink("/dev/full", "link")) return; /* a discarded file is removed: a link here */
+    if (access("/dev/full", W_OK) || symlink("/dev/full", "link")) return; /* what is discarded is removed: the link */
     assert_int_equal(pst_st_create("link", twice, 1, NULL, NULL, 0, &w), PST_ENOMEM);
     assert_non_null(strstr(pst_error(), "link: No space left"));
 }

@@ -1,0 +1,241 @@
+/* Writing checkpoints: each rank its shard, then rank 0 the index and the rename that makes it all visible. */
+#include "engine/checkpoint.h"
+#include "base/hash.h"
+#include "engine/checkpoint_parts.h"
+#include "engine/durable.h"
+#include <dirent.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static pst_status no_memory(void) {
+    return pst_fail(PST_ENOMEM, "checkpoint: out of memory");
+}
+
+/* The tensors of a shard: name, shape, bytes, and the hash that its metadata carries. */
+typedef struct {
+    uint32_t n;
+    pst_st_decl *decl;
+    const float **data;
+    char **name, **key, **value;    /* owned; decl and metadata point into them */
+} shard;
+
+static void shard_free(shard *s) {
+    for (uint32_t i = 0; i < s->n; i++) free(s->name[i]), free(s->key[i]), free(s->value[i]);
+    free(s->decl), free(s->data), free(s->name), free(s->key), free(s->value);
+}
+
+static pst_status shard_add(shard *s, const pst_param *param, const char *suffix, const float *data) {
+    uint32_t i = s->n++;
+    if (asprintf(&s->name[i], "%s%s%s", param->name, *suffix ? "." : "", suffix) < 0) {
+        s->name[i] = NULL;
+        return no_memory();
+    }
+    if (asprintf(&s->key[i], PST_CKPT_HASH_KEY "%s", s->name[i]) < 0) {
+        s->key[i] = NULL;
+        return no_memory();
+    }
+    if (asprintf(&s->value[i], "%016" PRIx64, pst_weights_hash_one(param, data)) < 0) {
+        s->value[i] = NULL;
+        return no_memory();
+    }
+    s->data[i] = data;
+    s->decl[i] = (pst_st_decl){.name = s->name[i], .dtype = PST_F32, .n_dim = param->n_dim};
+    memcpy(s->decl[i].dim, param->dim, sizeof param->dim);
+    return PST_OK;
+}
+
+static pst_status shard_fill(shard *s, const pst_optim_row *rule, const pst_ckpt_entry *entry, uint32_t n) {
+    uint32_t per = 1 + (rule ? rule->n_state : 0);
+    size_t most = (size_t)n * per + 1;
+    s->decl = calloc(most, sizeof *s->decl);
+    s->data = calloc(most, sizeof *s->data);
+    s->name = calloc(most, sizeof *s->name);
+    s->key = calloc(most, sizeof *s->key);
+    s->value = calloc(most, sizeof *s->value);
+    if (!s->decl || !s->data || !s->name || !s->key || !s->value) return no_memory();
+    for (uint32_t i = 0; i < n; i++) {
+        PST_TRY(shard_add(s, entry[i].param, "", entry[i].weight));
+        for (uint32_t k = 0; k + 1 < per; k++)
+            PST_TRY(shard_add(s, entry[i].param, rule->state_name[k], entry[i].state[k]));
+    }
+    return PST_OK;
+}
+
+static pst_status shard_write(const shard *s, const char *path) {
+    pst_st_writer *w;
+    PST_TRY(pst_st_create(path, s->decl, s->n, (const char *const *)s->key, (const char *const *)s->value, s->n, &w));
+    for (uint32_t i = 0; i < s->n; i++) {
+        uint64_t elements = 1;
+        for (uint32_t k = 0; k < s->decl[i].n_dim; k++) elements *= s->decl[i].dim[k];
+        pst_status status = pst_st_write(w, s->data[i], elements * sizeof(float));
+        if (status == PST_OK) continue;
+        pst_st_discard(w);
+        return status;
+    }
+    return pst_st_finish(w);
+}
+
+pst_status pst_ckpt_write_shard(const char *folder, uint64_t step, uint32_t rank, uint32_t ranks,
+                                const pst_optim_row *rule, const pst_ckpt_entry *entry, uint32_t n) {
+    shard s = {0};
+    char name[64], *path = NULL, *temporary = pst_ckpt_folder(folder, step, 1);
+    pst_ckpt_shard_name(name, rank, ranks);
+    pst_status status = temporary && (path = pst_ckpt_join(temporary, name)) ? PST_OK : PST_ENOMEM;
+    if (status == PST_OK) status = shard_fill(&s, rule, entry, n);
+    if (status == PST_OK) status = pst_durable_mkdir(folder);
+    if (status == PST_OK) status = pst_durable_mkdir(temporary);
+    if (status == PST_OK) {
+        status = shard_write(&s, path);
+        if (status != PST_OK) rmdir(temporary); /* goes when no other rank has written there yet */
+    }
+    shard_free(&s);
+    free(path);
+    free(temporary);
+    return status;
+}
+
+/* Adds one shard's tensors to the index. */
+static pst_status collect_shard(const char *temporary, const char *name, json_t *tensors) {
+    pst_st_file *f = NULL;
+    char *path = pst_ckpt_join(temporary, name), key[sizeof PST_CKPT_HASH_KEY + PST_NAME_MAX + 16];
+    pst_status status = path ? pst_st_open(path, &f) : PST_ENOMEM;
+    if (status == PST_EINPUT && access(path, F_OK))
+        pst_fail(status, "checkpoint: %s is missing: do all hosts write to the same folder?", path);
+    for (uint32_t i = 0; status == PST_OK && i < f->n_entry; i++) {
+        const pst_st_entry *e = &f->entry[i];
+        snprintf(key, sizeof key, PST_CKPT_HASH_KEY "%s", e->name);
+        const char *hash = pst_st_meta(f, key);
+        json_t *shape = json_array();
+        for (uint32_t k = 0; k < e->n_dim; k++) json_array_append_new(shape, json_integer((json_int_t)e->dim[k]));
+        json_t *tensor = json_pack("{s:s, s:s, s:o, s:s}", "file", name, "dtype", e->dtype, "shape", shape, "xxh64",
+                                   hash ? hash : "");
+        if (json_object_get(tensors, e->name)) {
+            json_decref(tensor);
+            status = pst_fail(PST_EINTERNAL, "checkpoint: %s is stored by two ranks", e->name);
+        } else if (json_object_set_new(tensors, e->name, tensor)) {
+            status = no_memory();
+        }
+    }
+    pst_st_close(f);
+    free(path);
+    return status;
+}
+
+static int same_shape(const json_t *tensor, const pst_param *param) {
+    const json_t *shape = json_object_get(tensor, "shape");
+    if (!tensor || json_array_size(shape) != param->n_dim) return 0;
+    for (uint32_t i = 0; i < param->n_dim; i++)
+        if ((uint64_t)json_integer_value(json_array_get(shape, i)) != param->dim[i]) return 0;
+    return 1;
+}
+
+/* Every parameter of the model, with its state, and nothing else. */
+static pst_status check_complete(const json_t *tensors, const pst_graph *graph, const char *optimizer) {
+    const pst_optim_row *rule = *optimizer ? pst_optim_find(optimizer) : NULL;
+    uint32_t per = 1 + (rule ? rule->n_state : 0);
+    char name[PST_NAME_MAX + 16];
+    for (uint32_t i = 0; i < graph->n_param; i++)
+        for (uint32_t k = 0; k < per; k++) {
+            snprintf(name, sizeof name, "%s%s%s", graph->param[i].name, k ? "." : "", k ? rule->state_name[k - 1] : "");
+            if (!same_shape(json_object_get(tensors, name), &graph->param[i]))
+                return pst_fail(PST_EINTERNAL, "checkpoint: no rank stored %s", name);
+        }
+    if (json_object_size(tensors) != (size_t)graph->n_param * per)
+        return pst_fail(PST_EINTERNAL, "checkpoint: %zu tensors of a model with %u parameters",
+                        json_object_size(tensors), graph->n_param);
+    return PST_OK;
+}
+
+static json_t *loss_json(double loss) {
+    return isfinite(loss) ? json_real(loss) : json_null();
+}
+
+/* Takes `files` and `tensors` over. */
+static pst_status index_text(const pst_ckpt_info *info, const char *config, json_t *files, json_t *tensors,
+                             char **out) {
+    char model[20], data[20], text[20], own[20];
+    uint64_t hash = 0;
+    snprintf(model, sizeof model, "%016" PRIx64, info->model_hash);
+    snprintf(data, sizeof data, "%016" PRIx64, info->data_hash);
+    snprintf(text, sizeof text, "%016" PRIx64, pst_hash64(config, strlen(config), 0));
+    json_t *index = json_pack("{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:o, s:o}", "format",
+                              PST_CKPT_FORMAT, "version", PST_CKPT_VERSION, "step", (json_int_t)info->step,
+                              "next_sample", (json_int_t)info->next_sample, "seed", (json_int_t)info->seed,
+                              "model_hash", model, "data_hash", data, "validation_loss",
+                              loss_json(info->validation_loss), "best_loss", loss_json(info->best_loss), "optimizer",
+                              info->optimizer, "config", "run.yaml", "config_xxh64", text, "files", files, "tensors",
+                              tensors);
+    pst_status status = index ? pst_ckpt_index_hash(index, &hash) : no_memory();
+    snprintf(own, sizeof own, "%016" PRIx64, hash);
+    if (status == PST_OK && json_object_set_new(index, "xxh64", json_string(own))) status = no_memory();
+    if (status == PST_OK && !(*out = json_dumps(index, JSON_INDENT(1)))) status = no_memory();
+    json_decref(index);
+    return status;
+}
+
+/* What an earlier attempt that died may have left beside this one's shards. */
+static void remove_others(const char *temporary, const json_t *files) {
+    DIR *dir = opendir(temporary);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        int ours = !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
+        for (size_t i = 0; i < json_array_size(files); i++)
+            ours |= !strcmp(e->d_name, json_string_value(json_array_get(files, i)));
+        char *path = ours ? NULL : pst_ckpt_join(temporary, e->d_name);
+        if (path) pst_durable_remove(path);
+        free(path);
+    }
+    if (dir) closedir(dir);
+}
+
+/* The text of the index over all shards in the temporary folder. */
+static pst_status collect(const char *temporary, const pst_ckpt_info *info, const char *config, const pst_graph *graph,
+                          uint32_t ranks, char **text) {
+    json_t *files = json_array(), *tensors = json_object();
+    pst_status status = files && tensors ? PST_OK : no_memory();
+    for (uint32_t i = 0; i < ranks && status == PST_OK; i++) {
+        char name[64];
+        pst_ckpt_shard_name(name, i, ranks);
+        if (json_array_append_new(files, json_string(name))) status = no_memory();
+        else status = collect_shard(temporary, name, tensors);
+    }
+    if (status == PST_OK && graph) status = check_complete(tensors, graph, info->optimizer);
+    if (status == PST_OK) {
+        remove_others(temporary, files);
+        return index_text(info, config, files, tensors, text);
+    }
+    json_decref(files);
+    json_decref(tensors);
+    return status;
+}
+
+static pst_status write_in(const char *folder, const char *name, const char *text) {
+    char *path = pst_ckpt_join(folder, name);
+    pst_status status = path ? pst_durable_file(path, text, strlen(text)) : PST_ENOMEM;
+    free(path);
+    return status;
+}
+
+pst_status pst_ckpt_commit(const char *folder, const pst_ckpt_info *info, const char *config, const pst_graph *graph,
+                           uint32_t ranks, char **path) {
+    char *text = NULL, *temporary = pst_ckpt_folder(folder, info->step, 1);
+    char *final = pst_ckpt_folder(folder, info->step, 0);
+    pst_status status = temporary && final ? PST_OK : PST_ENOMEM;
+    if (status == PST_OK) status = collect(temporary, info, config, graph, ranks, &text);
+    if (status == PST_OK) status = write_in(temporary, "run.yaml", config);
+    if (status == PST_OK) status = write_in(temporary, "index.json", text);
+    if (status == PST_OK) status = pst_durable_sync_folder(temporary);
+    if (status == PST_OK) status = pst_durable_rename(temporary, final);
+    if (status == PST_OK) status = pst_durable_sync_folder(folder);
+    if (temporary) pst_durable_remove(temporary); /* ours when it failed; an older one of this step when it did not */
+    if (status == PST_OK) {
+        pst_ckpt_clean_until(folder, info->step);
+        if (path) *path = final, final = NULL;
+    }
+    free(text);
+    free(temporary);
+    free(final);
+    return status;
+}

@@ -1,0 +1,93 @@
+/* Checkpoints: a folder <run>/checkpoints/step-00000100/ with one rank-K-of-N.safetensors per writing rank, index.json
+ * (what the run was, and file, shape and XXH64 of every tensor) and run.yaml. Tensors go by parameter name, never by
+ * rank, so any layout reads any other's. A folder under that name is complete: it is written as .tmp-step-00000100,
+ * synced and renamed. Functions keep no state; a background thread may write while another reads.
+ *
+ * Writing: every rank calls pst_ckpt_write_shard; the caller makes sure that all are done and agrees on the outcome;
+ * then rank 0 calls pst_ckpt_commit (or pst_ckpt_abandon when a rank failed) and pst_ckpt_prune. */
+#ifndef PST_ENGINE_CHECKPOINT_H
+#define PST_ENGINE_CHECKPOINT_H
+#include "engine/safetensors.h"
+#include "graph/graph.h"
+#include "graph/optim.h"
+#include <stdio.h>
+
+enum { PST_CKPT_VERSION = 1, PST_CKPT_OPTIM_MAX = 16 };
+
+/* What a run needs to go on besides its tensors. */
+typedef struct {
+    uint64_t step;                  /* optimizer steps done */
+    uint64_t next_sample;           /* global index of the next training sample */
+    uint64_t seed, model_hash, data_hash;
+    double validation_loss;         /* of these weights; NaN: not measured */
+    double best_loss;               /* of the run so far; NaN or infinite: none yet */
+    char optimizer[PST_CKPT_OPTIM_MAX]; /* name of the rule whose state is stored; "": weights only */
+} pst_ckpt_info;
+
+/* A parameter that this rank stores; all memory is the caller's and fp32 in the graph's own layout. */
+typedef struct {
+    const pst_param *param;
+    const float *weight;
+    const float *state[2];          /* the rule's n_state arrays */
+} pst_ckpt_entry;
+
+/* `folder` is <run>/checkpoints, made when it is not there (its parent is). Writes and syncs this rank's file; a rank
+ * without parameters writes an empty one. rule: NULL for weights only. Any rank, any thread.
+ * ENOMEM with path and reason when the disk is full or unwritable; this rank's file is then gone again. */
+pst_status pst_ckpt_write_shard(const char *folder, uint64_t step, uint32_t rank, uint32_t ranks,
+                                const pst_optim_row *rule, const pst_ckpt_entry *entry, uint32_t n);
+/* Rank 0, when all shards are written: checks that they hold every parameter of `graph` (NULL: not checked) once,
+ * writes index.json and run.yaml (config: its text), renames the folder, replacing an older one of the same step.
+ * Afterwards abandoned temporary folders of this and earlier steps are removed. On failure the temporary folder is
+ * removed, and what was there before is untouched. path (may be NULL): the new folder, the caller frees it. */
+pst_status pst_ckpt_commit(const char *folder, const pst_ckpt_info *info, const char *config, const pst_graph *graph,
+                           uint32_t ranks, char **path);
+/* Rank 0, instead of commit: removes what the ranks have written for this step. */
+void pst_ckpt_abandon(const char *folder, uint64_t step);
+/* Rank 0: keeps the newest `keep` (0: all), the one of step `current`, and the one with the lowest validation loss, to
+ * which the link `best` then points. Never fails loudly: what cannot be removed stays. */
+void pst_ckpt_prune(const char *folder, uint32_t keep, uint64_t current);
+/* Rank 0, before a run starts: removes all temporary folders. */
+void pst_ckpt_clean(const char *folder);
+
+typedef struct {
+    char *name;                     /* "wte.weight", "wte.weight.m" */
+    uint32_t file;                  /* index of the shard */
+    uint32_t n_dim;
+    uint64_t dim[PST_MAX_DIM], elements, xxh64;
+} pst_ckpt_tensor;
+typedef struct pst_ckpt {
+    pst_ckpt_info info;
+    char *path, *config;            /* the folder; text of run.yaml */
+    uint32_t n_file, n_tensor;
+    char **file;                    /* shard names */
+    pst_st_file **shard;            /* [n_file] open files; NULL after pst_ckpt_parse */
+    pst_ckpt_tensor *tensor;        /* sorted by name */
+} pst_ckpt;
+
+/* `path`: a checkpoint, a run folder or its checkpoints folder; the last two mean the complete checkpoint with the
+ * highest step. *folder: the checkpoint, the caller frees it. EINPUT: there is none. */
+pst_status pst_ckpt_find(const char *path, char **folder);
+/* Reads and checks the index against the headers of all shards (not the tensors' bytes). EINPUT with path and reason
+ * when something is missing, truncated, of another version, or no checkpoint at all. */
+pst_status pst_ckpt_open(const char *folder, pst_ckpt **ckpt);
+void pst_ckpt_close(pst_ckpt *ckpt);
+/* NULL when there is none. */
+const pst_ckpt_tensor *pst_ckpt_tensor_find(const pst_ckpt *ckpt, const char *name);
+/* Reads a tensor and compares its hash; EINPUT names file and tensor when it is damaged, missing or of another size. A
+ * pst_ckpt may be read from several threads. */
+pst_status pst_ckpt_read(const pst_ckpt *ckpt, const char *name, float *out, uint64_t elements);
+/* A parameter's weight and, with a rule, its state; checks shapes. EINPUT when another rule's state is stored. */
+pst_status pst_ckpt_read_param(const pst_ckpt *ckpt, const pst_param *param, const pst_optim_row *rule, float *weight,
+                               float *const state[2]);
+/* For people: what the index says. `path` as for pst_ckpt_find. */
+pst_status pst_ckpt_print(const char *path, FILE *out);
+
+/* The hash of all weights that metrics.jsonl ends with: XXH64 over the lines "name F32 [d0,d1] xxh64\n" sorted by name.
+ * hash[i]: pst_weights_hash_one of parameter i, gathered from the ranks that hold them. */
+uint64_t pst_weights_hash_one(const pst_param *param, const float *weight);
+pst_status pst_weights_hash(const pst_graph *graph, const uint64_t *hash, uint64_t *out);
+
+/* The index alone, from text; shards are not opened. For pst_ckpt_open and its fuzz test. `file` stands in messages. */
+pst_status pst_ckpt_parse(const char *text, size_t bytes, const char *file, pst_ckpt **ckpt);
+#endif

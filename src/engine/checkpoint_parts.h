@@ -1,0 +1,24 @@
+/* What the files of the checkpoint (checkpoint.c writes, checkpoint_read.c reads, checkpoint_folder.c keeps house)
+ * share with each other and with nobody else. */
+#ifndef PST_ENGINE_CHECKPOINT_PARTS_H
+#define PST_ENGINE_CHECKPOINT_PARTS_H
+#include "engine/checkpoint.h"
+#include <jansson.h>
+
+#define PST_CKPT_FORMAT "penstock checkpoint"
+#define PST_CKPT_HASH_KEY "xxh64:" /* before a tensor's name: metadata key of its hash in a shard */
+enum { PST_CKPT_MAX_INDEX = 256 << 20 };
+
+/* "folder/name"; NULL without memory, and the error says so. The caller frees. */
+char *pst_ckpt_join(const char *folder, const char *name);
+/* "folder/step-00000100" or "folder/.tmp-step-00000100", likewise. */
+char *pst_ckpt_folder(const char *folder, uint64_t step, int temporary);
+/* "rank-K-of-N.safetensors" in `out`. */
+void pst_ckpt_shard_name(char out[64], uint32_t rank, uint32_t ranks);
+/* Removes temporary folders of steps up to `last`. */
+void pst_ckpt_clean_until(const char *folder, uint64_t last);
+/* A whole small file with a zero behind it; EINPUT when it cannot be read or is above `limit`. The caller frees. */
+pst_status pst_ckpt_text(const char *path, size_t limit, char **text, size_t *bytes);
+/* The hash that an index carries about itself: of everything in it but that hash. */
+pst_status pst_ckpt_index_hash(const json_t *index, uint64_t *hash);
+#endif
