@@ -25,12 +25,22 @@ static void print_shape(const uint64_t *dim, uint32_t n_dim, FILE *out) {
     fputc(']', out);
 }
 
+/* The shortest decimal form that reads back as the same float. */
+static void print_float(float value, FILE *out) {
+    char text[32];
+    for (int digits = 6; digits <= 9; digits++) {
+        snprintf(text, sizeof(text), "%.*g", digits, (double)value);
+        if (strtof(text, NULL) == value) break;
+    }
+    fputs(text, out);
+}
+
 static void print_param(const pst_param *p, FILE *out) {
     fprintf(out, "param %s ", p->name);
     print_shape(p->dim, p->n_dim, out);
     fprintf(out, " %s", init_name[p->init]);
-    if (p->std != 0) fprintf(out, " %.9g", (double)p->std);
-    fprintf(out, "%s\n", p->decay ? " decay" : "");
+    if (p->std != 0) fputc(' ', out), print_float(p->std, out);
+    fputs(p->decay ? " decay\n" : "\n", out);
 }
 
 static void print_node(const pst_graph *g, const pst_node *d, FILE *out) {
@@ -40,8 +50,8 @@ static void print_node(const pst_graph *g, const pst_node *d, FILE *out) {
     if (d->attr.heads) fprintf(out, " heads=%u", d->attr.heads);
     if (d->attr.features) fprintf(out, " features=%u", d->attr.features);
     if (d->attr.activation) fprintf(out, " activation=%s", activation_name[d->attr.activation]);
-    if (d->attr.eps != 0) fprintf(out, " eps=%.9g", (double)d->attr.eps);
-    if (d->attr.rate != 0) fprintf(out, " rate=%.9g", (double)d->attr.rate);
+    if (d->attr.eps != 0) fputs(" eps=", out), print_float(d->attr.eps, out);
+    if (d->attr.rate != 0) fputs(" rate=", out), print_float(d->attr.rate, out);
     fputc('\n', out);
 }
 

@@ -1,0 +1,89 @@
+/* Plans from graphs: contiguous, balanced by the cost model, with the head's weight noticed; what is refused. */
+#include "graph/diff.h"
+#include "models/model.h"
+#include "partition/partition.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <cmocka.h>
+
+static pst_graph *gpt(const char *preset, int infer) {
+    pst_model_config c = { .kind = "gpt", .micro_batch = 2, .activation = PST_ACT_GELU_TANH, .infer = infer };
+    pst_graph *g;
+    strcpy(c.preset, preset);
+    assert_int_equal(pst_model_gpt.preset(&c), PST_OK);
+    assert_int_equal(pst_model_gpt.build(&c, &g), PST_OK);
+    return g;
+}
+
+static pst_plan *solve(const pst_graph *g, uint32_t n_rank) {
+    pst_plan *plan;
+    if (pst_partition_solve(g, &pst_cost_nominal, n_rank, "1f1b", 8, &plan) != PST_OK) fail_msg("%s", pst_error());
+    return plan;
+}
+
+static void plans_are_sound(void **unused) {
+    (void)unused;
+    for (int infer = 0; infer < 2; infer++) {
+        pst_graph *g = gpt("nano", infer);
+        for (uint32_t n = 1; n <= g->n_node; n++) {
+            pst_plan *plan = solve(g, n);
+            if (pst_plan_check(plan, g) != PST_OK) fail_msg("%u ranks: %s", n, pst_error());
+            assert_string_equal(plan->schedule, "1f1b");
+            assert_int_equal(plan->n_micro, 8);
+            assert_int_equal(plan->micro_batch, 2);
+            pst_plan_close(plan);
+        }
+        pst_graph_close(g);
+    }
+}
+
+/* The dearest chunk of gpt2 on 4 ranks is close to a quarter, although the head costs as much as five blocks. */
+static void balanced(void **unused) {
+    (void)unused;
+    pst_graph *g = gpt("gpt2", 0);
+    pst_plan *plan = solve(g, 4);
+    pst_tape *t;
+    uint64_t ns[4] = { 0 }, all = 0, most = 0;
+    assert_int_equal(pst_tape_build(g, 1, &t), PST_OK);
+    for (uint32_t s = 0; s < t->n_step; s++)
+        ns[plan->chunk_of_node[t->step[s].node]] += pst_cost_ns(&pst_cost_nominal, t->step[s].flops, t->step[s].bytes);
+    for (int c = 0; c < 4; c++) {
+        all += ns[c];
+        most = ns[c] > most ? ns[c] : most;
+    }
+    assert_true(most < all / 4 * 115 / 100);
+    /* logits never cross: the head and its loss stay together */
+    assert_int_equal(plan->chunk_of_node[g->n_node - 1], plan->chunk_of_node[g->n_node - 2]);
+    pst_tape_close(t);
+    pst_plan_close(plan);
+    pst_graph_close(g);
+}
+
+static void refused(void **unused) {
+    (void)unused;
+    pst_graph *g = gpt("nano", 0);
+    pst_plan *plan = NULL;
+    assert_int_equal(pst_partition_solve(g, &pst_cost_nominal, 41, "1f1b", 8, &plan), PST_EINPUT);
+    assert_non_null(strstr(pst_error(), "41 ranks are more than the 40 operators"));
+    assert_int_equal(pst_partition_solve(g, &pst_cost_nominal, 0, "1f1b", 8, &plan), PST_EINPUT);
+    assert_null(plan);
+    pst_graph_close(g);
+}
+
+static void modelled_time(void **unused) {
+    (void)unused;
+    pst_cost_model m = { .flops_per_s = 2e9, .bytes_per_s = 1e9, .link_bytes_per_s = 1e9 };
+    assert_int_equal(pst_cost_ns(&m, 2000, 0), 1000);
+    assert_int_equal(pst_cost_ns(&m, 2000, 500), 1500);
+    assert_true(pst_cost_ns(&m, UINT64_MAX, UINT64_MAX) <= UINT64_C(1000000000000000000));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plans_are_sound), cmocka_unit_test(balanced), cmocka_unit_test(refused),
+        cmocka_unit_test(modelled_time),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
