@@ -6,7 +6,8 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What the library reads. Strings are owned by the config; 0 or "" means "not given" where the row says so. */
+/* What the library reads. Strings are owned by the config and never NULL; 0 or "" means "not given" where the row says
+ * so. Once loaded, these are resolved: name (a folder's name), train.micro_batch (divides batch), train.warmup. */
 struct pst_config {
     char *name;
     struct {
