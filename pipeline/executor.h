@@ -36,22 +36,26 @@ void pst_executor_close(pst_executor *x);
 /* Starts the job's list of this rank; message sequence numbers go on from the last run's. */
 pst_status pst_executor_start(pst_executor *x, const pst_job *job, const pst_cut *cut);
 /* Does whatever can be done now without blocking, one operator at most. OK: the list is finished. BUSY: not yet;
- * *moved says whether anything happened. Other: a failure; the transport must be aborted. */
+ * *moved says whether anything happened. Other: a failure, whose message says in which instruction; the transport must
+ * be aborted. */
 pst_status pst_executor_progress(pst_executor *x, uint32_t *moved);
-/* Posts and completes transfers only; safe to call from the device's poll. */
+/* Posts and completes transfers only; safe to call from the device's poll, inside a launch. A failure is kept for the
+ * next pst_executor_progress. */
 void pst_executor_poll(pst_executor *x);
 /* Earliest known future event, PST_NEVER if unknown. */
 uint64_t pst_executor_next_ns(const pst_executor *x);
-/* Measured start and end of every instruction of the last run, ns since pst_executor_start's clock reading *origin. */
+/* Measured start and end of every instruction of the last run, ns since pst_executor_start's clock reading *origin.
+ * Start of a transfer: when this rank posted it (on the timed transport, whose durations are known: when both ends
+ * had). */
 const pst_span *pst_executor_spans(const pst_executor *x, uint64_t *origin);
-/* "F c0 m3" of what it is doing or waiting for. Returns buffer. */
+/* What it is doing or waiting for: "rank 1 F c1 m3 after rank 1 RECV c1 m3 <- rank 0 channel 4". Returns buffer. */
 const char *pst_executor_where(const pst_executor *x, char *buffer, uint32_t bytes);
 
 /* Drives n executors of this process to the end of their lists: round robin; when a round moves nothing, jumps the
- * virtual clock to the earliest event, or sleeps on the transports (deadline_ms bounds one sleep). On a virtual clock,
- * or when all ranks of the job are here, a round without progress and without a future event is a deadlock: EINTERNAL
- * with what each rank waits for. idle is called between rounds (heartbeat, signals); it may end the drive with its
- * status; NULL allowed. */
+ * virtual clock to the earliest event, or sleeps on the transports (20 ms at most at a time). A thousand rounds without
+ * progress, running operator, future event or a transport that could be slept on are a deadlock: EINTERNAL with what
+ * each rank waits for. virtual_clock: the executors' clock when that is virtual, else NULL. idle is called between
+ * rounds (heartbeat, signals); it may end the drive with its status; NULL allowed. */
 pst_status pst_executor_drive(pst_executor *const *x, uint32_t n, pst_clock *virtual_clock,
                               pst_status (*idle)(void *), void *idle_arg);
 #endif

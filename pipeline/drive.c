@@ -1,0 +1,136 @@
+/* Drives the executors of one process: round robin while something moves; then time is made to pass, on the virtual
+ * clock by jumping, on the real one by yielding and then sleeping on the transports. */
+#include "pipeline/executor.h"
+#include "pipeline/executor_parts.h"
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* YIELD_ROUNDS: a message often arrives within microseconds, and sleeping costs tens. SLEEP_NS: a transport may miss a
+ * wake-up while its queues are full. */
+enum { DEAD_ROUNDS = 1000, YIELD_ROUNDS = 50, SLEEP_NS = 20000000, MAX_FD = 64 };
+
+typedef struct {
+    pst_executor *const *x;
+    uint32_t n, idle_rounds;
+    pst_clock *clock;          /* virtual, or NULL */
+    uint8_t *finished;         /* [n] */
+} driver;
+
+static pst_status run_round(driver *d, uint32_t *left, uint32_t *moved) {
+    *left = *moved = 0;
+    for (uint32_t i = 0; i < d->n; i++) {
+        uint32_t here = 0;
+        if (d->finished[i]) continue;
+        pst_status status = pst_executor_progress(d->x[i], &here);
+        *moved += here;
+        if (status != PST_OK && status != PST_BUSY) return status;
+        d->finished[i] = status == PST_OK;
+        *left += status == PST_BUSY;
+    }
+    return PST_OK;
+}
+
+static uint64_t next_event(const driver *d) {
+    uint64_t next = PST_NEVER;
+    for (uint32_t i = 0; i < d->n; i++) {
+        uint64_t ns = pst_executor_next_ns(d->x[i]);
+        if (ns < next) next = ns;
+    }
+    return next;
+}
+
+static int anything_computes(const driver *d) {
+    for (uint32_t i = 0; i < d->n; i++)
+        if (pst_executor_computes(d->x[i])) return 1;
+    return 0;
+}
+
+static pst_status deadlock(const driver *d) {
+    char message[480], where[360];
+    size_t used = 0;
+    message[0] = 0;
+    for (uint32_t i = 0; i < d->n && used + 1 < sizeof message; i++) {
+        if (d->finished[i]) continue;
+        int n = snprintf(message + used, sizeof message - used, "%s%s", used ? "; " : "",
+                         pst_executor_where(d->x[i], where, sizeof where));
+        used += n > 0 ? (size_t)n : 0;
+    }
+    return pst_fail(PST_EINTERNAL, "deadlock: %s", message);
+}
+
+/* --- waiting ---------------------------------------------------------------------------------------------------- */
+
+/* BUSY: a transport wants to be progressed first. EINPUT: none of them can wake us, they move only when we do. */
+static pst_status arm_all(const driver *d, struct pollfd *fd, uint32_t *n_fd) {
+    *n_fd = 0;
+    pst_status status = PST_EINPUT;
+    for (uint32_t i = 0; i < d->n && *n_fd < MAX_FD; i++) {
+        pst_transport *t = pst_executor_transport(d->x[i]);
+        if (!t || !t->ops->arm) continue;
+        int one = -1;
+        pst_status armed = t->ops->arm(t, &one);
+        if (armed == PST_BUSY) return PST_BUSY;
+        if (armed != PST_OK) continue;
+        status = PST_OK;
+        fd[(*n_fd)++] = (struct pollfd){.fd = one, .events = POLLIN};
+    }
+    return status;
+}
+
+static void sleep_on(struct pollfd *fd, uint32_t n_fd, uint64_t ns) {
+    struct timespec limit = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+    ppoll(fd, n_fd, &limit, NULL);
+}
+
+/* Real time: what moves next is a message, an operator on a device of its own, or the clock. */
+static pst_status wait_real(driver *d) {
+    struct pollfd fd[MAX_FD];
+    uint32_t n_fd;
+    uint64_t next = next_event(d), now = pst_monotonic_ns(), limit = SLEEP_NS;
+    if (d->idle_rounds <= YIELD_ROUNDS) {
+        sched_yield();
+        return PST_OK;
+    }
+    pst_status armed = arm_all(d, fd, &n_fd);
+    int computes = anything_computes(d);
+    if (armed == PST_EINPUT && next == PST_NEVER && !computes && d->n == pst_executor_ranks(d->x[0]))
+        return d->idle_rounds > DEAD_ROUNDS ? deadlock(d) : PST_OK;
+    if (armed == PST_BUSY || next <= now) {
+        sched_yield();
+        return PST_OK;
+    }
+    if (next != PST_NEVER && next - now < limit) limit = next - now;
+    else if (next == PST_NEVER && (computes || armed == PST_EINPUT)) limit = 50000;
+    sleep_on(fd, n_fd, limit);
+    return PST_OK;
+}
+
+static pst_status wait_virtual(driver *d) {
+    uint64_t next = next_event(d);
+    if (next != PST_NEVER && next > d->clock->virtual_ns) {
+        d->clock->virtual_ns = next;
+        d->idle_rounds = 0;
+        return PST_OK;
+    }
+    return d->idle_rounds > DEAD_ROUNDS ? deadlock(d) : PST_OK;
+}
+
+pst_status pst_executor_drive(pst_executor *const *x, uint32_t n, pst_clock *virtual_clock,
+                              pst_status (*idle)(void *), void *idle_arg) {
+    driver d = {.x = x, .n = n, .clock = virtual_clock, .finished = calloc(n ? n : 1, 1)};
+    uint32_t left, moved;
+    if (!d.finished) return pst_fail(PST_ENOMEM, "no memory to drive %u ranks", n);
+    pst_status status;
+    while ((status = run_round(&d, &left, &moved)) == PST_OK && left) {
+        if (idle && (status = idle(idle_arg)) != PST_OK) break;
+        d.idle_rounds = moved ? 0 : d.idle_rounds + 1;
+        if (!moved && (status = virtual_clock ? wait_virtual(&d) : wait_real(&d)) != PST_OK) break;
+    }
+    free(d.finished);
+    return status;
+}

@@ -1,0 +1,314 @@
+/* The executor of one rank. Three cursors walk the instruction list, one per queue; what is outstanding is at most one
+ * launch and a short array of transfers, so a call with nothing to do looks at these only. Single-threaded: poll may
+ * run inside a launch, on the same thread. */
+#include "pipeline/executor.h"
+#include "pipeline/check.h"
+#include "pipeline/executor_parts.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct { uint32_t instr; uint64_t request, issued_ns; } pending;
+
+struct pst_executor {
+    pst_executor_config config;
+    int is_timed;              /* the transport knows when a transfer began */
+    const pst_job *job;
+    const pst_cut *cut;
+    const pst_instr_list *list;
+    uint64_t origin;
+    uint32_t seq_base, seq_next; /* of this run's messages and of the next run's */
+    uint32_t n_left;           /* instructions that have not completed */
+    /* Per queue: the next instruction of that queue, and how many of its deps are known to be done. */
+    uint32_t cursor[PST_Q_COUNT], dep_seen[PST_Q_COUNT];
+    uint64_t after_ns[PST_Q_COUNT]; /* latest end of the deps seen */
+    uint8_t *done;             /* [n_instr] */
+    pst_span *span;            /* [n_instr] since origin */
+    pending *pending;          /* [n_instr] */
+    uint32_t n_pending, cap;
+    /* The compute queue: step `step` of instruction cursor[COMPUTE] runs while `launched`. */
+    uint32_t step;
+    int launched;
+    uint64_t event, start_ns, end_ns; /* start: of the instruction's first step; end: of the queue's last */
+    int in_transfers;          /* guards against poll inside poll */
+    pst_status failed;
+    char why[512];
+};
+
+/* --- life ------------------------------------------------------------------------------------------------------- */
+
+pst_status pst_executor_open(const pst_executor_config *config, pst_executor **x) {
+    pst_executor *e = calloc(1, sizeof *e);
+    if (!e) return pst_fail(PST_ENOMEM, "no memory for the executor of rank %u", config->rank);
+    e->config = *config;
+    e->is_timed = config->transport && config->transport->ops && config->transport->ops->name &&
+                  !strcmp(config->transport->ops->name, "timed");
+    *x = e;
+    return PST_OK;
+}
+
+void pst_executor_close(pst_executor *x) {
+    if (!x) return;
+    free(x->done), free(x->span), free(x->pending), free(x);
+}
+
+static pst_status reserve(pst_executor *x, uint32_t n) {
+    if (n <= x->cap && x->cap) return PST_OK;
+    free(x->done), free(x->span), free(x->pending);
+    x->cap = n ? n : 1;
+    x->done = malloc(x->cap), x->span = malloc(x->cap * sizeof *x->span), x->pending = malloc(x->cap * sizeof *x->pending);
+    if (x->done && x->span && x->pending) return PST_OK;
+    x->cap = 0;
+    return pst_fail(PST_ENOMEM, "no memory for %u instructions", n);
+}
+
+/* First instruction of `queue` at or behind `from`. */
+static uint32_t next_of(const pst_instr_list *list, pst_queue queue, uint32_t from) {
+    while (from < list->n_instr && list->instr[from].queue != queue) from++;
+    return from;
+}
+
+static void seek(pst_executor *x, pst_queue queue, uint32_t from) {
+    x->cursor[queue] = next_of(x->list, queue, from);
+    x->dep_seen[queue] = 0;
+    x->after_ns[queue] = 0;
+}
+
+pst_status pst_executor_start(pst_executor *x, const pst_job *job, const pst_cut *cut) {
+    if (x->n_left) return pst_fail(PST_EINTERNAL, "rank %u is still running its last list", x->config.rank);
+    const pst_instr_list *list = job->list + x->config.rank;
+    PST_TRY(reserve(x, list->n_instr));
+    x->job = job, x->cut = cut, x->list = list;
+    x->n_left = list->n_instr, x->n_pending = 0, x->step = 0, x->launched = 0, x->failed = PST_OK;
+    x->seq_base = x->seq_next;
+    x->seq_next += job->n_micro ? job->n_micro : 1; /* wraps: only messages in flight must differ */
+    memset(x->done, 0, list->n_instr);
+    memset(x->span, 0, list->n_instr * sizeof *x->span);
+    for (pst_queue q = 0; q < PST_Q_COUNT; q++) seek(x, q, 0);
+    x->origin = x->end_ns = pst_clock_now(x->config.clock);
+    return PST_OK;
+}
+
+/* --- readiness -------------------------------------------------------------------------------------------------- */
+
+/* The instruction at a queue's cursor when all its deps are done, else NULL. Each dep is looked at until it is done,
+ * then never again. */
+static const pst_instr *ready(pst_executor *x, pst_queue queue) {
+    uint32_t at = x->cursor[queue];
+    if (at >= x->list->n_instr) return NULL;
+    const pst_instr *instr = x->list->instr + at;
+    for (uint32_t *d = x->dep_seen + queue; *d < instr->n_dep; ++*d) {
+        uint32_t on = x->list->dep[instr->dep + *d];
+        if (!x->done[on]) return NULL;
+        uint64_t end = x->origin + x->span[on].end;
+        if (end > x->after_ns[queue]) x->after_ns[queue] = end;
+    }
+    return instr;
+}
+
+static void complete(pst_executor *x, uint32_t at, uint64_t start, uint64_t end) {
+    x->span[at] = (pst_span){start > x->origin ? start - x->origin : 0, end > x->origin ? end - x->origin : 0};
+    x->done[at] = 1;
+    x->n_left--;
+}
+
+static void note(const pst_executor *x, const pst_instr *instr) {
+    if (!x->config.last_instr) return;
+    *x->config.last_instr = (uint64_t)instr->opcode << 56 | (uint64_t)instr->chunk << 32 | instr->micro;
+}
+
+static pst_status fail_at(const pst_executor *x, uint32_t at, pst_status status) {
+    char text[160];
+    return pst_fail_in(status, "%s", pst_instr_text(x->job, x->config.rank, at, text, sizeof text));
+}
+
+/* --- transfers -------------------------------------------------------------------------------------------------- */
+
+static pst_status post(pst_executor *x, uint32_t at) {
+    const pst_instr *instr = x->list->instr + at;
+    const pst_executor_hooks *hooks = &x->config.hooks;
+    pst_transport *t = x->config.transport;
+    pst_transfer transfer = {.kind = instr->opcode == PST_OP_SEND ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
+                             .peer = instr->peer, .channel = instr->channel, .seq = x->seq_base + instr->seq,
+                             .mem = hooks->memory ? hooks->memory(hooks->arg, instr) : NULL, .bytes = instr->bytes,
+                             .ns = instr->ns};
+    pending *p = x->pending + x->n_pending;
+    *p = (pending){.instr = at, .issued_ns = pst_clock_now(x->config.clock)};
+    PST_TRY(t->ops->post(t, &transfer, &p->request));
+    x->n_pending++;
+    return PST_OK;
+}
+
+static pst_status issue(pst_executor *x, pst_queue queue, uint32_t *moved) {
+    while (ready(x, queue)) {
+        uint32_t at = x->cursor[queue];
+        pst_status status = post(x, at);
+        if (status != PST_OK) return fail_at(x, at, status);
+        seek(x, queue, at + 1);
+        ++*moved;
+    }
+    return PST_OK;
+}
+
+static pst_status test(pst_executor *x, uint32_t *moved) {
+    pst_transport *t = x->config.transport;
+    for (uint32_t i = 0; i < x->n_pending;) {
+        pending p = x->pending[i];
+        uint64_t end = 0, ns = x->list->instr[p.instr].ns;
+        pst_status status = t->ops->test(t, p.request, &end);
+        if (status == PST_BUSY) {
+            i++;
+            continue;
+        }
+        if (status != PST_OK) return fail_at(x, p.instr, status);
+        complete(x, p.instr, x->is_timed && end >= ns ? end - ns : p.issued_ns < end ? p.issued_ns : end, end);
+        x->pending[i] = x->pending[--x->n_pending];
+        ++*moved;
+    }
+    return PST_OK;
+}
+
+/* Completions may let further transfers start, which may complete at once. */
+static pst_status move_transfers(pst_executor *x, uint32_t *moved) {
+    uint32_t before;
+    if (!x->list || !x->config.transport) return PST_OK;
+    do {
+        before = *moved;
+        if (x->n_pending) PST_TRY(test(x, moved));
+        PST_TRY(issue(x, PST_Q_RECV, moved));
+        PST_TRY(issue(x, PST_Q_SEND, moved));
+    } while (*moved != before);
+    return PST_OK;
+}
+
+void pst_executor_poll(pst_executor *x) {
+    uint32_t moved = 0;
+    if (x->in_transfers || !x->n_left || x->failed != PST_OK) return;
+    x->in_transfers = 1;
+    x->failed = move_transfers(x, &moved);
+    x->in_transfers = 0;
+    if (x->failed != PST_OK) snprintf(x->why, sizeof x->why, "%s", pst_error());
+}
+
+/* --- computing -------------------------------------------------------------------------------------------------- */
+
+static uint32_t count_steps(const pst_executor *x, const pst_instr *instr) {
+    return instr->opcode <= PST_OP_BW ? x->cut->chunk[instr->chunk].program[instr->opcode].n_step : 1;
+}
+
+static pst_status launch(pst_executor *x, const pst_instr *instr) {
+    const pst_executor_hooks *hooks = &x->config.hooks;
+    pst_device *d = x->config.device;
+    pst_launch_fn fn = NULL;
+    const void *call = NULL;
+    uint64_t ns = instr->ns, after = x->after_ns[PST_Q_COMPUTE];
+    if (instr->opcode <= PST_OP_BW) {
+        const pst_step *step = x->cut->chunk[instr->chunk].program[instr->opcode].step + x->step;
+        ns = step->ns;
+        if (hooks->step) PST_TRY(hooks->step(hooks->arg, instr->chunk, step, instr->micro, &fn, &call));
+    } else if (hooks->flush) {
+        PST_TRY(hooks->flush(hooks->arg, instr, &fn, &call));
+    }
+    if (x->end_ns > after) after = x->end_ns;
+    PST_TRY(d->ops->launch(d, fn, call, after, ns, &x->event));
+    x->launched = 1;
+    return PST_OK;
+}
+
+/* A program without steps takes no time. */
+static void finish_compute(pst_executor *x, uint32_t n_step) {
+    uint32_t at = x->cursor[PST_Q_COMPUTE];
+    if (!n_step) {
+        if (x->after_ns[PST_Q_COMPUTE] > x->end_ns) x->end_ns = x->after_ns[PST_Q_COMPUTE];
+        x->start_ns = x->end_ns;
+    }
+    complete(x, at, x->start_ns, x->end_ns);
+    x->step = 0;
+    seek(x, PST_Q_COMPUTE, at + 1);
+}
+
+/* One operator at most. */
+static pst_status compute(pst_executor *x, uint32_t *moved) {
+    const pst_instr *instr = ready(x, PST_Q_COMPUTE);
+    if (!instr) return PST_OK;
+    uint32_t n_step = count_steps(x, instr);
+    uint64_t start, end;
+    pst_device *d = x->config.device;
+    if (!x->launched && x->step < n_step) {
+        if (!x->step) note(x, instr);
+        PST_TRY(launch(x, instr));
+        ++*moved;
+    }
+    if (x->launched) {
+        pst_status status = d->ops->test(d, x->event, &start, &end);
+        if (status == PST_BUSY) return PST_OK;
+        PST_TRY(status);
+        if (!x->step) x->start_ns = start;
+        x->end_ns = end;
+        x->launched = 0;
+        x->step++;
+        ++*moved;
+    }
+    if (x->step < n_step) return PST_OK;
+    finish_compute(x, n_step);
+    ++*moved;
+    return PST_OK;
+}
+
+pst_status pst_executor_progress(pst_executor *x, uint32_t *moved) {
+    *moved = 0;
+    if (!x->n_left) return PST_OK;
+    x->in_transfers = 1;
+    pst_status status = x->failed == PST_OK ? move_transfers(x, moved) : pst_fail(x->failed, "%s", x->why);
+    x->in_transfers = 0;
+    if (status != PST_OK) return status;
+    uint32_t at = x->cursor[PST_Q_COMPUTE];
+    status = compute(x, moved);
+    if (status != PST_OK) return fail_at(x, at, status);
+    return x->n_left ? PST_BUSY : PST_OK;
+}
+
+/* --- looking at it ---------------------------------------------------------------------------------------------- */
+
+uint64_t pst_executor_next_ns(const pst_executor *x) {
+    pst_device *d = x->config.device;
+    pst_transport *t = x->config.transport;
+    uint64_t compute_ns = x->launched && d->ops->next_ns ? d->ops->next_ns(d) : PST_NEVER;
+    uint64_t transfer_ns = t && t->ops->next_ns ? t->ops->next_ns(t) : PST_NEVER;
+    return compute_ns < transfer_ns ? compute_ns : transfer_ns;
+}
+
+const pst_span *pst_executor_spans(const pst_executor *x, uint64_t *origin) {
+    if (origin) *origin = x->origin;
+    return x->span;
+}
+
+int pst_executor_computes(const pst_executor *x) { return x->launched; }
+pst_transport *pst_executor_transport(const pst_executor *x) { return x->n_left ? x->config.transport : NULL; }
+uint32_t pst_executor_ranks(const pst_executor *x) { return x->job ? x->job->n_rank : 0; }
+
+/* The first instruction in list order that has not completed, compute first: that is what the others wait for. */
+static uint32_t first_left(const pst_executor *x) {
+    uint32_t at = x->cursor[PST_Q_COMPUTE];
+    if (at < x->list->n_instr) return at;
+    for (at = 0; at < x->list->n_instr && x->done[at]; at++) continue;
+    return at;
+}
+
+const char *pst_executor_where(const pst_executor *x, char *buffer, uint32_t bytes) {
+    char text[160], on[160];
+    uint32_t at = x->list ? first_left(x) : 0;
+    if (!x->list || at >= x->list->n_instr) {
+        snprintf(buffer, bytes, "rank %u done", x->config.rank);
+        return buffer;
+    }
+    const pst_instr *instr = x->list->instr + at;
+    pst_instr_text(x->job, x->config.rank, at, text, sizeof text);
+    uint32_t d = 0;
+    while (d < instr->n_dep && x->done[x->list->dep[instr->dep + d]]) d++;
+    if (d == instr->n_dep) snprintf(buffer, bytes, "%s", text);
+    else
+        snprintf(buffer, bytes, "%s after %s", text,
+                 pst_instr_text(x->job, x->config.rank, x->list->dep[instr->dep + d], on, sizeof on));
+    return buffer;
+}

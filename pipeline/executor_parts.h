@@ -1,0 +1,11 @@
+/* Private to executor.c and drive.c. */
+#ifndef PST_PIPELINE_EXECUTOR_PARTS_H
+#define PST_PIPELINE_EXECUTOR_PARTS_H
+#include "pipeline/executor.h"
+/* 1 while an operator is launched and has not ended. */
+int pst_executor_computes(const pst_executor *x);
+/* NULL when the list is finished. */
+pst_transport *pst_executor_transport(const pst_executor *x);
+/* Ranks of the job that it runs. */
+uint32_t pst_executor_ranks(const pst_executor *x);
+#endif
