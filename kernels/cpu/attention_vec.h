@@ -24,23 +24,30 @@ typedef struct {
 VEC_INLINE void product(int rows, int vecs, unsigned n, uint64_t depth, const float *a, uint64_t ai, uint64_t ak,
                         const float *b, uint64_t ldb, float *out, uint64_t ldo, int add) {
     vf acc[ATT_MR][ATT_NV];
+    VEC_UNROLL
     for (int i = 0; i < rows; i++)
+        VEC_UNROLL
         for (int v = 0; v < vecs; v++) {
             const float *from = out + (uint64_t)i * ldo + (uint64_t)v * VEC_W;
             acc[i][v] = !add ? v_set(0.0f) : v == vecs - 1 ? v_load_n(from, n) : v_load(from);
         }
     for (uint64_t k = 0; k < depth; k++) {
         vf row[ATT_NV];
+        VEC_UNROLL
         for (int v = 0; v < vecs; v++) {
             const float *from = b + k * ldb + (uint64_t)v * VEC_W;
             row[v] = v == vecs - 1 ? v_load_n(from, n) : v_load(from);
         }
+        VEC_UNROLL
         for (int i = 0; i < rows; i++) {
             vf x = v_set(a[(uint64_t)i * ai + k * ak]);
+            VEC_UNROLL
             for (int v = 0; v < vecs; v++) acc[i][v] = v_fma(x, row[v], acc[i][v]);
         }
     }
+    VEC_UNROLL
     for (int i = 0; i < rows; i++)
+        VEC_UNROLL
         for (int v = 0; v < vecs; v++) {
             float *to = out + (uint64_t)i * ldo + (uint64_t)v * VEC_W;
             if (v == vecs - 1)

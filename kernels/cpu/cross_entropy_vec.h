@@ -11,9 +11,11 @@ typedef struct {
 
 VEC_INLINE float row_max(const float *x, uint64_t count) {
     vf max[4];
+    VEC_UNROLL
     for (int k = 0; k < 4; k++) max[k] = v_set(-__builtin_inff());
     uint64_t i = 0;
     for (; i + 4 * VEC_W <= count; i += 4 * VEC_W)
+        VEC_UNROLL
         for (int k = 0; k < 4; k++) max[k] = v_max(max[k], v_load(x + i + (uint64_t)k * VEC_W));
     VEC_EACH(k, n, count - i, { max[0] = v_max(max[0], v_keep_n(v_load_n(x + i + k, n), -__builtin_inff(), n)); });
     return v_max_of(v_max(v_max(max[0], max[1]), v_max(max[2], max[3])));

@@ -10,6 +10,7 @@ typedef struct {
 /* Philox4x32-10 (base/rng.c) for VEC_W counters; word[w] lane l is word w of the counter in lane l. */
 VEC_INLINE void philox(vi c0, vi c1, vi c2, vi c3, uint32_t k0, uint32_t k1, vi word[4]) {
     vi m0 = vi_set(0xD2511F53u), m1 = vi_set(0xCD9E8D57u);
+    VEC_UNROLL
     for (int round = 0; round < 10; round++) {
         vi high0, low0, high1, low1;
         vi_mul(c0, m0, &high0, &low0);

@@ -75,10 +75,12 @@ static double block_sum(const float *x, uint64_t n) {
 #else
     __m256d part[4] = {_mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd()};
     for (; i + 16 <= n; i += 16)
+        VEC_UNROLL
         for (int k = 0; k < 4; k++) {
             __m256d a = _mm256_cvtps_pd(_mm_loadu_ps(x + i + 4 * (uint64_t)k));
             part[k] = _mm256_fmadd_pd(a, a, part[k]);
         }
+    VEC_UNROLL
     for (int k = 0; k < 4; k++) _mm256_storeu_pd(sum + 4 * k, part[k]);
 #endif
     for (; i < n; i++) sum[i % 16] += (double)x[i] * (double)x[i];
@@ -126,9 +128,12 @@ static void flat_accumulate(pst_pool *pool, float *y, const float *x, uint64_t n
 /* 12 independent chains: enough for two units with a latency of 4 to 6 cycles. */
 static double fma_loop(uint64_t turns, float *sink) {
     vf sum[12], a = v_set(0.999f), b = v_set(1e-3f);
+    VEC_UNROLL
     for (int k = 0; k < 12; k++) sum[k] = v_set((float)k);
     for (uint64_t i = 0; i < turns; i++)
+        VEC_UNROLL
         for (int k = 0; k < 12; k++) sum[k] = v_fma(sum[k], a, b);
+    VEC_UNROLL
     for (int k = 0; k < 12; k++) *sink += (float)v_sum(sum[k]);
     return (double)turns * 12 * 2 * VEC_W;
 }

@@ -15,6 +15,7 @@ VEC_INLINE double row_sum(const float *x, uint64_t count) {
     vf sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)};
     uint64_t i = 0;
     for (; i + 4 * VEC_W <= count; i += 4 * VEC_W)
+        VEC_UNROLL
         for (int j = 0; j < 4; j++) sum[j] = sum[j] + v_load(x + i + (uint64_t)j * VEC_W);
     VEC_EACH(k, n, count - i, { sum[0] = sum[0] + v_load_n(x + i + k, n); });
     return v_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
@@ -24,6 +25,7 @@ VEC_INLINE double row_variance(const float *x, float mean, uint64_t count) {
     vf sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)}, m = v_set(mean);
     uint64_t i = 0;
     for (; i + 4 * VEC_W <= count; i += 4 * VEC_W)
+        VEC_UNROLL
         for (int j = 0; j < 4; j++) {
             vf d = v_load(x + i + (uint64_t)j * VEC_W) - m;
             sum[j] = v_fma(d, d, sum[j]);

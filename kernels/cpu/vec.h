@@ -7,6 +7,8 @@
 #include <stdint.h>
 
 #define VEC_INLINE static inline __attribute__((always_inline, unused))
+/* Before a loop with a small constant count over an array of vectors, so that the array lives in registers. */
+#define VEC_UNROLL _Pragma("GCC unroll 16")
 
 #if defined(VEC_AVX512)
 enum { VEC_W = 16 };

@@ -1,0 +1,186 @@
+/* Flat arithmetic: every table gives the reference's bits, for any number of threads and any address; the rules are
+ * those of the optimizers (checked in double). And the cpu device's own behaviour. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include "base/rng.h"
+#include "kernels/cpu/cpu.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const uint64_t lengths[] = {1, 3, 7, 17, 33, 65, 4095, 4096, 4097, 16384, 40001, 5000011};
+enum { ARRAYS = 4, LAST_SIZE = 11 /* the longest is for sums only */ };
+
+static pst_pool *pools[4];
+
+static uint32_t tables(const pst_flat *list[3]) {
+    uint32_t n = 0, isa = pst_cpu_isa();
+    list[n++] = pst_flat_ref();
+    if (isa & PST_ISA_AVX2) list[n++] = pst_flat_choose(PST_ISA_AVX2);
+    if (isa & PST_ISA_AVX512) list[n++] = pst_flat_choose(isa);
+    return n;
+}
+
+/* weight, grad, state 0, state 1: each n long, `shift` elements off its alignment. */
+static void make(float *array[ARRAYS], uint64_t n, uint64_t shift) {
+    for (int i = 0; i < ARRAYS; i++) {
+        array[i] = aligned_alloc(64, (4 * (n + shift) + 63) / 64 * 64);
+        assert_non_null(array[i]);
+        array[i] += shift;
+        pst_rng_normal(pst_rng_key(5, "flat") + (uint64_t)i, 0, 1, array[i], n);
+    }
+    for (uint64_t i = 0; i < n; i++) array[3][i] = fabsf(array[3][i]);
+}
+
+static void drop(float *array[ARRAYS], uint64_t shift) {
+    for (int i = 0; i < ARRAYS; i++) free(array[i] - shift);
+}
+
+static void check_update(pst_optim_kind kind, uint64_t t) {
+    pst_optim_hyper h = {.lr = 3e-3f, .decay = 0.1f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .momentum = 0.9f,
+                         .grad_scale = 0.7f, .t = t, .correction1 = (float)(1 - pow(0.9, (double)t)),
+                         .correction2 = (float)(1 - pow(0.95, (double)t))};
+    const pst_flat *list[3];
+    uint32_t n_table = tables(list);
+    for (size_t l = 0; l < LAST_SIZE; l++) {
+        float *want[ARRAYS], *got[ARRAYS];
+        make(want, lengths[l], 0);
+        pst_flat_ref()->update(NULL, kind, &h, want[0], want[1], (float *[2]){want[2], want[3]}, lengths[l]);
+        for (uint32_t i = 0; i < n_table * 4; i++) {
+            uint64_t shift = i % 3;
+            make(got, lengths[l], shift);
+            list[i / 4]->update(pools[i % 4], kind, &h, got[0], got[1], (float *[2]){got[2], got[3]}, lengths[l]);
+            for (int a = 0; a < ARRAYS; a++) assert_memory_equal(got[a], want[a], 4 * lengths[l]);
+            drop(got, shift);
+        }
+        drop(want, 0);
+    }
+}
+
+static void test_update_bits(void **state) {
+    (void)state;
+    check_update(PST_OPTIM_ADAMW, 1);
+    check_update(PST_OPTIM_ADAMW, 7);
+    check_update(PST_OPTIM_SGD, 1);
+    check_update(PST_OPTIM_SGD, 7);
+}
+
+static void test_adamw_rule(void **state) {
+    (void)state;
+    pst_optim_hyper h = {.lr = 1e-2f, .decay = 0.1f, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f, .grad_scale = 0.5f,
+                         .correction1 = 0.271f, .correction2 = 0.002997f, .t = 3};
+    float w = 0.8f, g = -0.6f, m = 0.05f, v = 0.02f;
+    double x = 0.5 * g, dm = 0.9 * m + 0.1 * x, dv = 0.999 * v + 0.001 * x * x;
+    double want = w - 1e-2 * 0.1 * w - 1e-2 / 0.271 * dm / (sqrt(dv) / sqrt(0.002997) + 1e-8);
+    const pst_flat *flat = pst_flat_choose(pst_cpu_isa());
+    flat->update(NULL, PST_OPTIM_ADAMW, &h, &w, &g, (float *[2]){&m, &v}, 1);
+    assert_true(fabs(w - want) < 1e-7 && fabs(m - dm) < 1e-7 && fabs(v - dv) < 1e-7);
+}
+
+static void test_sums(void **state) {
+    (void)state;
+    const pst_flat *list[3];
+    uint32_t n_table = tables(list);
+    for (size_t l = 0; l <= LAST_SIZE; l++) {
+        uint64_t n = lengths[l];
+        float *x = malloc(4 * (n + 1)), *y = malloc(4 * n);
+        assert_non_null(x);
+        assert_non_null(y);
+        pst_rng_normal(9, 0, 1, x, n);
+        double plain = 0, want = pst_flat_ref()->sum_squares(NULL, x, n);
+        for (uint64_t i = 0; i < n; i++) plain += (double)x[i] * x[i];
+        assert_true(fabs(want - plain) <= 1e-12 * plain);
+        for (uint32_t i = 0; i < n_table * 4; i++) {
+            double got = list[i / 4]->sum_squares(pools[i % 4], x, n);
+            assert_memory_equal(&got, &want, sizeof got);
+            memmove(x + 1, x, 4 * n);
+            got = list[i / 4]->sum_squares(pools[i % 4], x + 1, n);
+            assert_memory_equal(&got, &want, sizeof got);
+            memmove(x, x + 1, 4 * n);
+            memcpy(y, x, 4 * n);
+            list[i / 4]->accumulate(pools[i % 4], y, x, n);
+            for (uint64_t e = 0; e < n; e++) assert_true(y[e] == 2 * x[e]);
+        }
+        free(x);
+        free(y);
+    }
+}
+
+static pst_status nothing(pst_device *device, const void *call) {
+    (void)device;
+    *(int *)(uintptr_t)call += 1;
+    return PST_OK;
+}
+
+static pst_status failing(pst_device *device, const void *call) {
+    (void)device, (void)call;
+    return PST_EINTERNAL;
+}
+
+static void test_device(void **state) {
+    (void)state;
+    pst_device_config config = {.spec = "", .threads = 0};
+    assert_non_null(pst_device_cpu.reject(&config));
+    config.threads = 2;
+    assert_null(pst_device_cpu.reject(&config));
+    pst_device *d;
+    assert_int_equal(pst_device_cpu.open(&config, &d), PST_OK);
+    assert_int_equal(pst_pool_threads(d->pool), 2);
+    int calls = 0;
+    uint64_t event = 0, start, end, last = 0;
+    for (int i = 0; i < 3000; i++) {
+        assert_int_equal(pst_device_cpu.launch(d, nothing, &calls, 0, 0, &event), PST_OK);
+        assert_int_equal(calls, i + 1);
+        assert_int_equal(pst_device_cpu.test(d, event, &start, &end), PST_OK);
+        assert_true(start <= end && start >= last);
+        last = end;
+    }
+    assert_int_equal(pst_device_cpu.test(d, event + 1, &start, &end), PST_EINTERNAL);
+    assert_int_equal(pst_device_cpu.test(d, 0, &start, &end), PST_EINTERNAL);
+    assert_int_equal(pst_device_cpu.launch(d, failing, &calls, 0, 0, &event), PST_EINTERNAL);
+    assert_true(pst_device_cpu.next_ns(d) == PST_NEVER);
+    pst_device_cpu.close(d);
+    pst_device_cpu.close(NULL);
+}
+
+static void test_isa(void **state) {
+    (void)state;
+    uint32_t full = pst_cpu_isa();
+    setenv("PENSTOCK_ISA", "generic", 1);
+    assert_int_equal(pst_cpu_isa(), 0);
+    setenv("PENSTOCK_ISA", "avx2", 1);
+    assert_int_equal(pst_cpu_isa(), full & PST_ISA_AVX2);
+    setenv("PENSTOCK_ISA", "sse9", 1);
+    pst_device *d;
+    assert_int_equal(pst_device_cpu.open(&(pst_device_config){.spec = "", .threads = 1}, &d), PST_EINPUT);
+    unsetenv("PENSTOCK_ISA");
+    uint32_t n;
+    const pst_kernel_row *rows = pst_kernels_cpu(&n);
+    for (uint32_t i = 1; i < n; i++) assert_true(rows[i - 1].isa >= rows[i].isa); /* best first */
+    pst_device none = {.isa = 0};
+    assert_non_null(rows[0].reject(NULL, NULL, &none));
+    assert_true(pst_cpu_peak_flops(full, 1) > 1e8);
+}
+
+static int open_pools(void **state) {
+    (void)state;
+    for (uint32_t i = 1; i < 4; i++)
+        if (pst_pool_open(i, NULL, NULL, &pools[i]) != PST_OK) return -1;
+    return 0;
+}
+
+static int close_pools(void **state) {
+    (void)state;
+    for (uint32_t i = 1; i < 4; i++) pst_pool_close(pools[i]);
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_update_bits), cmocka_unit_test(test_adamw_rule), cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_device),      cmocka_unit_test(test_isa),
+    };
+    return cmocka_run_group_tests(tests, open_pools, close_pools);
+}
