@@ -10,13 +10,13 @@
 #include <string.h>
 
 static const pst_model_preset presets[] = {
-    { "nano", 4, 4, 128, 64, 256 }, /* bytes as tokens */
-    { "gpt2", 12, 12, 768, 1024, 50257 },
-    { "gpt2-medium", 24, 16, 1024, 1024, 50257 },
-    { "gpt2-large", 36, 20, 1280, 1024, 50257 },
-    { "gpt2-xl", 48, 25, 1600, 1024, 50257 },
-    { "gpt3-13b", 40, 40, 5120, 2048, 50257 },
-    { "gpt3-175b", 96, 96, 12288, 2048, 50257 },
+    {"nano", 4, 4, 128, 64, 256}, /* bytes as tokens */
+    {"gpt2", 12, 12, 768, 1024, 50257},
+    {"gpt2-medium", 24, 16, 1024, 1024, 50257},
+    {"gpt2-large", 36, 20, 1280, 1024, 50257},
+    {"gpt2-xl", 48, 25, 1600, 1024, 50257},
+    {"gpt3-13b", 40, 40, 5120, 2048, 50257},
+    {"gpt3-175b", 96, 96, 12288, 2048, 50257},
 };
 
 static pst_status preset(pst_model_config *config) {
@@ -42,7 +42,7 @@ __attribute__((format(printf, 2, 3))) static const char *name_of(char buffer[PST
 /* Weights (two dimensions): normal, decayed. columns = 0: a vector that starts at `init` and is not decayed. */
 static pst_status add_param(model *m, const char *name, uint64_t n, uint64_t columns, float std, pst_init init,
                             uint32_t *index) {
-    pst_param p = { .n_dim = columns ? 2 : 1, .dim = { n, columns }, .init = init, .std = std, .decay = columns != 0 };
+    pst_param p = {.n_dim = columns ? 2 : 1, .dim = {n, columns}, .init = init, .std = std, .decay = columns != 0};
     name_of(p.name, "%s", name);
     return pst_graph_param(m->g, &p, index);
 }
@@ -53,7 +53,7 @@ static pst_status add_layer_norm(model *m, const char *name) {
     uint32_t param[2];
     PST_TRY(add_param(m, name_of(text, "%s.weight", name), m->c->channels, 0, 0, PST_INIT_ONE, &param[0]));
     PST_TRY(add_param(m, name_of(text, "%s.bias", name), m->c->channels, 0, 0, PST_INIT_ZERO, &param[1]));
-    pst_attr attr = { .eps = 1e-5f };
+    pst_attr attr = {.eps = 1e-5f};
     return pst_graph_add(m->g, "layer_norm", name, &attr, &m->x, 1, param, 2, &m->x);
 }
 
@@ -63,19 +63,19 @@ static pst_status add_linear(model *m, const char *name, uint64_t n, uint64_t k,
     uint32_t param[2];
     PST_TRY(add_param(m, name_of(text, "%s.weight", name), n, k, std, PST_INIT_NORMAL, &param[0]));
     PST_TRY(add_param(m, name_of(text, "%s.bias", name), n, 0, 0, PST_INIT_ZERO, &param[1]));
-    pst_attr attr = { .features = (uint32_t)n, .activation = activation };
+    pst_attr attr = {.features = (uint32_t)n, .activation = activation};
     return pst_graph_add(m->g, "linear", name, &attr, &m->x, 1, param, 2, &m->x);
 }
 
 static pst_status add_dropout(model *m, const char *name) {
     if (!(m->c->dropout > 0) || m->c->infer) return PST_OK;
-    pst_attr attr = { .rate = m->c->dropout };
+    pst_attr attr = {.rate = m->c->dropout};
     return pst_graph_add(m->g, "dropout", name, &attr, &m->x, 1, NULL, 0, &m->x);
 }
 
 /* residual + x */
 static pst_status add_residual(model *m, const char *name, uint32_t residual) {
-    uint32_t in[] = { residual, m->x };
+    uint32_t in[] = {residual, m->x};
     return pst_graph_add(m->g, "add", name, NULL, in, 2, NULL, 0, &m->x);
 }
 
@@ -87,7 +87,7 @@ static pst_status add_block(model *m, uint32_t i) {
     uint32_t residual = m->x;
     PST_TRY(add_layer_norm(m, name_of(text, "h.%u.ln_1", i)));
     PST_TRY(add_linear(m, name_of(text, "h.%u.attn.c_attn", i), 3 * C, C, 0.02f, PST_ACT_NONE));
-    pst_attr attr = { .heads = m->c->heads };
+    pst_attr attr = {.heads = m->c->heads};
     PST_TRY(pst_graph_add(m->g, "attention", name_of(text, "h.%u.attn", i), &attr, &m->x, 1, NULL, 0, &m->x));
     PST_TRY(add_linear(m, name_of(text, "h.%u.attn.c_proj", i), C, C, residual_std, PST_ACT_NONE));
     PST_TRY(add_dropout(m, name_of(text, "h.%u.attn.drop", i)));
@@ -102,7 +102,7 @@ static pst_status add_block(model *m, uint32_t i) {
 
 static pst_status fill_graph(model *m) {
     const pst_model_config *c = m->c;
-    uint64_t shape[] = { c->micro_batch, c->context };
+    uint64_t shape[] = {c->micro_batch, c->context};
     uint32_t tokens, targets = PST_NONE, table[2];
     PST_TRY(pst_graph_data(m->g, "tokens", 2, shape, &tokens));
     if (!c->infer) PST_TRY(pst_graph_data(m->g, "targets", 2, shape, &targets));
@@ -112,13 +112,13 @@ static pst_status fill_graph(model *m) {
     PST_TRY(add_dropout(m, "drop"));
     for (uint32_t i = 0; i < c->layers; i++) PST_TRY(add_block(m, i));
     PST_TRY(add_layer_norm(m, "ln_f"));
-    pst_attr attr = { .features = c->vocabulary };
+    pst_attr attr = {.features = c->vocabulary};
     PST_TRY(pst_graph_add(m->g, "linear", "lm_head", &attr, &m->x, 1, table, 1, &m->x)); /* [b,T,V], tied to wte */
     if (c->infer) {
         m->g->tensor[m->x].role = PST_TENSOR_OUTPUT;
         return PST_OK;
     }
-    uint32_t in[] = { m->x, targets };
+    uint32_t in[] = {m->x, targets};
     return pst_graph_add(m->g, "cross_entropy", "loss", NULL, in, 2, NULL, 0, &m->x); /* [b,T] */
 }
 
@@ -127,7 +127,7 @@ static pst_status build(const pst_model_config *config, pst_graph **graph) {
     if (config->heads == 0 || config->channels % config->heads)
         return pst_fail(PST_EINPUT, "model.heads is %u, which does not divide model.channels %u", config->heads,
                         config->channels);
-    model m = { .c = config };
+    model m = {.c = config};
     PST_TRY(pst_graph_open("gpt", config->micro_batch, &m.g));
     pst_status status = fill_graph(&m);
     if (status != PST_OK) {
@@ -150,4 +150,4 @@ static const char *hf_name(const pst_param *param, char buffer[PST_NAME_MAX], in
     return name_of(buffer, "%s", param->name);
 }
 
-const pst_model_row pst_model_gpt = { .name = "gpt", .preset = preset, .build = build, .hf_name = hf_name };
+const pst_model_row pst_model_gpt = {.name = "gpt", .preset = preset, .build = build, .hf_name = hf_name};

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <string.h>
 
-static const pst_model_preset presets[] = { { "tiny", 2, 1, 64, 16, 256 } };
+static const pst_model_preset presets[] = {{"tiny", 2, 1, 64, 16, 256}};
 
 static pst_status preset(pst_model_config *config) {
     return pst_model_fill(config, presets, sizeof(presets) / sizeof(presets[0]));
@@ -19,8 +19,11 @@ static pst_status preset(pst_model_config *config) {
 /* One parameter. Its name is its identity: in checkpoints, in the random stream of its initial values, in hashes.
  * columns = 0 makes it one-dimensional: a bias, which starts at 0 and is not decayed. */
 static pst_status add_param(pst_graph *g, const char *name, uint32_t n, uint32_t columns, float std, uint32_t *index) {
-    pst_param p = { .n_dim = columns ? 2 : 1, .dim = { n, columns }, .init = columns ? PST_INIT_NORMAL : PST_INIT_ZERO,
-                    .std = columns ? std : 0, .decay = columns != 0 };
+    pst_param p = {.n_dim = columns ? 2 : 1,
+                   .dim = {n, columns},
+                   .init = columns ? PST_INIT_NORMAL : PST_INIT_ZERO,
+                   .std = columns ? std : 0,
+                   .decay = columns != 0};
     snprintf(p.name, sizeof(p.name), "%s", name);
     return pst_graph_param(g, &p, index);
 }
@@ -34,13 +37,13 @@ static pst_status add_linear(pst_graph *g, const char *name, uint32_t n, uint32_
     PST_TRY(add_param(g, text, n, k, std, &param[0]));
     snprintf(text, sizeof(text), "%s.bias", name);
     PST_TRY(add_param(g, text, n, 0, 0, &param[1]));
-    pst_attr attr = { .features = n, .activation = act };
+    pst_attr attr = {.features = n, .activation = act};
     return pst_graph_add(g, "linear", name, &attr, x, 1, param, 2, x);
 }
 
 static pst_status fill_graph(pst_graph *g, const pst_model_config *c) {
     /* What the data set fills for every micro-batch: the tokens, and behind each the one that follows it. */
-    uint64_t shape[] = { c->micro_batch, c->context };
+    uint64_t shape[] = {c->micro_batch, c->context};
     uint32_t tokens, targets = PST_NONE, table, x;
     PST_TRY(pst_graph_data(g, "tokens", 2, shape, &tokens));
     if (!c->infer) PST_TRY(pst_graph_data(g, "targets", 2, shape, &targets));
@@ -64,7 +67,7 @@ static pst_status fill_graph(pst_graph *g, const pst_model_config *c) {
         return PST_OK;
     }
     /* [b,T]: the loss of each token; the engine averages them. */
-    uint32_t in[] = { x, targets };
+    uint32_t in[] = {x, targets};
     return pst_graph_add(g, "cross_entropy", "loss", NULL, in, 2, NULL, 0, &x);
 }
 
@@ -82,4 +85,4 @@ static pst_status build(const pst_model_config *config, pst_graph **graph) {
 }
 
 /* Hugging Face knows no such model: no hf_name. */
-const pst_model_row pst_model_mlp = { .name = "mlp", .preset = preset, .build = build };
+const pst_model_row pst_model_mlp = {.name = "mlp", .preset = preset, .build = build};

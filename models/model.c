@@ -22,17 +22,20 @@ pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *pres
         size_t used = strlen(known);
         snprintf(known + used, sizeof(known) - used, "%s%s", used ? ", " : "", p->name);
     }
-    return pst_fail(PST_EINPUT, "model.preset: %s has no preset \"%s\"; there are %s", config->kind, config->preset, known);
+    return pst_fail(PST_EINPUT, "model.preset: %s has no preset \"%s\"; there are %s", config->kind, config->preset,
+                    known);
 }
 
 pst_status pst_model_check(const pst_model_config *c) {
-    const struct { const char *name; uint32_t value; } size[] = {
-        { "layers", c->layers },   { "channels", c->channels },   { "context", c->context },
-        { "vocabulary", c->vocabulary }, { "micro_batch", c->micro_batch },
+    const struct {
+        const char *name;
+        uint32_t value;
+    } size[] = {
+        {"layers", c->layers},         {"channels", c->channels},       {"context", c->context},
+        {"vocabulary", c->vocabulary}, {"micro_batch", c->micro_batch},
     };
     for (size_t i = 0; i < sizeof(size) / sizeof(size[0]); i++)
-        if (size[i].value == 0)
-            return pst_fail(PST_EINPUT, "model.%s is 0; give it, or a preset", size[i].name);
+        if (size[i].value == 0) return pst_fail(PST_EINPUT, "model.%s is 0; give it, or a preset", size[i].name);
     if (!(c->dropout >= 0 && c->dropout < 1))
         return pst_fail(PST_EINPUT, "model.dropout is %g; 0 <= dropout < 1 is possible", (double)c->dropout);
     return PST_OK;

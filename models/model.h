@@ -8,9 +8,9 @@ typedef struct {
     char kind[32], preset[32];
     uint32_t layers, heads, channels, context, vocabulary;
     float dropout;
-    pst_activation activation;      /* GELU_TANH for GPT-2 */
+    pst_activation activation; /* GELU_TANH for GPT-2 */
     uint32_t micro_batch;
-    int infer;                      /* no loss: the graph ends with logits[b,T,V] (role OUTPUT) */
+    int infer; /* no loss: the graph ends with logits[b,T,V] (role OUTPUT) */
 } pst_model_config;
 
 /* A line of a model's table of presets. */
@@ -30,7 +30,8 @@ typedef struct {
     /* EINPUT when sizes contradict (heads do not divide channels, ...). The graph's data tensors are named "tokens"
      * and "targets". */
     pst_status (*build)(const pst_model_config *config, pst_graph **graph);
-    /* Hugging Face's name of a parameter and whether its two dimensions are swapped there (Conv1D); NULL: no mapping. */
+    /* Hugging Face's name of a parameter, and whether its two dimensions are swapped there (Conv1D). The row's entry
+     * is NULL when there is no mapping. */
     const char *(*hf_name)(const pst_param *param, char buffer[PST_NAME_MAX], int *transposed);
 } pst_model_row;
 

@@ -19,9 +19,7 @@ static uint64_t plus(uint64_t a, uint64_t b) {
 }
 
 /* What a chunk pays for its ends besides its items. */
-static uint64_t edge(const problem *p, uint32_t at) {
-    return p->boundary && at > 0 && at < p->n ? p->boundary[at] : 0;
-}
+static uint64_t edge(const problem *p, uint32_t at) { return p->boundary && at > 0 && at < p->n ? p->boundary[at] : 0; }
 static uint64_t cross(const problem *p, uint32_t at) { return p->crossing && at < p->n ? p->crossing[at] : 0; }
 
 /* The smallest possible maximum. best[i]: of items i..n in the number of chunks considered so far. */
@@ -87,7 +85,7 @@ pst_status pst_partition_cut(const uint64_t *cost, const uint64_t *boundary_cost
                              uint32_t n_chunk, uint32_t *chunk_of_item) {
     if (n_chunk == 0) return pst_fail(PST_EINPUT, "a partition needs at least one chunk");
     if (n < n_chunk) return pst_fail(PST_EINPUT, "%u operators cannot fill %u chunks", n, n_chunk);
-    problem p = { cost, boundary_cost, crossing, n, n_chunk };
+    problem p = {cost, boundary_cost, crossing, n, n_chunk};
     size_t row = (size_t)n + 1;
     uint64_t *table = malloc(row * ((size_t)n_chunk + 1) * sizeof(*table));
     uint64_t *pair = malloc(2 * row * sizeof(*pair));

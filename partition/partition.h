@@ -10,7 +10,9 @@
 pst_status pst_partition_cut(const uint64_t *cost, const uint64_t *boundary_cost, const uint64_t *crossing, uint32_t n,
                              uint32_t n_chunk, uint32_t *chunk_of_item);
 /* Modelled time of a pass: flops / flops_per_s + bytes / bytes_per_s. */
-typedef struct { double flops_per_s, bytes_per_s, link_bytes_per_s; } pst_cost_model;
+typedef struct {
+    double flops_per_s, bytes_per_s, link_bytes_per_s;
+} pst_cost_model;
 extern const pst_cost_model pst_cost_nominal;
 uint64_t pst_cost_ns(const pst_cost_model *model, uint64_t flops, uint64_t bytes);
 /* Cuts the graph for n_rank ranks with one chunk each. EINPUT when there are more ranks than operators. */

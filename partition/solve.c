@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Two AVX2 cores shared by the ranks of one host; links are shared memory. */
-const pst_cost_model pst_cost_nominal = { .flops_per_s = 80e9, .bytes_per_s = 8e9, .link_bytes_per_s = 4e9 };
+const pst_cost_model pst_cost_nominal = {.flops_per_s = 80e9, .bytes_per_s = 8e9, .link_bytes_per_s = 4e9};
 
 uint64_t pst_cost_ns(const pst_cost_model *model, uint64_t flops, uint64_t bytes) {
     double ns = ((double)flops / model->flops_per_s + (double)bytes / model->bytes_per_s) * 1e9;
@@ -16,9 +16,9 @@ uint64_t pst_cost_ns(const pst_cost_model *model, uint64_t flops, uint64_t bytes
 
 /* What the solver knows of each node i, and of a cut before it. */
 typedef struct {
-    uint64_t *cost;      /* ns of its F, B and W */
-    uint64_t *boundary;  /* ns of the transfers across the cut */
-    uint64_t *crossing;  /* bytes across the cut, both directions */
+    uint64_t *cost;     /* ns of its F, B and W */
+    uint64_t *boundary; /* ns of the transfers across the cut */
+    uint64_t *crossing; /* bytes across the cut, both directions */
 } profile;
 
 static void sum_costs(const pst_tape *tape, const pst_cost_model *model, uint64_t *cost) {
@@ -70,10 +70,8 @@ static pst_status fill_plan(const pst_graph *g, const profile *p, uint32_t n_ran
     made->micro_batch = g->micro_batch;
     for (uint32_t r = 0; r < n_rank; r++) made->rank_of_chunk[r] = r;
     pst_status status = pst_partition_cut(p->cost, p->boundary, p->crossing, g->n_node, n_rank, made->chunk_of_node);
-    if (status == PST_OK)
-        *plan = made;
-    else
-        pst_plan_close(made);
+    if (status == PST_OK) *plan = made;
+    else pst_plan_close(made);
     return status;
 }
 
@@ -87,7 +85,7 @@ pst_status pst_partition_solve(const pst_graph *g, const pst_cost_model *model, 
         return pst_fail(PST_EINPUT, "the schedule's name is too long: %.40s...", schedule);
     uint64_t *arrays = calloc(3 * (size_t)g->n_node, sizeof(*arrays));
     if (!arrays) return pst_fail(PST_ENOMEM, "no memory to partition %u operators", g->n_node);
-    profile p = { arrays, arrays + g->n_node, arrays + 2 * (size_t)g->n_node };
+    profile p = {arrays, arrays + g->n_node, arrays + 2 * (size_t)g->n_node};
     pst_status status = measure(g, model, &p);
     if (status == PST_OK) status = fill_plan(g, &p, n_rank, schedule, n_micro, plan);
     free(arrays);

@@ -43,8 +43,9 @@ static pst_status compare_node(const pst_node *a, const pst_node *b) {
                a->attr.features == b->attr.features;
     for (uint32_t i = 0; same && i < a->n_saved; i++)
         same = a->saved[i].elements == b->saved[i].elements && a->saved[i].dtype == b->saved[i].dtype;
-    return same ? PST_OK : pst_fail(PST_EINPUT, "node %s: outputs, uses or saved arrays are not what its operator makes",
-                                    a->name);
+    return same ? PST_OK
+                : pst_fail(PST_EINPUT, "node %s: outputs, uses or saved arrays are not what its operator makes",
+                           a->name);
 }
 
 /* Appends to `copy` the data tensors of `g` up to (not including) tensor `end`. */
@@ -52,7 +53,8 @@ static pst_status copy_data(const pst_graph *g, uint32_t end, pst_graph *copy) {
     while (copy->n_tensor < end && copy->n_tensor < g->n_tensor) {
         const pst_tensor *t = &g->tensor[copy->n_tensor];
         uint32_t index;
-        if (t->role != PST_TENSOR_DATA) return pst_fail(PST_EINPUT, "tensor %s has no producer, but is not data", t->name);
+        if (t->role != PST_TENSOR_DATA)
+            return pst_fail(PST_EINPUT, "tensor %s has no producer, but is not data", t->name);
         PST_TRY(pst_graph_data(copy, t->name, t->n_dim, t->dim, &index));
     }
     return PST_OK;

@@ -8,10 +8,10 @@ typedef struct {
     const pst_graph *g;
     pst_tape *tape;
     uint32_t cap_value, cap_step;
-    uint32_t *tensor;      /* [n_tensor] value that holds the tensor */
-    uint32_t *grad;        /* [n_tensor] value with the newest version of its gradient, PST_NONE when there is none */
-    uint32_t *version;     /* [n_tensor] how many gradient values were made for it */
-    uint32_t *saved;       /* [n_node * PST_MAX_SAVED] */
+    uint32_t *tensor;  /* [n_tensor] value that holds the tensor */
+    uint32_t *grad;    /* [n_tensor] value with the newest version of its gradient, PST_NONE when there is none */
+    uint32_t *version; /* [n_tensor] how many gradient values were made for it */
+    uint32_t *saved;   /* [n_node * PST_MAX_SAVED] */
 } builder;
 
 static pst_status add_value(builder *b, const pst_value *value, uint32_t *index) {
@@ -47,17 +47,26 @@ static pst_status add_step(builder *b, const pst_tape_step *step, int is_sum) {
 /* A new value for a tensor or its gradient, written by the step that is about to be added (PST_NONE: by the data). */
 static pst_status new_value(builder *b, pst_value_kind kind, uint32_t tensor, uint32_t def_step, uint32_t *index) {
     const pst_tensor *t = &b->g->tensor[tensor];
-    pst_value v = { .kind = kind, .tensor = tensor, .node = PST_NONE, .saved = PST_NONE, .dtype = t->dtype,
-                    .bytes = pst_tensor_bytes(t), .def_step = def_step };
+    pst_value v = {.kind = kind,
+                   .tensor = tensor,
+                   .node = PST_NONE,
+                   .saved = PST_NONE,
+                   .dtype = t->dtype,
+                   .bytes = pst_tensor_bytes(t),
+                   .def_step = def_step};
     if (kind == PST_VALUE_GRAD) v.version = b->version[tensor]++;
     return add_value(b, &v, index);
 }
 
 static pst_status new_saved(builder *b, uint32_t node, uint32_t i, uint32_t *index) {
     const pst_node *d = &b->g->node[node];
-    pst_value v = { .kind = PST_VALUE_SAVED, .tensor = PST_NONE, .node = node, .saved = i, .dtype = d->saved[i].dtype,
-                    .bytes = d->saved[i].elements * pst_dtype_bytes(d->saved[i].dtype),
-                    .def_step = b->tape->n_step };
+    pst_value v = {.kind = PST_VALUE_SAVED,
+                   .tensor = PST_NONE,
+                   .node = node,
+                   .saved = i,
+                   .dtype = d->saved[i].dtype,
+                   .bytes = d->saved[i].elements * pst_dtype_bytes(d->saved[i].dtype),
+                   .def_step = b->tape->n_step};
     PST_TRY(add_value(b, &v, index));
     b->saved[node * PST_MAX_SAVED + i] = *index;
     return PST_OK;
@@ -69,7 +78,7 @@ static int is_data(const pst_graph *g, uint32_t tensor) { return g->tensor[tenso
 static pst_status resolve(builder *b, uint32_t node, const pst_arg *arg, pst_operand *out) {
     const pst_node *d = &b->g->node[node];
     uint32_t i = arg->index, value = PST_NONE;
-    *out = (pst_operand){ .kind = PST_OPERAND_VALUE, .access = arg->access, .share = arg->share, .must = arg->must };
+    *out = (pst_operand){.kind = PST_OPERAND_VALUE, .access = arg->access, .share = arg->share, .must = arg->must};
     switch ((pst_arg_kind)arg->kind) {
     case PST_ARG_IN: value = b->tensor[d->in[i]]; break;
     case PST_ARG_OUT:
@@ -106,12 +115,14 @@ static pst_status add_sum(builder *b, uint32_t node, uint32_t tensor, uint32_t v
     uint32_t out;
     uint32_t before = b->grad[tensor];
     PST_TRY(new_value(b, PST_VALUE_GRAD, tensor, b->tape->n_step, &out));
-    pst_tape_step s = { .node = node, .pass = PST_PASS_B, .n_operand = 3,
-                        .flops = pst_tensor_elements(&b->g->tensor[tensor]),
-                        .bytes = 3 * pst_tensor_bytes(&b->g->tensor[tensor]) };
-    s.operand[0] = (pst_operand){ .kind = PST_OPERAND_VALUE, .access = PST_READ, .share = -1, .index = before };
-    s.operand[1] = (pst_operand){ .kind = PST_OPERAND_VALUE, .access = PST_READ, .share = -1, .index = value };
-    s.operand[2] = (pst_operand){ .kind = PST_OPERAND_VALUE, .access = PST_WRITE, .share = 1, .index = out };
+    pst_tape_step s = {.node = node,
+                       .pass = PST_PASS_B,
+                       .n_operand = 3,
+                       .flops = pst_tensor_elements(&b->g->tensor[tensor]),
+                       .bytes = 3 * pst_tensor_bytes(&b->g->tensor[tensor])};
+    s.operand[0] = (pst_operand){.kind = PST_OPERAND_VALUE, .access = PST_READ, .share = -1, .index = before};
+    s.operand[1] = (pst_operand){.kind = PST_OPERAND_VALUE, .access = PST_READ, .share = -1, .index = value};
+    s.operand[2] = (pst_operand){.kind = PST_OPERAND_VALUE, .access = PST_WRITE, .share = 1, .index = out};
     b->grad[tensor] = out;
     return add_step(b, &s, 1);
 }
@@ -126,9 +137,9 @@ static pst_status contribute(builder *b, uint32_t node, uint32_t tensor, uint32_
 static pst_status emit(builder *b, uint32_t node, pst_pass pass) {
     const pst_node *d = &b->g->node[node];
     pst_arg arg[PST_MAX_ARG];
-    pst_tape_step s = { .node = node, .pass = pass, .n_operand = d->op->args(d, pass, arg) };
+    pst_tape_step s = {.node = node, .pass = pass, .n_operand = d->op->args(d, pass, arg)};
     if (s.n_operand == 0) return PST_OK;
-    int has_sum[PST_MAX_IN] = { 0 };
+    int has_sum[PST_MAX_IN] = {0};
     for (uint32_t i = 0; i < s.n_operand; i++) {
         PST_TRY(resolve(b, node, &arg[i], &s.operand[i]));
         if (arg[i].kind == PST_ARG_SUM) has_sum[arg[i].index] = 1;
@@ -185,7 +196,8 @@ static pst_status check_overwrites(const builder *b) {
             for (uint32_t later = s + 1; later < t->n_step; later++)
                 for (uint32_t j = 0; j < t->step[later].n_operand; j++)
                     if (t->step[later].operand[j].kind == PST_OPERAND_VALUE && t->step[later].operand[j].index == lost)
-                        return pst_fail(PST_EINPUT, "the backward pass of %s overwrites %s, which that of %s still needs",
+                        return pst_fail(PST_EINPUT,
+                                        "the backward pass of %s overwrites %s, which that of %s still needs",
                                         b->g->node[t->step[s].node].name, b->g->tensor[t->value[lost].tensor].name,
                                         b->g->node[t->step[later].node].name);
         }
@@ -209,9 +221,12 @@ static uint32_t *none_array(uint64_t n) {
 }
 
 pst_status pst_tape_build(const pst_graph *g, int with_backward, pst_tape **tape) {
-    builder b = { .g = g, .tape = calloc(1, sizeof(pst_tape)), .tensor = none_array(g->n_tensor),
-                  .grad = none_array(g->n_tensor), .version = calloc(g->n_tensor + 1, sizeof(uint32_t)),
-                  .saved = none_array((uint64_t)g->n_node * PST_MAX_SAVED) };
+    builder b = {.g = g,
+                 .tape = calloc(1, sizeof(pst_tape)),
+                 .tensor = none_array(g->n_tensor),
+                 .grad = none_array(g->n_tensor),
+                 .version = calloc(g->n_tensor + 1, sizeof(uint32_t)),
+                 .saved = none_array((uint64_t)g->n_node * PST_MAX_SAVED)};
     pst_status status = PST_OK;
     if (!b.tape || !b.tensor || !b.grad || !b.version || !b.saved)
         status = pst_fail(PST_ENOMEM, "no memory to differentiate graph %s", g->name);
@@ -220,10 +235,8 @@ pst_status pst_tape_build(const pst_graph *g, int with_backward, pst_tape **tape
     free(b.grad);
     free(b.version);
     free(b.saved);
-    if (status == PST_OK)
-        *tape = b.tape;
-    else
-        pst_tape_close(b.tape);
+    if (status == PST_OK) *tape = b.tape;
+    else pst_tape_close(b.tape);
     return status;
 }
 
@@ -251,7 +264,7 @@ static void print_operand(const pst_tape *tape, const pst_graph *g, const pst_op
 
 /* One line per step: number, pass, node, operands (= written, + accumulated, @i shares the memory of operand i). */
 pst_status pst_tape_print(const pst_tape *tape, const pst_graph *g, FILE *out) {
-    static const char *const pass_name[] = { "F", "B", "W" };
+    static const char *const pass_name[] = {"F", "B", "W"};
     for (uint32_t s = 0; s < tape->n_step; s++) {
         const pst_tape_step *step = &tape->step[s];
         fprintf(out, "%u %s%s %s:", s, pass_name[step->pass], tape->is_sum[s] ? " sum" : "", g->node[step->node].name);

@@ -12,20 +12,21 @@ typedef enum { PST_VALUE_TENSOR, PST_VALUE_GRAD, PST_VALUE_SAVED } pst_value_kin
 /* A value is written by exactly one step (or by the data set) and read by later ones. */
 typedef struct {
     pst_value_kind kind;
-    uint32_t tensor;          /* TENSOR, GRAD: the tensor */
-    uint32_t version;         /* GRAD: 0 for the first contribution, 1 for the next, ... */
-    uint32_t node, saved;     /* SAVED: which */
+    uint32_t tensor;      /* TENSOR, GRAD: the tensor */
+    uint32_t version;     /* GRAD: 0 for the first contribution, 1 for the next, ... */
+    uint32_t node, saved; /* SAVED: which */
     pst_dtype dtype;
     uint64_t bytes;
-    uint32_t def_step;        /* tape step that writes it, PST_NONE for data */
+    uint32_t def_step; /* tape step that writes it, PST_NONE for data */
 } pst_value;
 
 typedef enum { PST_OPERAND_NULL, PST_OPERAND_VALUE, PST_OPERAND_PARAM, PST_OPERAND_DPARAM } pst_operand_kind;
 typedef struct {
-    uint8_t kind, access;     /* access: PST_READ | PST_WRITE */
-    int8_t share; uint8_t must;  /* as in pst_arg */
-    uint32_t index;           /* value, or parameter */
-    uint32_t use;             /* DPARAM: which use of the parameter */
+    uint8_t kind, access; /* access: PST_READ | PST_WRITE */
+    int8_t share;
+    uint8_t must;   /* as in pst_arg */
+    uint32_t index; /* value, or parameter */
+    uint32_t use;   /* DPARAM: which use of the parameter */
 } pst_operand;
 
 typedef struct {
@@ -44,7 +45,7 @@ typedef struct {
     uint32_t n_value, n_step;
     pst_value *value;
     pst_tape_step *step;
-    uint8_t *is_sum;          /* per step */
+    uint8_t *is_sum; /* per step */
 } pst_tape;
 
 /* with_backward 0: F steps only (evaluation and generation); so it is for a graph without a loss in any case. EINPUT

@@ -30,7 +30,8 @@ static pst_status check_name(const char *what, const char *name, size_t limit) {
         return pst_fail(PST_EINPUT, "the name of a %s needs 1 to %zu characters", what, limit);
     for (size_t i = 0; i < length; i++)
         if (!isgraph((unsigned char)name[i]) || strchr(",[]=#\"\\", name[i]))
-            return pst_fail(PST_EINPUT, "the name of a %s has a blank or one of ,[]=#\"\\ at position %zu", what, i + 1);
+            return pst_fail(PST_EINPUT, "the name of a %s has a blank or one of ,[]=#\"\\ at position %zu", what,
+                            i + 1);
     return PST_OK;
 }
 
@@ -86,7 +87,7 @@ static pst_status add_tensor(pst_graph *g, const pst_tensor *t) {
 }
 
 pst_status pst_graph_data(pst_graph *g, const char *name, uint32_t n_dim, const uint64_t *dim, uint32_t *tensor) {
-    pst_tensor t = { .role = PST_TENSOR_DATA, .dtype = PST_I32, .n_dim = n_dim, .producer = PST_NONE };
+    pst_tensor t = {.role = PST_TENSOR_DATA, .dtype = PST_I32, .n_dim = n_dim, .producer = PST_NONE};
     PST_TRY(check_name("data tensor", name, PST_NAME_MAX - 1));
     PST_TRY(check_shape(name, n_dim, dim));
     strcpy(t.name, name);
@@ -105,7 +106,7 @@ pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index
         return pst_fail(PST_EINPUT, "two parameters are named %s", param->name);
     PST_TRY(grow((void **)&g->param, g->n_param, &g->cap_param, sizeof(*g->param)));
     pst_param *p = &g->param[g->n_param];
-    *p = (pst_param){ .n_dim = param->n_dim, .init = param->init, .std = param->std, .decay = param->decay != 0 };
+    *p = (pst_param){.n_dim = param->n_dim, .init = param->init, .std = param->std, .decay = param->decay != 0};
     strcpy(p->name, param->name);
     memcpy(p->dim, param->dim, p->n_dim * sizeof(p->dim[0]));
     *index = g->n_param++;
@@ -113,7 +114,8 @@ pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index
 }
 
 static pst_status check_attr(const pst_attr *a) {
-    if ((uint32_t)a->activation > PST_ACT_RELU) return pst_fail(PST_EINPUT, "unknown activation %d", (int)a->activation);
+    if ((uint32_t)a->activation > PST_ACT_RELU)
+        return pst_fail(PST_EINPUT, "unknown activation %d", (int)a->activation);
     if (!isfinite(a->eps) || signbit(a->eps) || !isfinite(a->rate) || signbit(a->rate))
         return pst_fail(PST_EINPUT, "eps and rate need to be finite and >= 0");
     return PST_OK;
@@ -155,7 +157,7 @@ static pst_status add_node(pst_graph *g, pst_node *node) {
 pst_status pst_graph_add(pst_graph *g, const char *op, const char *name, const pst_attr *attr, const uint32_t *in,
                          uint32_t n_in, const uint32_t *param, uint32_t n_param, uint32_t *out) {
     PST_TRY(check_name("operator", name, PST_NAME_MAX - 1 - strlen(".out1")));
-    pst_node node = { .op = pst_op_find(op) };
+    pst_node node = {.op = pst_op_find(op)};
     if (!node.op) return pst_fail(PST_EINPUT, "%s: there is no operator \"%.40s\"", name, op);
     strcpy(node.name, name);
     if (attr) node.attr = *attr;
@@ -172,7 +174,7 @@ pst_status pst_graph_add(pst_graph *g, const char *op, const char *name, const p
 
 pst_status pst_graph_out(pst_graph *g, pst_node *node, pst_tensor_role role, uint32_t n_dim, const uint64_t *dim) {
     if (node->n_out >= PST_MAX_OUT) return pst_fail(PST_EINTERNAL, "%s has too many outputs", node->op->name);
-    pst_tensor t = { .role = role, .dtype = PST_F32, .n_dim = n_dim, .producer = g->n_node };
+    pst_tensor t = {.role = role, .dtype = PST_F32, .n_dim = n_dim, .producer = g->n_node};
     snprintf(t.name, sizeof(t.name), node->n_out ? "%.90s.out%u" : "%.90s.out", node->name, node->n_out);
     PST_TRY(check_shape(t.name, n_dim, dim));
     memcpy(t.dim, dim, n_dim * sizeof(dim[0])); /* a copy: `dim` may point into the array that grows now */
@@ -207,38 +209,43 @@ void pst_graph_param_order(const pst_graph *g, uint32_t *out) {
 
 /* The hash is a chain of XXH64 over the fields, never over padding. */
 static uint64_t hash_text(const char *text, uint64_t h) { return pst_hash64(text, strlen(text) + 1, h); }
-static uint64_t hash_u64(const uint64_t *value, uint32_t n, uint64_t h) { return pst_hash64(value, n * sizeof(*value), h); }
-static uint64_t hash_u32(const uint32_t *value, uint32_t n, uint64_t h) { return pst_hash64(value, n * sizeof(*value), h); }
+static uint64_t hash_u64(const uint64_t *value, uint32_t n, uint64_t h) {
+    return pst_hash64(value, n * sizeof(*value), h);
+}
+static uint64_t hash_u32(const uint32_t *value, uint32_t n, uint64_t h) {
+    return pst_hash64(value, n * sizeof(*value), h);
+}
 
 static uint64_t hash_node(const pst_node *d, uint64_t h) {
     uint32_t float_bits[2];
     memcpy(&float_bits[0], &d->attr.eps, sizeof(float));
     memcpy(&float_bits[1], &d->attr.rate, sizeof(float));
-    uint32_t head[] = { d->attr.heads,  d->attr.features, (uint32_t)d->attr.activation, float_bits[0], float_bits[1],
-                        d->n_in,        d->n_out,         d->n_param,                   d->n_saved };
+    uint32_t head[] = {d->attr.heads, d->attr.features, (uint32_t)d->attr.activation,
+                       float_bits[0], float_bits[1],    d->n_in,
+                       d->n_out,      d->n_param,       d->n_saved};
     h = hash_u32(head, sizeof(head) / sizeof(head[0]), hash_text(d->op->name, hash_text(d->name, h)));
     h = hash_u32(d->out, d->n_out, hash_u32(d->in, d->n_in, h));
     h = hash_u32(d->use, d->n_param, hash_u32(d->param, d->n_param, h));
     for (uint32_t i = 0; i < d->n_saved; i++) {
-        uint64_t saved[] = { d->saved[i].elements, d->saved[i].dtype };
+        uint64_t saved[] = {d->saved[i].elements, d->saved[i].dtype};
         h = hash_u64(saved, 2, h);
     }
     return h;
 }
 
 uint64_t pst_graph_hash(const pst_graph *g) {
-    uint32_t head[] = { g->micro_batch, g->n_tensor, g->n_param, g->n_node };
+    uint32_t head[] = {g->micro_batch, g->n_tensor, g->n_param, g->n_node};
     uint64_t h = hash_u32(head, 4, hash_text(g->name, 0));
     for (uint32_t i = 0; i < g->n_tensor; i++) {
         const pst_tensor *t = &g->tensor[i];
-        uint32_t field[] = { (uint32_t)t->role, (uint32_t)t->dtype, t->n_dim, t->producer };
+        uint32_t field[] = {(uint32_t)t->role, (uint32_t)t->dtype, t->n_dim, t->producer};
         h = hash_u64(t->dim, t->n_dim, hash_u32(field, 4, hash_text(t->name, h)));
     }
     for (uint32_t i = 0; i < g->n_param; i++) {
         const pst_param *p = &g->param[i];
         uint32_t std_bits;
         memcpy(&std_bits, &p->std, sizeof(std_bits));
-        uint32_t field[] = { p->n_dim, (uint32_t)p->init, std_bits, p->decay != 0, p->n_use };
+        uint32_t field[] = {p->n_dim, (uint32_t)p->init, std_bits, p->decay != 0, p->n_use};
         h = hash_u64(p->dim, p->n_dim, hash_u32(field, 5, hash_text(p->name, h)));
     }
     for (uint32_t i = 0; i < g->n_node; i++) h = hash_node(&g->node[i], h);

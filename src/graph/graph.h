@@ -14,9 +14,9 @@ enum { PST_NAME_MAX = 96, PST_MAX_DIM = 4, PST_MAX_IN = 3, PST_MAX_OUT = 2, PST_
 typedef enum { PST_PASS_F, PST_PASS_B, PST_PASS_W, PST_PASS_COUNT } pst_pass;
 
 typedef enum {
-    PST_TENSOR_DATA,        /* filled by the data set: tokens or targets, int32 */
+    PST_TENSOR_DATA, /* filled by the data set: tokens or targets, int32 */
     PST_TENSOR_ACTIVATION,
-    PST_TENSOR_OUTPUT       /* read by the engine after F: per-token losses, or logits when generating */
+    PST_TENSOR_OUTPUT /* read by the engine after F: per-token losses, or logits when generating */
 } pst_tensor_role;
 
 typedef struct {
@@ -25,7 +25,7 @@ typedef struct {
     pst_dtype dtype;
     uint32_t n_dim;
     uint64_t dim[PST_MAX_DIM];
-    uint32_t producer;      /* node index, PST_NONE for data */
+    uint32_t producer; /* node index, PST_NONE for data */
 } pst_tensor;
 
 typedef enum { PST_INIT_ZERO, PST_INIT_ONE, PST_INIT_NORMAL } pst_init;
@@ -36,20 +36,20 @@ typedef struct {
     uint32_t n_dim;
     uint64_t dim[PST_MAX_DIM];
     pst_init init;
-    float std;              /* of PST_INIT_NORMAL, mean 0 */
-    int decay;              /* weight decay applies */
-    uint32_t n_use;         /* filled by pst_graph_add: how many (node, operand) use it; each has a gradient of its own */
+    float std;      /* of PST_INIT_NORMAL, mean 0 */
+    int decay;      /* weight decay applies */
+    uint32_t n_use; /* filled by pst_graph_add: how many (node, operand) use it; each has a gradient of its own */
 } pst_param;
 
 typedef enum { PST_ACT_NONE, PST_ACT_GELU_TANH, PST_ACT_GELU_ERF, PST_ACT_RELU } pst_activation;
 
 /* Attributes of all operator kinds; each kind reads its own. */
 typedef struct {
-    uint32_t heads;             /* attention */
-    uint32_t features;          /* linear: output features */
-    pst_activation activation;  /* linear */
-    float eps;                  /* layer norm */
-    float rate;                 /* dropout: probability of zero */
+    uint32_t heads;            /* attention */
+    uint32_t features;         /* linear: output features */
+    pst_activation activation; /* linear */
+    float eps;                 /* layer norm */
+    float rate;                /* dropout: probability of zero */
 } pst_attr;
 
 typedef struct pst_op_row pst_op_row;
@@ -57,12 +57,15 @@ typedef struct {
     char name[PST_NAME_MAX];
     const pst_op_row *op;
     pst_attr attr;
-    uint32_t n_in, in[PST_MAX_IN];              /* tensors */
+    uint32_t n_in, in[PST_MAX_IN]; /* tensors */
     uint32_t n_out, out[PST_MAX_OUT];
-    uint32_t n_param, param[PST_MAX_PARAM];     /* parameters */
-    uint32_t use[PST_MAX_PARAM];                /* which use of its parameter this is: 0, 1, ... in node order */
-    uint32_t n_saved;                           /* what F keeps for B and W besides inputs and outputs; see the op row */
-    struct { uint64_t elements; pst_dtype dtype; } saved[PST_MAX_SAVED];
+    uint32_t n_param, param[PST_MAX_PARAM]; /* parameters */
+    uint32_t use[PST_MAX_PARAM];            /* which use of its parameter this is: 0, 1, ... in node order */
+    uint32_t n_saved;                       /* what F keeps for B and W besides inputs and outputs; see the op row */
+    struct {
+        uint64_t elements;
+        pst_dtype dtype;
+    } saved[PST_MAX_SAVED];
 } pst_node;
 
 typedef struct pst_graph {

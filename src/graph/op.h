@@ -6,15 +6,15 @@
 #include "graph/graph.h"
 
 typedef enum {
-    PST_ARG_IN,       /* input i */
-    PST_ARG_OUT,      /* output i */
-    PST_ARG_PARAM,    /* parameter i */
-    PST_ARG_SAVED,    /* saved i; may be written by F or B */
-    PST_ARG_DOUT,     /* gradient of output i */
-    PST_ARG_DIN,      /* gradient of input i (B writes it) */
-    PST_ARG_SUM,      /* what B adds to DIN i: the gradient that later operators already gave to that input;
+    PST_ARG_IN,    /* input i */
+    PST_ARG_OUT,   /* output i */
+    PST_ARG_PARAM, /* parameter i */
+    PST_ARG_SAVED, /* saved i; may be written by F or B */
+    PST_ARG_DOUT,  /* gradient of output i */
+    PST_ARG_DIN,   /* gradient of input i (B writes it) */
+    PST_ARG_SUM,   /* what B adds to DIN i: the gradient that later operators already gave to that input;
                          a NULL pointer when there is none */
-    PST_ARG_DPARAM    /* gradient accumulator of parameter i's use, fp32 (W adds to it, or overwrites: launch.first) */
+    PST_ARG_DPARAM /* gradient accumulator of parameter i's use, fp32 (W adds to it, or overwrites: launch.first) */
 } pst_arg_kind;
 
 enum { PST_READ = 1, PST_WRITE = 2, PST_MAX_ARG = 10 };
@@ -22,7 +22,11 @@ enum { PST_READ = 1, PST_WRITE = 2, PST_MAX_ARG = 10 };
 /* share: index in the same list of a READ operand whose memory this written operand may take over (same bytes), or
  * -1. must: they are one memory always (the two values are merged and live as long as both). Otherwise sharing is
  * up to the memory layout. Kernels work element by element in place for shared operands. */
-typedef struct { uint8_t kind, index, access; int8_t share; uint8_t must; } pst_arg;
+typedef struct {
+    uint8_t kind, index, access;
+    int8_t share;
+    uint8_t must;
+} pst_arg;
 
 struct pst_op_row {
     const char *name;
@@ -48,7 +52,8 @@ struct pst_op_row {
  *                 W: IN0 SAVED0 DOUT0 DPARAM0 DPARAM1
  *  linear         in: x[..,K]; param: weight[N,K] (+ bias[N]); y = act(x weight^T + bias)
  *                 saved0 (with activation): z[rows,N] before it, saved1: dz[rows,N] from B to W
- *                 without activation  F: IN0 PARAM0 [PARAM1] OUT0   B: PARAM0 DOUT0 DIN0   W: IN0 DOUT0 DPARAM0 [DPARAM1]
+ *                 without activation  F: IN0 PARAM0 [PARAM1] OUT0   B: PARAM0 DOUT0 DIN0
+ *                                     W: IN0 DOUT0 DPARAM0 [DPARAM1]
  *                 with activation     F: IN0 PARAM0 [PARAM1] OUT0 SAVED0
  *                                     B: PARAM0 SAVED0 DOUT0 SAVED1(may share DOUT0) DIN0
  *                                     W: IN0 SAVED1 DPARAM0 [DPARAM1]
@@ -59,7 +64,7 @@ struct pst_op_row {
  *  add            F: IN0 IN1 OUT0(may share IN1)      B: pass-through
  *  cross_entropy  in: logits[b,T,V], targets[b,T] i32 (negative: ignored); out: losses f32 [b,T] (role OUTPUT)
  *                 saved0: log-sum-exp f32 [b,T]
- *                 F: IN0 IN1 OUT0 SAVED0              B: IN0 IN1 SAVED0 DIN0(must share IN0); scaled by launch.loss_scale
+ *                 F: IN0 IN1 OUT0 SAVED0              B: IN0 IN1 SAVED0 DIN0(must share IN0), times loss_scale
  */
 const pst_op_row *const *pst_op_rows(uint32_t *n);
 const pst_op_row *pst_op_find(const char *name);

@@ -26,5 +26,11 @@ static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64
 }
 
 const pst_op_row pst_op_add = {
-    .name = "add", .min_in = 2, .max_in = 2, .infer = infer, .args = args, .cost = cost, .pass_through = 1,
+    .name = "add",
+    .min_in = 2,
+    .max_in = 2,
+    .infer = infer,
+    .args = args,
+    .cost = cost,
+    .pass_through = 1,
 };

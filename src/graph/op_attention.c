@@ -8,12 +8,13 @@ static pst_status infer(pst_graph *g, pst_node *node) {
     uint64_t heads = node->attr.heads;
     if (heads == 0) return pst_fail(PST_EINPUT, "attention needs heads > 0");
     if (qkv->dim[2] % 3 || (qkv->dim[2] / 3) % heads)
-        return pst_fail(PST_EINPUT, "attention with %u heads cannot split %s with %lu channels (needs 3 x heads x size)",
+        return pst_fail(PST_EINPUT,
+                        "attention with %u heads cannot split %s with %lu channels (needs 3 x heads x size)",
                         node->attr.heads, qkv->name, (unsigned long)qkv->dim[2]);
     node->n_saved = 1;
     node->saved[0].elements = qkv->dim[0] * qkv->dim[1] * heads;
     node->saved[0].dtype = PST_F32;
-    uint64_t dim[] = { qkv->dim[0], qkv->dim[1], qkv->dim[2] / 3 };
+    uint64_t dim[] = {qkv->dim[0], qkv->dim[1], qkv->dim[2] / 3};
     return pst_graph_out(g, node, PST_TENSOR_ACTIVATION, 3, dim);
 }
 
@@ -45,5 +46,10 @@ static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64
 }
 
 const pst_op_row pst_op_attention = {
-    .name = "attention", .min_in = 1, .max_in = 1, .infer = infer, .args = args, .cost = cost,
+    .name = "attention",
+    .min_in = 1,
+    .max_in = 1,
+    .infer = infer,
+    .args = args,
+    .cost = cost,
 };

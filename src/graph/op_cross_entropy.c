@@ -41,5 +41,10 @@ static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64
 }
 
 const pst_op_row pst_op_cross_entropy = {
-    .name = "cross_entropy", .min_in = 2, .max_in = 2, .infer = infer, .args = args, .cost = cost,
+    .name = "cross_entropy",
+    .min_in = 2,
+    .max_in = 2,
+    .infer = infer,
+    .args = args,
+    .cost = cost,
 };

@@ -25,5 +25,10 @@ static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64
 }
 
 const pst_op_row pst_op_dropout = {
-    .name = "dropout", .min_in = 1, .max_in = 1, .infer = infer, .args = args, .cost = cost,
+    .name = "dropout",
+    .min_in = 1,
+    .max_in = 1,
+    .infer = infer,
+    .args = args,
+    .cost = cost,
 };

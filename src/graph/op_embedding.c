@@ -13,7 +13,7 @@ static pst_status infer(pst_graph *g, pst_node *node) {
             return pst_fail(PST_EINPUT, "%s has %lu positions, but %s has %lu", wpe->name, (unsigned long)wpe->dim[0],
                             tokens->name, (unsigned long)tokens->dim[1]);
     }
-    uint64_t dim[] = { tokens->dim[0], tokens->dim[1], wte->dim[1] };
+    uint64_t dim[] = {tokens->dim[0], tokens->dim[1], wte->dim[1]};
     return pst_graph_out(g, node, PST_TENSOR_ACTIVATION, 3, dim);
 }
 
@@ -39,6 +39,12 @@ static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64
 }
 
 const pst_op_row pst_op_embedding = {
-    .name = "embedding", .min_in = 1, .max_in = 1, .min_param = 1, .max_param = 2,
-    .infer = infer, .args = args, .cost = cost,
+    .name = "embedding",
+    .min_in = 1,
+    .max_in = 1,
+    .min_param = 1,
+    .max_param = 2,
+    .infer = infer,
+    .args = args,
+    .cost = cost,
 };

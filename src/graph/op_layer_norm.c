@@ -40,13 +40,19 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
 
 /* Per element: F two sums, a scale and a shift; B two projections and the sum; W two sums over rows. */
 static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops, uint64_t *bytes) {
-    static const struct { uint64_t flops, arrays; } per_pass[PST_PASS_COUNT] = { { 8, 2 }, { 13, 4 }, { 5, 2 } };
+    static const struct { uint64_t flops, arrays; } per_pass[PST_PASS_COUNT] = {{8, 2}, {13, 4}, {5, 2}};
     const pst_tensor *x = pst_node_in(g, node, 0);
     *flops = per_pass[pass].flops * pst_tensor_elements(x);
     *bytes = per_pass[pass].arrays * pst_tensor_bytes(x);
 }
 
 const pst_op_row pst_op_layer_norm = {
-    .name = "layer_norm", .min_in = 1, .max_in = 1, .min_param = 2, .max_param = 2,
-    .infer = infer, .args = args, .cost = cost,
+    .name = "layer_norm",
+    .min_in = 1,
+    .max_in = 1,
+    .min_param = 2,
+    .max_param = 2,
+    .infer = infer,
+    .args = args,
+    .cost = cost,
 };

@@ -61,6 +61,12 @@ static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64
 }
 
 const pst_op_row pst_op_linear = {
-    .name = "linear", .min_in = 1, .max_in = 1, .min_param = 1, .max_param = 2,
-    .infer = infer, .args = args, .cost = cost,
+    .name = "linear",
+    .min_in = 1,
+    .max_in = 1,
+    .min_param = 1,
+    .max_param = 2,
+    .infer = infer,
+    .args = args,
+    .cost = cost,
 };

@@ -8,17 +8,17 @@ extern const pst_op_row pst_op_embedding, pst_op_layer_norm, pst_op_linear, pst_
     pst_op_add, pst_op_cross_entropy;
 
 static inline pst_arg pst_arg_read(pst_arg_kind kind, uint8_t index) {
-    return (pst_arg){ .kind = (uint8_t)kind, .index = index, .access = PST_READ, .share = -1 };
+    return (pst_arg){.kind = (uint8_t)kind, .index = index, .access = PST_READ, .share = -1};
 }
 static inline pst_arg pst_arg_write(pst_arg_kind kind, uint8_t index) {
-    return (pst_arg){ .kind = (uint8_t)kind, .index = index, .access = PST_WRITE, .share = -1 };
+    return (pst_arg){.kind = (uint8_t)kind, .index = index, .access = PST_WRITE, .share = -1};
 }
 /* Written, and free to take over the memory of operand number `share` of the same list. */
 static inline pst_arg pst_arg_reuse(pst_arg_kind kind, uint8_t index, uint32_t share) {
-    return (pst_arg){ .kind = (uint8_t)kind, .index = index, .access = PST_WRITE, .share = (int8_t)share };
+    return (pst_arg){.kind = (uint8_t)kind, .index = index, .access = PST_WRITE, .share = (int8_t)share};
 }
 static inline pst_arg pst_arg_accumulate(uint8_t index) {
-    return (pst_arg){ .kind = PST_ARG_DPARAM, .index = index, .access = PST_READ | PST_WRITE, .share = -1 };
+    return (pst_arg){.kind = PST_ARG_DPARAM, .index = index, .access = PST_READ | PST_WRITE, .share = -1};
 }
 
 /* Input i of a node, and how many rows (all dimensions but the last) and columns (the last) a tensor has. */

@@ -4,8 +4,8 @@
 #include <string.h>
 
 static const pst_optim_row rows[PST_OPTIM_COUNT] = {
-    { PST_OPTIM_ADAMW, "adamw", 2, { "m", "v" } },
-    { PST_OPTIM_SGD, "sgd", 1, { "momentum", NULL } },
+    {PST_OPTIM_ADAMW, "adamw", 2, {"m", "v"}},
+    {PST_OPTIM_SGD, "sgd", 1, {"momentum", NULL}},
 };
 
 const pst_optim_row *pst_optim_rows(void) { return rows; }

@@ -16,8 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const char *const init_name[] = { "zero", "one", "normal" };
-static const char *const activation_name[] = { "none", "gelu_tanh", "gelu_erf", "relu" };
+static const char *const init_name[] = {"zero", "one", "normal"};
+static const char *const activation_name[] = {"none", "gelu_tanh", "gelu_erf", "relu"};
 enum { N_INIT = 3, N_ACTIVATION = 4, MAX_WORD = 32 };
 
 static void print_shape(const uint64_t *dim, uint32_t n_dim, FILE *out) {
@@ -179,7 +179,9 @@ static pst_status read_attr(char *text, pst_attr *attr) {
         attr->activation = (pst_activation)index;
         return PST_OK;
     }
-    uint32_t *field = strcmp(text, "heads") == 0 ? &attr->heads : strcmp(text, "features") == 0 ? &attr->features : NULL;
+    uint32_t *field = strcmp(text, "heads") == 0      ? &attr->heads
+                      : strcmp(text, "features") == 0 ? &attr->features
+                                                      : NULL;
     if (!field) return pst_fail(PST_EINPUT, "there is no attribute \"%.40s\"", text);
     PST_TRY(read_u64(value, 0, INT32_MAX, &number));
     *field = (uint32_t)number;
@@ -195,7 +197,7 @@ static pst_status parse_data(pst_graph *g, const line *l) {
 }
 
 static pst_status parse_param(pst_graph *g, const line *l) {
-    pst_param p = { 0 };
+    pst_param p = {0};
     uint32_t next = 4, index;
     int init = 0;
     if (l->n < 4) return pst_fail(PST_EINPUT, "expected: param NAME [SHAPE] zero|one|normal [STD] [decay]");
@@ -212,8 +214,9 @@ static pst_status parse_param(pst_graph *g, const line *l) {
 
 static pst_status parse_node(pst_graph *g, const line *l) {
     uint32_t in[PST_MAX_IN], param[PST_MAX_PARAM], n_in = 0, n_param = 0, next = 3, out;
-    pst_attr attr = { 0 };
-    if (l->n < 3) return pst_fail(PST_EINPUT, "expected: node NAME OPERATOR [in A,B] [param P,Q] [attribute=value ...]");
+    pst_attr attr = {0};
+    if (l->n < 3)
+        return pst_fail(PST_EINPUT, "expected: node NAME OPERATOR [in A,B] [param P,Q] [attribute=value ...]");
     if (next + 1 < l->n && strcmp(l->word[next], "in") == 0) {
         PST_TRY(read_operands(g, l->word[next + 1], 0, PST_MAX_IN, in, &n_in));
         next += 2;
@@ -270,19 +273,18 @@ static pst_status parse_lines(reader *r, char *text, const char *file) {
         if (status == PST_OK && l.n > 0 && l.word[0][0] != '#') status = parse_line(r, &l);
         if (status != PST_OK) return pst_fail_in(status, "%s:%u", file, number);
     }
-    if (!r->g) return pst_fail(PST_EINPUT, "%s:%u: the text ends before it says \"graph NAME micro_batch N\"", file, number);
+    if (!r->g)
+        return pst_fail(PST_EINPUT, "%s:%u: the text ends before it says \"graph NAME micro_batch N\"", file, number);
     return PST_OK;
 }
 
 pst_status pst_graph_parse(const char *text, const char *file, pst_graph **graph) {
     char *copy = strdup(text);
     if (!copy) return pst_fail(PST_ENOMEM, "no memory to read %s", file);
-    reader r = { 0 };
+    reader r = {0};
     pst_status status = parse_lines(&r, copy, file);
     free(copy);
-    if (status == PST_OK)
-        *graph = r.g;
-    else
-        pst_graph_close(r.g);
+    if (status == PST_OK) *graph = r.g;
+    else pst_graph_close(r.g);
     return status;
 }

@@ -33,10 +33,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (!text) return 0;
     memcpy(text, data, size);
     text[size] = 0;
-    if (pst_graph_parse(text, "fuzz", &g) == PST_OK)
-        exercise(g);
-    else
-        expect(g == NULL && strncmp(pst_error(), "fuzz:", 5) == 0);
+    if (pst_graph_parse(text, "fuzz", &g) == PST_OK) exercise(g);
+    else expect(g == NULL && strncmp(pst_error(), "fuzz:", 5) == 0);
     pst_graph_close(g);
     free(text);
     return 0;

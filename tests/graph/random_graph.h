@@ -22,8 +22,11 @@ static inline uint64_t next_random(uint64_t *state) { /* splitmix64 */
     } while (0)
 
 static inline uint32_t random_param(pst_graph *g, uint64_t d0, uint64_t d1, uint64_t *state) {
-    pst_param p = { .n_dim = d1 ? 2 : 1, .dim = { d0, d1 }, .init = (pst_init)(next_random(state) % 3),
-                    .std = (float)(next_random(state) % 1000) / 7.0f, .decay = (int)(next_random(state) % 2) };
+    pst_param p = {.n_dim = d1 ? 2 : 1,
+                   .dim = {d0, d1},
+                   .init = (pst_init)(next_random(state) % 3),
+                   .std = (float)(next_random(state) % 1000) / 7.0f,
+                   .decay = (int)(next_random(state) % 2)};
     uint32_t index;
     snprintf(p.name, sizeof(p.name), "p%u", g->n_param);
     MUST(pst_graph_param(g, &p, &index));
@@ -32,9 +35,9 @@ static inline uint32_t random_param(pst_graph *g, uint64_t d0, uint64_t d1, uint
 
 static inline uint32_t random_op(pst_graph *g, uint32_t x, uint32_t y, uint32_t shared, uint64_t *state) {
     uint64_t C = g->tensor[x].dim[2];
-    uint32_t in[2] = { x, y }, p[2], out;
+    uint32_t in[2] = {x, y}, p[2], out;
     char name[PST_NAME_MAX];
-    pst_attr attr = { .eps = 1e-5f, .heads = 2 };
+    pst_attr attr = {.eps = 1e-5f, .heads = 2};
     snprintf(name, sizeof(name), "n%u", g->n_node);
     switch (next_random(state) % 6) {
     case 0:
@@ -67,8 +70,8 @@ static inline pst_graph *random_graph(uint64_t seed) {
     pst_graph *g;
     uint32_t tokens, targets, tensor[64], n = 1, n_op = (uint32_t)(1 + next_random(&state) % 20);
     MUST(pst_graph_open("random", (uint32_t)b, &g));
-    MUST(pst_graph_data(g, "tokens", 2, (uint64_t[]){ b, T }, &tokens));
-    uint32_t table[2] = { random_param(g, 11, C, &state), random_param(g, T + 2, C, &state) };
+    MUST(pst_graph_data(g, "tokens", 2, (uint64_t[]){b, T}, &tokens));
+    uint32_t table[2] = {random_param(g, 11, C, &state), random_param(g, T + 2, C, &state)};
     uint32_t shared = random_param(g, C, C, &state);
     MUST(pst_graph_add(g, "embedding", "embedding", NULL, &tokens, 1, table, 1 + next_random(&state) % 2, &tensor[0]));
     while (n <= n_op) { /* mostly the newest tensor, sometimes an older one */
@@ -76,14 +79,14 @@ static inline pst_graph *random_graph(uint64_t seed) {
         uint32_t y = tensor[next_random(&state) % n];
         tensor[n++] = random_op(g, x, y, shared, &state);
     }
-    MUST(pst_graph_data(g, "targets", 2, (uint64_t[]){ b, T }, &targets)); /* late: data may stand anywhere */
+    MUST(pst_graph_data(g, "targets", 2, (uint64_t[]){b, T}, &targets)); /* late: data may stand anywhere */
     for (uint32_t i = 0, n_loss = 1 + next_random(&state) % 2; i < n_loss; i++) {
         uint32_t logits, out, x = i == 0 ? tensor[n - 1] : tensor[next_random(&state) % n];
         char name[PST_NAME_MAX];
         snprintf(name, sizeof(name), "head%u", i);
         MUST(pst_graph_add(g, "linear", name, NULL, &x, 1, &table[0], 1, &logits)); /* tied */
         snprintf(name, sizeof(name), "loss%u", i);
-        MUST(pst_graph_add(g, "cross_entropy", name, NULL, (uint32_t[]){ logits, targets }, 2, NULL, 0, &out));
+        MUST(pst_graph_add(g, "cross_entropy", name, NULL, (uint32_t[]){logits, targets}, 2, NULL, 0, &out));
     }
     return g;
 }

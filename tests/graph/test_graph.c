@@ -7,17 +7,18 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 /* A graph with something of each shape to combine wrongly. */
 typedef struct {
     pst_graph *g;
-    uint32_t tokens, x, other;               /* [2,3] i32, [2,3,12], [2,3,8] */
-    uint32_t table, square, gain, narrow;    /* [5,12], [12,12], [12], [5,8] */
+    uint32_t tokens, x, other;            /* [2,3] i32, [2,3,12], [2,3,8] */
+    uint32_t table, square, gain, narrow; /* [5,12], [12,12], [12], [5,8] */
 } parts;
 
 static uint32_t param(pst_graph *g, const char *name, uint32_t n_dim, uint64_t d0, uint64_t d1) {
-    pst_param p = { .n_dim = n_dim, .dim = { d0, d1 }, .init = PST_INIT_ONE };
+    pst_param p = {.n_dim = n_dim, .dim = {d0, d1}, .init = PST_INIT_ONE};
     uint32_t index;
     strcpy(p.name, name);
     MUST(pst_graph_param(g, &p, &index));
@@ -27,7 +28,7 @@ static uint32_t param(pst_graph *g, const char *name, uint32_t n_dim, uint64_t d
 static parts open_parts(void) {
     parts s;
     MUST(pst_graph_open("parts", 2, &s.g));
-    MUST(pst_graph_data(s.g, "tokens", 2, (uint64_t[]){ 2, 3 }, &s.tokens));
+    MUST(pst_graph_data(s.g, "tokens", 2, (uint64_t[]){2, 3}, &s.tokens));
     s.table = param(s.g, "table", 2, 5, 12);
     s.square = param(s.g, "square", 2, 12, 12);
     s.gain = param(s.g, "gain", 1, 12, 0);
@@ -41,7 +42,7 @@ static parts open_parts(void) {
 static void refuse(parts *s, const char *op, const pst_attr *attr, uint32_t n_in, uint32_t in0, uint32_t in1,
                    uint32_t n_param, uint32_t p0, uint32_t p1, const char *words) {
     uint64_t before = pst_graph_hash(s->g);
-    uint32_t in[] = { in0, in1 }, p[] = { p0, p1 }, out = 77;
+    uint32_t in[] = {in0, in1}, p[] = {p0, p1}, out = 77;
     assert_int_equal(pst_graph_add(s->g, op, "bad", attr, in, n_in, p, n_param, &out), PST_EINPUT);
     if (!strstr(pst_error(), words)) fail_msg("\"%s\" lacks \"%s\"", pst_error(), words);
     assert_int_equal(out, 77);
@@ -52,7 +53,7 @@ static void refuse(parts *s, const char *op, const pst_attr *attr, uint32_t n_in
 static void wrong_operands(void **unused) {
     (void)unused;
     parts s = open_parts();
-    pst_attr two = { .heads = 2 }, five = { .heads = 5 }, eps = { .eps = 1 }, n = { .features = 7 };
+    pst_attr two = {.heads = 2}, five = {.heads = 5}, eps = {.eps = 1}, n = {.features = 7};
     refuse(&s, "nonsense", NULL, 0, 0, 0, 0, 0, 0, "no operator \"nonsense\"");
     refuse(&s, "embedding", NULL, 1, s.x, 0, 1, s.table, 0, "I32");
     refuse(&s, "embedding", NULL, 1, s.tokens, 0, 1, s.gain, 0, "[vocabulary,channels]");
@@ -72,9 +73,9 @@ static void wrong_operands(void **unused) {
     refuse(&s, "add", NULL, 2, s.x, s.other, 0, 0, 0, "equal shapes");
     refuse(&s, "add", NULL, 1, s.x, 0, 0, 0, 0, "2 to 2 inputs");
     refuse(&s, "cross_entropy", NULL, 2, s.x, s.x, 0, 0, 0, "I32");
-    refuse(&s, "dropout", &(pst_attr){ .rate = 1 }, 1, s.x, 0, 0, 0, 0, "rate < 1");
-    refuse(&s, "dropout", &(pst_attr){ .rate = -0.5f }, 1, s.x, 0, 0, 0, 0, ">= 0");
-    refuse(&s, "dropout", &(pst_attr){ .rate = NAN }, 1, s.x, 0, 0, 0, 0, "finite");
+    refuse(&s, "dropout", &(pst_attr){.rate = 1}, 1, s.x, 0, 0, 0, 0, "rate < 1");
+    refuse(&s, "dropout", &(pst_attr){.rate = -0.5f}, 1, s.x, 0, 0, 0, 0, ">= 0");
+    refuse(&s, "dropout", &(pst_attr){.rate = NAN}, 1, s.x, 0, 0, 0, 0, "finite");
     pst_graph_close(s.g);
 }
 
@@ -86,16 +87,16 @@ static void wrong_names_and_shapes(void **unused) {
     char lengthy[PST_NAME_MAX];
     memset(lengthy, 'n', sizeof(lengthy));
     lengthy[PST_NAME_MAX - 1] = 0;
-    pst_param p = { .name = "gain", .n_dim = 1, .dim = { 4 } };
+    pst_param p = {.name = "gain", .n_dim = 1, .dim = {4}};
     assert_int_equal(pst_graph_param(s.g, &p, &out), PST_EINPUT); /* twice */
-    p = (pst_param){ .name = "big", .n_dim = 3, .dim = { 1 << 20, 1 << 20, 2 } };
+    p = (pst_param){.name = "big", .n_dim = 3, .dim = {1 << 20, 1 << 20, 2}};
     assert_int_equal(pst_graph_param(s.g, &p, &out), PST_EINPUT);
-    p = (pst_param){ .name = "flat", .n_dim = 2, .dim = { 4, 0 } };
+    p = (pst_param){.name = "flat", .n_dim = 2, .dim = {4, 0}};
     assert_int_equal(pst_graph_param(s.g, &p, &out), PST_EINPUT);
-    assert_int_equal(pst_graph_data(s.g, "x.out", 2, (uint64_t[]){ 2, 3 }, &out), PST_EINPUT);
-    assert_int_equal(pst_graph_data(s.g, "two words", 2, (uint64_t[]){ 2, 3 }, &out), PST_EINPUT);
-    assert_int_equal(pst_graph_data(s.g, "", 2, (uint64_t[]){ 2, 3 }, &out), PST_EINPUT);
-    assert_int_equal(pst_graph_data(s.g, "batch3", 2, (uint64_t[]){ 3, 3 }, &out), PST_EINPUT);
+    assert_int_equal(pst_graph_data(s.g, "x.out", 2, (uint64_t[]){2, 3}, &out), PST_EINPUT);
+    assert_int_equal(pst_graph_data(s.g, "two words", 2, (uint64_t[]){2, 3}, &out), PST_EINPUT);
+    assert_int_equal(pst_graph_data(s.g, "", 2, (uint64_t[]){2, 3}, &out), PST_EINPUT);
+    assert_int_equal(pst_graph_data(s.g, "batch3", 2, (uint64_t[]){3, 3}, &out), PST_EINPUT);
     assert_int_equal(pst_graph_add(s.g, "dropout", "x", NULL, &s.x, 1, NULL, 0, &out), PST_EINPUT);
     assert_int_equal(pst_graph_add(s.g, "dropout", lengthy, NULL, &s.x, 1, NULL, 0, &out), PST_EINPUT);
     assert_int_equal(pst_graph_open("a b", 1, &none), PST_EINPUT);
@@ -180,8 +181,7 @@ static void parameters_by_name(void **unused) {
     parts s = open_parts();
     uint32_t order[4];
     pst_graph_param_order(s.g, order);
-    for (uint32_t i = 1; i < 4; i++)
-        assert_true(strcmp(s.g->param[order[i - 1]].name, s.g->param[order[i]].name) < 0);
+    for (uint32_t i = 1; i < 4; i++) assert_true(strcmp(s.g->param[order[i - 1]].name, s.g->param[order[i]].name) < 0);
     assert_int_equal(pst_graph_find_param(s.g, "gain"), s.gain);
     assert_int_equal(pst_graph_find_param(s.g, "nobody"), PST_NONE);
     assert_int_equal(s.g->param[s.table].n_use, 1);
@@ -205,9 +205,9 @@ static void rows(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_operands),       cmocka_unit_test(wrong_names_and_shapes),
+        cmocka_unit_test(wrong_operands),        cmocka_unit_test(wrong_names_and_shapes),
         cmocka_unit_test(check_finds_mutations), cmocka_unit_test(hash_sees_everything),
-        cmocka_unit_test(parameters_by_name),   cmocka_unit_test(rows),
+        cmocka_unit_test(parameters_by_name),    cmocka_unit_test(rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 static pst_graph *gpt(const char *preset, pst_model_config c) {
@@ -28,12 +29,20 @@ static uint64_t count(const pst_graph *g) {
 
 static void preset_sizes(void **unused) {
     (void)unused;
-    static const struct { const char *preset; uint64_t count; } known[] = {
-        { "gpt2", 124439808 },      { "gpt2-medium", 354823168 }, { "gpt2-large", 774030080 },
-        { "gpt2-xl", 1557611200 },  { "nano", 0 }, { "gpt3-13b", 0 }, { "gpt3-175b", 0 }, /* 0: by formula only */
+    static const struct {
+        const char *preset;
+        uint64_t count;
+    } known[] = {
+        {"gpt2", 124439808},
+        {"gpt2-medium", 354823168},
+        {"gpt2-large", 774030080},
+        {"gpt2-xl", 1557611200},
+        {"nano", 0},
+        {"gpt3-13b", 0},
+        {"gpt3-175b", 0}, /* 0: by formula only */
     };
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
-        pst_graph *g = gpt(known[i].preset, (pst_model_config){ 0 });
+        pst_graph *g = gpt(known[i].preset, (pst_model_config){0});
         uint64_t C = 0, L = 0; /* the formula, from the block's shapes: 12 C^2 + 13 C each */
         for (uint32_t p = 0; p < g->n_param; p++) {
             L += strstr(g->param[p].name, "ln_1.bias") != NULL;
@@ -50,7 +59,7 @@ static void preset_sizes(void **unused) {
 
 static void given_sizes_win(void **unused) {
     (void)unused;
-    pst_graph *g = gpt("nano", (pst_model_config){ .layers = 2, .channels = 64 });
+    pst_graph *g = gpt("nano", (pst_model_config){.layers = 2, .channels = 64});
     assert_int_equal(g->param[pst_graph_find_param(g, "h.1.mlp.c_fc.weight")].dim[0], 256);
     assert_int_equal(pst_graph_find_param(g, "h.2.ln_1.weight"), PST_NONE);
     pst_graph_close(g);
@@ -58,7 +67,7 @@ static void given_sizes_win(void **unused) {
 
 static void structure(void **unused) {
     (void)unused;
-    pst_graph *g = gpt("nano", (pst_model_config){ 0 }), *dropped = gpt("nano", (pst_model_config){ .dropout = 0.1f });
+    pst_graph *g = gpt("nano", (pst_model_config){0}), *dropped = gpt("nano", (pst_model_config){.dropout = 0.1f});
     const pst_param *wte = &g->param[pst_graph_find_param(g, "wte.weight")];
     const pst_param *proj = &g->param[pst_graph_find_param(g, "h.0.mlp.c_proj.weight")];
     assert_int_equal(wte->n_use, 2); /* embedding, then the head */
@@ -76,7 +85,7 @@ static void structure(void **unused) {
 
 static void inference(void **unused) {
     (void)unused;
-    pst_graph *g = gpt("nano", (pst_model_config){ .infer = 1, .dropout = 0.5f });
+    pst_graph *g = gpt("nano", (pst_model_config){.infer = 1, .dropout = 0.5f});
     const pst_tensor *logits = &g->tensor[g->n_tensor - 1];
     assert_int_equal(logits->role, PST_TENSOR_OUTPUT);
     assert_int_equal(logits->dim[2], 256);
@@ -88,10 +97,10 @@ static void inference(void **unused) {
 /* F of one token costs about 2 FLOPs per weight of the matrix products, plus attention. */
 static void flops(void **unused) {
     (void)unused;
-    pst_graph *g = gpt("nano", (pst_model_config){ 0 });
+    pst_graph *g = gpt("nano", (pst_model_config){0});
     pst_tape *t;
     assert_int_equal(pst_tape_build(g, 1, &t), PST_OK);
-    uint64_t linear[PST_PASS_COUNT] = { 0 }, tokens = 2 * 64;
+    uint64_t linear[PST_PASS_COUNT] = {0}, tokens = 2 * 64;
     for (uint32_t s = 0; s < t->n_step; s++)
         if (strcmp(g->node[t->step[s].node].op->name, "linear") == 0) linear[t->step[s].pass] += t->step[s].flops;
     for (int pass = 0; pass < PST_PASS_COUNT; pass++)
@@ -102,7 +111,7 @@ static void flops(void **unused) {
 
 static void hugging_face_names(void **unused) {
     (void)unused;
-    pst_graph *g = gpt("nano", (pst_model_config){ .layers = 1 });
+    pst_graph *g = gpt("nano", (pst_model_config){.layers = 1});
     uint32_t n_transposed = 0;
     for (uint32_t i = 0; i < g->n_param; i++) {
         char buffer[PST_NAME_MAX];
@@ -126,21 +135,21 @@ static void refuse(const pst_model_row *row, pst_model_config c, const char *wor
 
 static void contradictions(void **unused) {
     (void)unused;
-    refuse(&pst_model_gpt, (pst_model_config){ .kind = "gpt", .preset = "gpt5" }, "nano, gpt2, gpt2-medium");
-    refuse(&pst_model_gpt, (pst_model_config){ .kind = "gpt", .preset = "nano", .heads = 3, .micro_batch = 1 },
+    refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .preset = "gpt5"}, "nano, gpt2, gpt2-medium");
+    refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .preset = "nano", .heads = 3, .micro_batch = 1},
            "heads is 3");
-    refuse(&pst_model_gpt, (pst_model_config){ .kind = "gpt", .micro_batch = 1 }, "model.layers is 0");
-    refuse(&pst_model_gpt, (pst_model_config){ .kind = "gpt", .preset = "nano" }, "micro_batch");
-    refuse(&pst_model_gpt, (pst_model_config){ .preset = "nano", .micro_batch = 1, .dropout = 1 }, "dropout");
-    refuse(&pst_model_gpt, (pst_model_config){ .preset = "nano", .micro_batch = 1, .vocabulary = UINT32_MAX },
+    refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .micro_batch = 1}, "model.layers is 0");
+    refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .preset = "nano"}, "micro_batch");
+    refuse(&pst_model_gpt, (pst_model_config){.preset = "nano", .micro_batch = 1, .dropout = 1}, "dropout");
+    refuse(&pst_model_gpt, (pst_model_config){.preset = "nano", .micro_batch = 1, .vocabulary = UINT32_MAX},
            "wte.weight");
-    refuse(&pst_model_mlp, (pst_model_config){ .kind = "mlp", .preset = "nano" }, "there are tiny");
+    refuse(&pst_model_mlp, (pst_model_config){.kind = "mlp", .preset = "nano"}, "there are tiny");
 }
 
 static void mlp(void **unused) {
     (void)unused;
     for (int infer = 0; infer < 2; infer++) {
-        pst_model_config c = { .preset = "tiny", .micro_batch = 3, .activation = PST_ACT_RELU, .infer = infer };
+        pst_model_config c = {.preset = "tiny", .micro_batch = 3, .activation = PST_ACT_RELU, .infer = infer};
         pst_graph *g;
         assert_int_equal(pst_model_mlp.preset(&c), PST_OK);
         assert_int_equal(pst_model_mlp.build(&c, &g), PST_OK);
@@ -153,9 +162,10 @@ static void mlp(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(preset_sizes),       cmocka_unit_test(given_sizes_win), cmocka_unit_test(structure),
-        cmocka_unit_test(inference),          cmocka_unit_test(flops),           cmocka_unit_test(hugging_face_names),
-        cmocka_unit_test(contradictions),     cmocka_unit_test(mlp),
+        cmocka_unit_test(preset_sizes),   cmocka_unit_test(given_sizes_win),
+        cmocka_unit_test(structure),      cmocka_unit_test(inference),
+        cmocka_unit_test(flops),          cmocka_unit_test(hugging_face_names),
+        cmocka_unit_test(contradictions), cmocka_unit_test(mlp),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

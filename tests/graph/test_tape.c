@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 /* The factor by which the backward of `node` scales what it hands to input i; odd, arithmetic is modulo 2^64. */
@@ -36,13 +37,14 @@ static void expected_gradients(const pst_graph *g, uint64_t *grad, uint8_t *has)
 static void run_step(const pst_graph *g, const pst_tape *t, uint32_t s, uint64_t *number, const uint64_t *grad) {
     const pst_tape_step *step = &t->step[s];
     const pst_node *d = &g->node[step->node];
-    uint64_t sum = 0, a[PST_MAX_ARG] = { 0 };
+    uint64_t sum = 0, a[PST_MAX_ARG] = {0};
     pst_arg arg[PST_MAX_ARG];
     for (uint32_t i = 0; i < step->n_operand; i++) {
         const pst_operand *o = &step->operand[i];
         if (o->kind != PST_OPERAND_VALUE) continue;
         assert_true(o->index < t->n_value);
-        if (o->access & PST_READ) assert_true(t->value[o->index].def_step == PST_NONE || t->value[o->index].def_step < s);
+        if (o->access & PST_READ)
+            assert_true(t->value[o->index].def_step == PST_NONE || t->value[o->index].def_step < s);
         a[i] = number[o->index];
     }
     if (t->is_sum[s]) {
@@ -80,7 +82,8 @@ static void check_structure(const pst_graph *g, const pst_tape *t) {
     }
     for (uint32_t v = 0; v < t->n_value; v++) {
         assert_int_equal(writers[v], t->value[v].def_step == PST_NONE ? 0 : 1);
-        if (t->value[v].kind == PST_VALUE_GRAD) assert_int_not_equal(g->tensor[t->value[v].tensor].role, PST_TENSOR_DATA);
+        if (t->value[v].kind == PST_VALUE_GRAD)
+            assert_int_not_equal(g->tensor[t->value[v].tensor].role, PST_TENSOR_DATA);
     }
     free(writers);
 }
@@ -121,18 +124,20 @@ static pst_graph *forked_graph(void) {
     pst_graph *g;
     uint32_t tokens, targets, x, a, b, sum, logits, loss, p[4];
     MUST(pst_graph_open("forked", 1, &g));
-    MUST(pst_graph_data(g, "tokens", 2, (uint64_t[]){ 1, 2 }, &tokens));
-    MUST(pst_graph_data(g, "targets", 2, (uint64_t[]){ 1, 2 }, &targets));
-    pst_param row[] = { { .name = "table", .n_dim = 2, .dim = { 5, 4 } }, { .name = "gain", .n_dim = 1, .dim = { 4 } },
-                        { .name = "shift", .n_dim = 1, .dim = { 4 } }, { .name = "square", .n_dim = 2, .dim = { 4, 4 } } };
+    MUST(pst_graph_data(g, "tokens", 2, (uint64_t[]){1, 2}, &tokens));
+    MUST(pst_graph_data(g, "targets", 2, (uint64_t[]){1, 2}, &targets));
+    pst_param row[] = {{.name = "table", .n_dim = 2, .dim = {5, 4}},
+                       {.name = "gain", .n_dim = 1, .dim = {4}},
+                       {.name = "shift", .n_dim = 1, .dim = {4}},
+                       {.name = "square", .n_dim = 2, .dim = {4, 4}}};
     for (uint32_t i = 0; i < 4; i++) MUST(pst_graph_param(g, &row[i], &p[i]));
     MUST(pst_graph_add(g, "embedding", "x", NULL, &tokens, 1, &p[0], 1, &x));
-    MUST(pst_graph_add(g, "linear", "lin", &(pst_attr){ .activation = PST_ACT_RELU }, &x, 1, &p[3], 1, &a));
-    MUST(pst_graph_add(g, "layer_norm", "norm", &(pst_attr){ .eps = 1 }, &x, 1, &p[1], 2, &b));
-    MUST(pst_graph_add(g, "add", "inner", NULL, (uint32_t[]){ a, b }, 2, NULL, 0, &sum));
-    MUST(pst_graph_add(g, "add", "outer", NULL, (uint32_t[]){ x, sum }, 2, NULL, 0, &sum));
+    MUST(pst_graph_add(g, "linear", "lin", &(pst_attr){.activation = PST_ACT_RELU}, &x, 1, &p[3], 1, &a));
+    MUST(pst_graph_add(g, "layer_norm", "norm", &(pst_attr){.eps = 1}, &x, 1, &p[1], 2, &b));
+    MUST(pst_graph_add(g, "add", "inner", NULL, (uint32_t[]){a, b}, 2, NULL, 0, &sum));
+    MUST(pst_graph_add(g, "add", "outer", NULL, (uint32_t[]){x, sum}, 2, NULL, 0, &sum));
     MUST(pst_graph_add(g, "linear", "head", NULL, &sum, 1, &p[0], 1, &logits));
-    MUST(pst_graph_add(g, "cross_entropy", "loss", NULL, (uint32_t[]){ logits, targets }, 2, NULL, 0, &loss));
+    MUST(pst_graph_add(g, "cross_entropy", "loss", NULL, (uint32_t[]){logits, targets}, 2, NULL, 0, &loss));
     return g;
 }
 
@@ -191,7 +196,7 @@ static void overwritten_input_is_refused(void **unused) {
     (void)unused;
     pst_graph *g = forked_graph();
     const pst_node *loss = &g->node[g->n_node - 1];
-    uint32_t in[] = { loss->in[0], loss->in[1] }, out;
+    uint32_t in[] = {loss->in[0], loss->in[1]}, out;
     pst_tape *t = NULL;
     MUST(pst_graph_add(g, "cross_entropy", "again", NULL, in, 2, NULL, 0, &out));
     assert_int_equal(pst_tape_build(g, 1, &t), PST_EINPUT);
@@ -215,8 +220,10 @@ static void costs(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_graphs_differentiate), cmocka_unit_test(sums_are_in_reverse_node_order),
-        cmocka_unit_test(forward_only),                cmocka_unit_test(overwritten_input_is_refused),
+        cmocka_unit_test(random_graphs_differentiate),
+        cmocka_unit_test(sums_are_in_reverse_node_order),
+        cmocka_unit_test(forward_only),
+        cmocka_unit_test(overwritten_input_is_refused),
         cmocka_unit_test(costs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 static char *print(const pst_graph *g) {
@@ -39,7 +40,7 @@ static void random_graphs(void **unused) {
 static void models(void **unused) {
     (void)unused;
     for (int infer = 0; infer < 2; infer++) {
-        pst_model_config c = { .kind = "gpt", .preset = "nano", .micro_batch = 4, .dropout = 0.1f, .infer = infer };
+        pst_model_config c = {.kind = "gpt", .preset = "nano", .micro_batch = 4, .dropout = 0.1f, .infer = infer};
         pst_graph *g;
         MUST(pst_model_gpt.preset(&c));
         MUST(pst_model_gpt.build(&c, &g));
@@ -51,35 +52,37 @@ static void models(void **unused) {
 static void errors(void **unused) {
     (void)unused;
 #define HEAD "penstock-graph 1\ngraph g micro_batch 2\nparam w [3,4] normal 0.02 decay\ndata t [2,3]\n" /* 4 lines */
-    static const struct { const char *text, *where, *words; } bad[] = {
-        { "", "f:1:", "ends before" },
-        { "penstock-graph 2\n", "f:1:", "starts with" },
-        { "penstock-graph 1\n\n# so far\ngraph g\n", "f:4:", "micro_batch N" },
-        { "penstock-graph 1\ngraph g micro_batch 0\n", "f:2:", "\"0\"" },
-        { "penstock-graph 1\ngraph g micro_batch 99999999999999999999999\n", "f:2:", "no number" },
-        { HEAD "data t [2,3]\n", "f:5:", "named t" },
-        { HEAD "data u [3,3]\n", "f:5:", "micro-batch" },
-        { HEAD "data u 2,3\n", "f:5:", "no shape" },
-        { HEAD "data u [2,,3]\n", "f:5:", "\"\"" },
-        { HEAD "data u [2,1,1,1,1]\n", "f:5:", "4 dimensions" },
-        { HEAD "data u [2,-3]\n", "f:5:", "-3" },
-        { HEAD "param w [3] zero\n", "f:5:", "named w" },
-        { HEAD "param v [3] ones\n", "f:5:", "ones" },
-        { HEAD "param v [3] normal nan\n", "f:5:", "nan" },
-        { HEAD "param v [3] normal 1 decay more\n", "f:5:", "more" },
-        { HEAD "param v [2147483647,2147483647] zero\n", "f:5:", "2^40" },
-        { HEAD "node n embedding in t param v\n", "f:5:", "\"v\"" },
-        { HEAD "node n embedding in s param w\n", "f:5:", "\"s\"" },
-        { HEAD "node n convolution in t\n", "f:5:", "convolution" },
-        { HEAD "node n embedding in t,t,t,t param w\n", "f:5:", "operands" },
-        { HEAD "node n embedding in t param w size=3\n", "f:5:", "size" },
-        { HEAD "node n embedding in t param w heads\n", "f:5:", "heads" },
-        { HEAD "node n embedding in t param w activation=step\n", "f:5:", "step" },
-        { HEAD "node n embedding in t param w\nnode n embedding in t param w\n", "f:6:", "n: two" },
-        { HEAD "node n embedding in t param w\nnode m linear in n.out param w features=4\n", "f:6:", "features 4" },
-        { HEAD "output t\n", "f:5:", "data" },
-        { HEAD "output\n", "f:5:", "output TENSOR" },
-        { HEAD "edge a b\n", "f:5:", "edge" },
+    static const struct {
+        const char *text, *where, *words;
+    } bad[] = {
+        {"", "f:1:", "ends before"},
+        {"penstock-graph 2\n", "f:1:", "starts with"},
+        {"penstock-graph 1\n\n# so far\ngraph g\n", "f:4:", "micro_batch N"},
+        {"penstock-graph 1\ngraph g micro_batch 0\n", "f:2:", "\"0\""},
+        {"penstock-graph 1\ngraph g micro_batch 99999999999999999999999\n", "f:2:", "no number"},
+        {HEAD "data t [2,3]\n", "f:5:", "named t"},
+        {HEAD "data u [3,3]\n", "f:5:", "micro-batch"},
+        {HEAD "data u 2,3\n", "f:5:", "no shape"},
+        {HEAD "data u [2,,3]\n", "f:5:", "\"\""},
+        {HEAD "data u [2,1,1,1,1]\n", "f:5:", "4 dimensions"},
+        {HEAD "data u [2,-3]\n", "f:5:", "-3"},
+        {HEAD "param w [3] zero\n", "f:5:", "named w"},
+        {HEAD "param v [3] ones\n", "f:5:", "ones"},
+        {HEAD "param v [3] normal nan\n", "f:5:", "nan"},
+        {HEAD "param v [3] normal 1 decay more\n", "f:5:", "more"},
+        {HEAD "param v [2147483647,2147483647] zero\n", "f:5:", "2^40"},
+        {HEAD "node n embedding in t param v\n", "f:5:", "\"v\""},
+        {HEAD "node n embedding in s param w\n", "f:5:", "\"s\""},
+        {HEAD "node n convolution in t\n", "f:5:", "convolution"},
+        {HEAD "node n embedding in t,t,t,t param w\n", "f:5:", "operands"},
+        {HEAD "node n embedding in t param w size=3\n", "f:5:", "size"},
+        {HEAD "node n embedding in t param w heads\n", "f:5:", "heads"},
+        {HEAD "node n embedding in t param w activation=step\n", "f:5:", "step"},
+        {HEAD "node n embedding in t param w\nnode n embedding in t param w\n", "f:6:", "n: two"},
+        {HEAD "node n embedding in t param w\nnode m linear in n.out param w features=4\n", "f:6:", "features 4"},
+        {HEAD "output t\n", "f:5:", "data"},
+        {HEAD "output\n", "f:5:", "output TENSOR"},
+        {HEAD "edge a b\n", "f:5:", "edge"},
     };
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         pst_graph *g = NULL;
@@ -110,7 +113,9 @@ static void damaged_texts(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_graphs), cmocka_unit_test(models), cmocka_unit_test(errors),
+        cmocka_unit_test(random_graphs),
+        cmocka_unit_test(models),
+        cmocka_unit_test(errors),
         cmocka_unit_test(damaged_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

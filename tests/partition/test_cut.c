@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 enum { MAX_N = 12, MAX_K = 5 };
@@ -14,11 +15,14 @@ typedef struct {
     int with_boundary, with_crossing;
 } problem;
 /* What is minimized, in this order; then the cuts themselves. */
-typedef struct { uint64_t most, bytes; uint32_t chunk[MAX_N]; } answer;
+typedef struct {
+    uint64_t most, bytes;
+    uint32_t chunk[MAX_N];
+} answer;
 
 static answer judge(const problem *p, const uint32_t *chunk) {
-    answer a = { 0 };
-    uint64_t sum[MAX_K] = { 0 };
+    answer a = {0};
+    uint64_t sum[MAX_K] = {0};
     memcpy(a.chunk, chunk, p->n * sizeof(chunk[0]));
     for (uint32_t i = 0; i < p->n; i++) {
         sum[chunk[i]] += p->cost[i];
@@ -41,10 +45,10 @@ static int compare(const problem *p, const answer *a, const answer *b) {
 }
 
 static answer brute_force(const problem *p) {
-    answer best = { .most = UINT64_MAX };
+    answer best = {.most = UINT64_MAX};
     for (uint32_t mask = 0; mask < 1u << (p->n - 1); mask++) { /* bit i: a cut before item i + 1 */
         if ((uint32_t)__builtin_popcount(mask) != p->k - 1) continue;
-        uint32_t chunk[MAX_N] = { 0 };
+        uint32_t chunk[MAX_N] = {0};
         for (uint32_t i = 1; i < p->n; i++) chunk[i] = chunk[i - 1] + (mask >> (i - 1) & 1);
         answer a = judge(p, chunk);
         if (best.most == UINT64_MAX || compare(p, &a, &best) < 0) best = a;
@@ -56,7 +60,7 @@ static void against_brute_force(void **unused) {
     (void)unused;
     uint64_t state = test_seed(41);
     for (uint32_t round = 0; round < 2000; round++) {
-        problem p = { .n = 1 + (uint32_t)(next_random(&state) % MAX_N) };
+        problem p = {.n = 1 + (uint32_t)(next_random(&state) % MAX_N)};
         p.k = 1 + (uint32_t)(next_random(&state) % (p.n < MAX_K ? p.n : MAX_K));
         p.with_boundary = next_random(&state) % 2;
         p.with_crossing = next_random(&state) % 2;
@@ -80,8 +84,8 @@ static void against_brute_force(void **unused) {
 
 static void impossible(void **unused) {
     (void)unused;
-    uint64_t cost[3] = { 1, 2, 3 };
-    uint32_t chunk[3] = { 7, 7, 7 };
+    uint64_t cost[3] = {1, 2, 3};
+    uint32_t chunk[3] = {7, 7, 7};
     assert_int_equal(pst_partition_cut(cost, NULL, NULL, 3, 4, chunk), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "3 operators cannot fill 4 chunks"));
     assert_int_equal(pst_partition_cut(cost, NULL, NULL, 3, 0, chunk), PST_EINPUT);
@@ -90,7 +94,7 @@ static void impossible(void **unused) {
 
 static void enormous_costs_do_not_overflow(void **unused) {
     (void)unused;
-    uint64_t cost[] = { UINT64_MAX, UINT64_MAX, UINT64_MAX, 1 };
+    uint64_t cost[] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, 1};
     uint32_t chunk[4];
     MUST(pst_partition_cut(cost, cost, cost, 4, 2, chunk));
     assert_int_equal(chunk[0], 0);
@@ -116,8 +120,10 @@ static void a_thousand_operators(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(against_brute_force), cmocka_unit_test(impossible),
-        cmocka_unit_test(enormous_costs_do_not_overflow), cmocka_unit_test(a_thousand_operators),
+        cmocka_unit_test(against_brute_force),
+        cmocka_unit_test(impossible),
+        cmocka_unit_test(enormous_costs_do_not_overflow),
+        cmocka_unit_test(a_thousand_operators),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

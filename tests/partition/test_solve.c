@@ -6,10 +6,11 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+
 #include <cmocka.h>
 
 static pst_graph *gpt(const char *preset, int infer) {
-    pst_model_config c = { .kind = "gpt", .micro_batch = 2, .activation = PST_ACT_GELU_TANH, .infer = infer };
+    pst_model_config c = {.kind = "gpt", .micro_batch = 2, .activation = PST_ACT_GELU_TANH, .infer = infer};
     pst_graph *g;
     strcpy(c.preset, preset);
     assert_int_equal(pst_model_gpt.preset(&c), PST_OK);
@@ -45,7 +46,7 @@ static void balanced(void **unused) {
     pst_graph *g = gpt("gpt2", 0);
     pst_plan *plan = solve(g, 4);
     pst_tape *t;
-    uint64_t ns[4] = { 0 }, all = 0, most = 0;
+    uint64_t ns[4] = {0}, all = 0, most = 0;
     assert_int_equal(pst_tape_build(g, 1, &t), PST_OK);
     for (uint32_t s = 0; s < t->n_step; s++)
         ns[plan->chunk_of_node[t->step[s].node]] += pst_cost_ns(&pst_cost_nominal, t->step[s].flops, t->step[s].bytes);
@@ -74,7 +75,7 @@ static void refused(void **unused) {
 
 static void modelled_time(void **unused) {
     (void)unused;
-    pst_cost_model m = { .flops_per_s = 2e9, .bytes_per_s = 1e9, .link_bytes_per_s = 1e9 };
+    pst_cost_model m = {.flops_per_s = 2e9, .bytes_per_s = 1e9, .link_bytes_per_s = 1e9};
     assert_int_equal(pst_cost_ns(&m, 2000, 0), 1000);
     assert_int_equal(pst_cost_ns(&m, 2000, 500), 1500);
     assert_true(pst_cost_ns(&m, UINT64_MAX, UINT64_MAX) <= UINT64_C(1000000000000000000));
@@ -82,7 +83,9 @@ static void modelled_time(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(plans_are_sound), cmocka_unit_test(balanced), cmocka_unit_test(refused),
+        cmocka_unit_test(plans_are_sound),
+        cmocka_unit_test(balanced),
+        cmocka_unit_test(refused),
         cmocka_unit_test(modelled_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
