@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+"""Peer: a full GPT-2 training step (forward, backward, clipping, AdamW) in PyTorch on the CPU.
+
+    peer_torch.py [--preset gpt2|nano] [-B 4] [-T 256] [--mode eager|compile] [--threads 2] [--steps 10] [--micro M]
+
+Prints the median of the steps after two warm-up steps, tokens/s, and peak resident memory. Fair means tuned: start it
+with the allocator settings below (it starts itself again with them unless --plain), which spare PyTorch page faults."""
+
+import argparse
+import os
+import resource
+import statistics
+import sys
+import time
+
+TUNED = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "8589934592", "MALLOC_TOP_PAD_": "67108864",
+         "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+PRESETS = {"nano": dict(layers=4, heads=4, channels=128, context=64, vocabulary=256),
+           "gpt2": dict(layers=12, heads=12, channels=768, context=1024, vocabulary=50257),
+           "gpt2-medium": dict(layers=24, heads=16, channels=1024, context=1024, vocabulary=50257)}
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--preset", choices=PRESETS, default="gpt2")
+    p.add_argument("-B", "--batch", type=int, default=4, help="samples per optimizer step")
+    p.add_argument("-T", "--context", type=int, default=256)
+    p.add_argument("--micro", type=int, default=0, help="samples per micro-batch (gradient accumulation); 0: the batch")
+    p.add_argument("--mode", choices=("eager", "compile"), default="eager")
+    p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--steps", type=int, default=10)
+    p.add_argument("--plain", action="store_true", help="glibc's default allocator settings")
+    return p.parse_args()
+
+
+def main():
+    args = arguments()
+    if not args.plain and not all(os.environ.get(k) == v for k, v in TUNED.items()):
+        os.execve(sys.executable, [sys.executable] + sys.argv, {**os.environ, **TUNED})
+    import torch
+
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "parity"))
+    from gpt2 import GPT2, random_weights
+
+    torch.set_num_threads(args.threads)
+    size = PRESETS[args.preset]
+    context = max(args.context, size["context"] if args.preset == "nano" else args.context)
+    weights = random_weights(size["layers"], size["channels"], context, size["vocabulary"], seed=1)
+    model = GPT2(weights, size["layers"], size["heads"])
+    optimizer = model.optimizer(3e-4, 0.1, fused=True)
+    step = torch.compile(model) if args.mode == "compile" else model
+    micro = args.micro or args.batch
+    if args.batch % micro:
+        raise SystemExit(f"--micro {micro} does not divide -B {args.batch}")
+    g = torch.Generator().manual_seed(2)
+    words = torch.randint(0, size["vocabulary"], (args.batch, args.context + 1), generator=g)
+    tokens, targets = words[:, :-1].contiguous(), words[:, 1:].contiguous()
+    times = []
+    for _ in range(args.steps + 2):
+        begin = time.perf_counter()
+        optimizer.zero_grad(set_to_none=False)
+        for i in range(0, args.batch, micro):
+            loss = step(tokens[i:i + micro], targets[i:i + micro]) * (micro / args.batch)
+            loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        times.append(time.perf_counter() - begin)
+    times = sorted(times[2:])
+    median = statistics.median(times)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(f"torch {torch.__version__} {args.mode} {args.preset} B={args.batch} T={args.context} micro={micro} "
+          f"threads={args.threads}: {median * 1e3:.1f} ms/step (min {times[0] * 1e3:.1f}, max {times[-1] * 1e3:.1f}), "
+          f"{args.batch * args.context / median:.0f} tok/s, peak {peak:.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()
