@@ -152,7 +152,8 @@ static void case_fill(case_state *s, case_buffer *b) {
     }
 }
 
-/* Inputs, parameters, incoming gradients and sums are random; what passes write is NaN. */
+/* Inputs, parameters, incoming gradients and sums are random; what passes write is NaN. Seed 0 leaves all of it NaN,
+ * for a state that is about to be copied over. */
 CASE_USED pst_status case_open(const kernel_case *k, uint64_t seed, uint64_t shift, case_state *s) {
     *s = (case_state){.spec = *k, .seed = seed};
     PST_TRY(case_graph(k, &s->graph));
@@ -164,7 +165,7 @@ CASE_USED pst_status case_open(const kernel_case *k, uint64_t seed, uint64_t shi
             if (!args[i].must && case_buffer_add(s, args[i].kind, args[i].index, shift))
                 return pst_fail(PST_ENOMEM, "no memory for a test case");
     }
-    for (uint32_t i = 0; i < s->n_buffer; i++) {
+    for (uint32_t i = 0; i < s->n_buffer && seed; i++) {
         uint32_t kind = s->buffer[i].kind;
         if (kind == PST_ARG_IN || kind == PST_ARG_PARAM || kind == PST_ARG_DOUT || kind == PST_ARG_SUM)
             case_fill(s, &s->buffer[i]);

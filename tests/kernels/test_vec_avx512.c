@@ -1,0 +1,11 @@
+/* The vector functions as compiled for AVX512; skipped where the machine lacks it. */
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")
+#define VEC_AVX512
+#include "vec_check.h"
+#pragma GCC pop_options
+
+int main(void) { return pst_cpu_isa() & PST_ISA_AVX512 ? run() : 77; }
