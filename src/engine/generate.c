@@ -1,5 +1,6 @@
 /* `penstock generate`: text from a checkpoint. One rank, forward only; the window is computed afresh for every token. */
 #include "base/rng.h"
+#include "comm/world.h"
 #include "engine/group.h"
 #include "engine/hf.h"
 #include "engine/save.h"

@@ -54,7 +54,7 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
     for (uint32_t i = 0; i < step->n_operand; i++)
         c->arg[i] = pst_layout_address(r->layout, cut, slots, p->graph, chunk, &step->operand[i], micro, r->arena.base);
     c->call = (pst_call){.graph = p->graph, .node = p->graph->node + step->node, .arg = c->arg,
-                         .scratch = r->arena.base + r->layout->start[PST_REGION_SCRATCH] + step->scratch_offset,
+                         .scratch = pst_layout_scratch(r->layout, cut, step, r->arena.base),
                          .seed = (uint64_t)p->config->train.seed, .first = micro == 0, .train = r->train,
                          .sample = r->sample + (uint64_t)micro * p->model_config.micro_batch,
                          .loss_scale = 1.0f / (float)batch_tokens(p)};
