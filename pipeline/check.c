@@ -1,0 +1,209 @@
+/* The checker: trusts nothing that the generators did. First that the lists are well formed and every pass stands once in
+ * a legal order, then messages, then a walk to the end, then on every rank what must have happened before what. */
+#include "pipeline/check.h"
+#include "pipeline/check_parts.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* --- text -------------------------------------------------------------------------------------------------------- */
+
+const char *pst_instr_text(const pst_job *job, uint32_t rank, uint32_t index, char *buffer, uint32_t bytes) {
+    const pst_instr_list *list = &job->list[rank];
+    const pst_instr *in = &list->instr[index];
+    char what[48] = "";
+    if (in->param != PST_NONE) {
+        snprintf(what, sizeof what, " parameter %u use %u", in->param, in->use);
+    } else if (in->opcode <= PST_OP_BW || (in->queue != PST_Q_COMPUTE && !pst_instr_is_flush(list, index))) {
+        snprintf(what, sizeof what, " c%u m%u", in->chunk, in->micro);
+    } else if (in->queue != PST_Q_COMPUTE) {
+        snprintf(what, sizeof what, " norm");
+    }
+    const char *op = pst_opcode_name((pst_opcode)in->opcode);
+    if (in->queue == PST_Q_COMPUTE) {
+        snprintf(buffer, bytes, "rank %u %s%s", rank, op, what);
+    } else {
+        snprintf(buffer, bytes, "rank %u %s%s %s rank %u channel %u", rank, op, what,
+                 in->opcode == PST_OP_SEND ? "->" : "<-", in->peer, in->channel);
+    }
+    return buffer;
+}
+
+pst_status pst_checker_fail(const pst_checker *c, uint32_t rank, uint32_t a, const char *what, uint32_t b) {
+    char x[128], y[128];
+    return pst_fail(PST_EINPUT, "%s %s %s", pst_instr_text(c->job, rank, a, x, sizeof x), what,
+                    pst_instr_text(c->job, rank, b, y, sizeof y));
+}
+
+/* --- well-formed lists ------------------------------------------------------------------------------------------- */
+
+static pst_status fail_at(uint32_t rank, uint32_t i, const char *why) {
+    return pst_fail(PST_EINPUT, "rank %u instruction %u: %s", rank, i, why);
+}
+
+static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
+    const pst_job *job = c->job;
+    const pst_instr_list *list = &job->list[rank];
+    const pst_instr *in = &list->instr[i];
+    if (in->opcode >= PST_OP_COUNT) return fail_at(rank, i, "no such opcode");
+    uint8_t queue = in->opcode == PST_OP_SEND ? PST_Q_SEND : in->opcode == PST_OP_RECV ? PST_Q_RECV : PST_Q_COMPUTE;
+    if (in->queue != queue) return fail_at(rank, i, "it is in the wrong queue");
+    if (queue != PST_Q_COMPUTE && in->peer >= job->n_rank) return fail_at(rank, i, "its peer does not exist");
+    int flush = pst_instr_is_flush(list, i);
+    if (flush ? in->opcode <= PST_OP_BW : in->opcode >= PST_OP_REDUCE) {
+        return fail_at(rank, i, flush ? "a pass in the flush" : "the flush begins too early");
+    }
+    if (!flush && (in->chunk >= job->n_chunk || in->micro >= job->n_micro || job->rank_of_chunk[in->chunk] != rank)) {
+        return fail_at(rank, i, "its chunk or micro-batch is not on this rank");
+    }
+    if (in->dep > list->n_dep || in->n_dep > list->n_dep - in->dep) return fail_at(rank, i, "deps out of range");
+    for (uint32_t d = 0; d < in->n_dep; d++) {
+        if (list->dep[in->dep + d] >= i) return fail_at(rank, i, "it waits for a later instruction");
+    }
+    return PST_OK;
+}
+
+static pst_status check_lists(const pst_checker *c) {
+    const pst_job *job = c->job;
+    if (!job->n_rank || !job->n_micro || job->n_chunk != c->cut->n_chunk || (job->split && !job->backward)) {
+        return pst_fail(PST_EINPUT, "the job's sizes are not those of its cut");
+    }
+    for (uint32_t k = 0; k < job->n_chunk; k++) {
+        if (job->rank_of_chunk[k] >= job->n_rank) return pst_fail(PST_EINPUT, "chunk %u is on no rank", k);
+    }
+    for (uint32_t r = 0; r < job->n_rank; r++) {
+        if (job->list[r].n_flush > job->list[r].n_instr) return pst_fail(PST_EINPUT, "rank %u: the flush is too long", r);
+        for (uint32_t i = 0; i < job->list[r].n_instr; i++) PST_TRY(check_instr(c, r, i));
+    }
+    return PST_OK;
+}
+
+/* --- passes ------------------------------------------------------------------------------------------------------ */
+
+/* The compute queue runs in list order, so "before" among passes is a matter of positions alone. */
+static pst_status place_pass(const pst_checker *c, uint32_t rank, uint32_t i, uint32_t *next) {
+    const pst_instr *in = &c->job->list[rank].instr[i];
+    int allowed = in->opcode == PST_OP_F || (c->job->backward && (in->opcode != PST_OP_BW) == !!c->job->split);
+    char text[128];
+    const char *name = pst_instr_text(c->job, rank, i, text, sizeof text);
+    if (!allowed) return pst_fail(PST_EINPUT, "%s has no place in this kind of schedule", name);
+    uint32_t *at = pst_checker_pass(c, in->chunk, in->opcode, in->micro);
+    if (*at != PST_NONE) return pst_fail(PST_EINPUT, "%s is there twice", name);
+    pst_opcode before = in->opcode == PST_OP_W ? PST_OP_B : PST_OP_F;
+    if (in->opcode != PST_OP_F && *pst_checker_pass(c, in->chunk, before, in->micro) == PST_NONE) {
+        return pst_fail(PST_EINPUT, "%s runs before its %s", name, pst_opcode_name(before));
+    }
+    *at = i;
+    if (in->opcode != PST_OP_W && in->opcode != PST_OP_BW) return PST_OK;
+    if (in->micro != next[in->chunk]) {
+        return pst_fail(PST_EINPUT, "%s runs where m%u is next: gradients add in micro-batch order", name, next[in->chunk]);
+    }
+    next[in->chunk]++;
+    return PST_OK;
+}
+
+static pst_status check_passes(const pst_checker *c) {
+    const pst_job *job = c->job;
+    uint32_t *next = calloc(job->n_chunk, sizeof *next);
+    pst_status status = next ? PST_OK : pst_fail(PST_ENOMEM, "no memory to check %u chunks", job->n_chunk);
+    for (uint32_t r = 0; r < job->n_rank && status == PST_OK; r++) {
+        for (uint32_t i = 0; i < job->list[r].n_instr && status == PST_OK; i++) {
+            if (job->list[r].instr[i].opcode <= PST_OP_BW) status = place_pass(c, r, i, next);
+        }
+    }
+    free(next);
+    for (uint32_t k = 0; k < job->n_chunk && status == PST_OK; k++) {
+        for (uint32_t op = PST_OP_F; op <= PST_OP_BW && status == PST_OK; op++) {
+            int wanted = op == PST_OP_F || (job->backward && (op != PST_OP_BW) == !!job->split);
+            for (uint32_t m = 0; wanted && m < job->n_micro && status == PST_OK; m++) {
+                if (*pst_checker_pass(c, k, op, m) != PST_NONE) continue;
+                status = pst_fail(PST_EINPUT, "%s c%u m%u is missing on rank %u", pst_opcode_name(op), k, m,
+                                  job->rank_of_chunk[k]);
+            }
+        }
+    }
+    return status;
+}
+
+/* --- the whole --------------------------------------------------------------------------------------------------- */
+
+static pst_status open_checker(pst_checker *c) {
+    const pst_job *job = c->job;
+    uint32_t longest = 0, locals = 0;
+    c->local_first = malloc((c->cut->n_chunk + 1) * sizeof *c->local_first);
+    if (!c->local_first) return pst_fail(PST_ENOMEM, "no memory to check a job");
+    for (uint32_t k = 0; k < c->cut->n_chunk; k++) {
+        c->local_first[k] = locals;
+        locals += c->cut->chunk[k].n_local;
+    }
+    c->local_first[c->cut->n_chunk] = locals;
+    for (uint32_t r = 0; r < job->n_rank; r++) {
+        if (job->list[r].n_instr > longest) longest = job->list[r].n_instr;
+    }
+    size_t passes = (size_t)job->n_chunk * 4 * job->n_micro, cells = ((size_t)locals + 1) * job->n_micro;
+    c->pass_at = malloc(passes * sizeof *c->pass_at);
+    c->send_at = malloc(cells * sizeof *c->send_at);
+    c->recv_at = malloc(cells * sizeof *c->recv_at);
+    c->issue = malloc((longest + 1) * sizeof *c->issue);
+    c->end = malloc((longest + 1) * sizeof *c->end);
+    if (!c->pass_at || !c->send_at || !c->recv_at || !c->issue || !c->end) {
+        return pst_fail(PST_ENOMEM, "no memory to check a job of %u ranks", job->n_rank);
+    }
+    memset(c->pass_at, 0xff, passes * sizeof *c->pass_at);
+    memset(c->send_at, 0xff, cells * sizeof *c->send_at);
+    memset(c->recv_at, 0xff, cells * sizeof *c->recv_at);
+    return PST_OK;
+}
+
+static void close_checker(pst_checker *c) {
+    pst_walk_close(c->walk);
+    free(c->local_first);
+    free(c->pass_at);
+    free(c->send_at);
+    free(c->recv_at);
+    free(c->issue);
+    free(c->end);
+}
+
+static pst_status check_slot_table(const pst_checker *c) {
+    const pst_slots *s = c->slots;
+    if (s->n_class != c->cut->n_class || s->n_micro < c->job->n_micro) {
+        return pst_fail(PST_EINPUT, "the slots are not those of this job");
+    }
+    for (uint32_t k = 0; k < s->n_class; k++) {
+        const pst_class *x = &s->class_[k];
+        if (x->chunk != c->cut->class_[k].chunk || x->bytes < c->cut->class_[k].bytes) {
+            return pst_fail(PST_EINPUT, "class %u: its slots have %llu bytes, its values need %llu", k,
+                            (unsigned long long)x->bytes, (unsigned long long)c->cut->class_[k].bytes);
+        }
+        for (uint32_t m = 0; m < c->job->n_micro; m++) {
+            if (x->slot_of_micro[m] < x->n_slot) continue;
+            return pst_fail(PST_EINPUT, "class %u of chunk %u: micro-batch %u has no slot among %u", k, x->chunk, m,
+                            x->n_slot);
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status check_all(pst_checker *c, pst_check_mode mode) {
+    PST_TRY(check_lists(c));
+    PST_TRY(open_checker(c));
+    PST_TRY(check_passes(c));
+    PST_TRY(pst_walk_open(c->job, &c->walk));
+    PST_TRY(pst_checker_messages(c, mode));
+    PST_TRY(pst_walk_run(c->walk));
+    if (c->slots) PST_TRY(check_slot_table(c));
+    for (uint32_t r = 0; r < c->job->n_rank; r++) {
+        pst_checker_order(c, r);
+        PST_TRY(pst_checker_values(c, r));
+        if (c->slots) PST_TRY(pst_checker_slots(c, r));
+        PST_TRY(pst_checker_flush(c, r));
+    }
+    return PST_OK;
+}
+
+pst_status pst_job_check(const pst_job *job, const pst_cut *cut, const pst_slots *slots, pst_check_mode mode) {
+    pst_checker c = { .job = job, .cut = cut, .slots = slots };
+    pst_status status = check_all(&c, mode);
+    close_checker(&c);
+    return status;
+}

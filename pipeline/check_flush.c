@@ -1,0 +1,143 @@
+/* The checker's part about the end of a step: REDUCE, NORM, GATHER, STEP in this order, and every message between them
+ * after what it carries is there and before what reads it. */
+#include "pipeline/check_parts.h"
+
+typedef struct {
+    const pst_checker *c;
+    const pst_instr_list *list;
+    uint32_t rank, first;       /* of the flush */
+    uint32_t norm, gather, step;
+    uint32_t n_send, n_recv;    /* of norms */
+} flush;
+
+static uint32_t rank_of_use(const pst_checker *c, uint32_t param, uint32_t use) {
+    return c->job->rank_of_chunk[c->cut->use_chunk[c->cut->use_first[param] + use]];
+}
+
+static uint32_t uses_of(const pst_checker *c, uint32_t param) {
+    return c->cut->use_first[param + 1] - c->cut->use_first[param];
+}
+
+static pst_status fail_flush(const flush *f, const char *why) {
+    return pst_fail(PST_EINPUT, "rank %u: %s in the flush", f->rank, why);
+}
+
+/* x has ended before y is issued. */
+static pst_status need(const flush *f, uint32_t x, uint32_t y) {
+    if (pst_checker_before(f->c, f->rank, x, y)) return PST_OK;
+    return pst_checker_fail(f->c, f->rank, y, "does not wait for", x);
+}
+
+/* The compute instructions in order, each as often as it must be. */
+static pst_status check_computes(flush *f) {
+    uint32_t last = 0, counts[PST_OP_COUNT] = {0};
+    f->norm = f->gather = f->step = PST_NONE;
+    for (uint32_t i = f->first; i < f->list->n_instr; i++) {
+        const pst_instr *in = &f->list->instr[i];
+        if (in->queue != PST_Q_COMPUTE) continue;
+        if (in->opcode < last) return fail_flush(f, "REDUCE, NORM, GATHER, STEP are out of order");
+        last = in->opcode;
+        counts[in->opcode]++;
+        if (in->opcode == PST_OP_NORM) f->norm = i;
+        if (in->opcode == PST_OP_GATHER) f->gather = i;
+        if (in->opcode == PST_OP_STEP) f->step = i;
+    }
+    if (counts[PST_OP_NORM] != 1) return fail_flush(f, "not exactly one NORM");
+    if (counts[PST_OP_GATHER] != (f->rank == 0)) return fail_flush(f, "GATHER belongs on rank 0, once,");
+    return counts[PST_OP_STEP] == 1 ? PST_OK : fail_flush(f, "not exactly one STEP");
+}
+
+/* Norms go to rank 0 after NORM and before GATHER, answers come back after GATHER and before STEP. */
+static pst_status check_norm_message(flush *f, uint32_t i) {
+    int sends = f->list->instr[i].opcode == PST_OP_SEND;
+    uint32_t made = f->rank ? f->norm : f->gather, read = f->rank ? f->step : f->gather;
+    if (f->rank && f->list->instr[i].peer) return fail_flush(f, "a norm that does not go by rank 0");
+    sends ? f->n_send++ : f->n_recv++;
+    return sends ? need(f, made, i) : need(f, i, read);
+}
+
+/* The join buffer overlays the memory of passes and messages, all of which must be over. */
+static pst_status check_join(const flush *f, uint32_t i) {
+    const pst_instr *in = &f->list->instr[i];
+    uint32_t reduce = PST_NONE;
+    for (uint32_t x = 0; x < f->first; x++) PST_TRY(need(f, x, i));
+    for (uint32_t x = f->first; x < f->list->n_instr; x++) {
+        const pst_instr *other = &f->list->instr[x];
+        if (other->opcode == PST_OP_REDUCE && other->param == in->param && other->use == in->use) reduce = x;
+        int joins = other->opcode == PST_OP_RECV && other->param != PST_NONE &&
+                    rank_of_use(f->c, other->param, other->use) != f->rank;
+        if (!joins || x >= i) continue;
+        uint32_t r = x + 1; /* the earlier one's REDUCE has read the buffer */
+        while (r < f->list->n_instr && (f->list->instr[r].opcode != PST_OP_REDUCE ||
+                                        f->list->instr[r].param != other->param || f->list->instr[r].use != other->use)) r++;
+        if (r == f->list->n_instr) return fail_flush(f, "an accumulator arrives that nobody adds");
+        PST_TRY(need(f, r, i));
+    }
+    return reduce == PST_NONE ? fail_flush(f, "an accumulator arrives that nobody adds") : need(f, i, reduce);
+}
+
+static pst_status check_accumulator(const flush *f, uint32_t i) {
+    const pst_instr *in = &f->list->instr[i];
+    int owner = rank_of_use(f->c, in->param, 0) == f->rank;
+    if (in->opcode == PST_OP_SEND) {
+        for (uint32_t x = f->first; x-- > 0;) { /* all passes are over: the last one is enough */
+            if (f->list->instr[x].queue != PST_Q_COMPUTE) continue;
+            PST_TRY(need(f, x, i));
+            break;
+        }
+        for (uint32_t x = f->first; owner && x < f->list->n_instr; x++) {
+            const pst_instr *r = &f->list->instr[x];
+            if (r->opcode == PST_OP_REDUCE && r->param == in->param) PST_TRY(need(f, x, i));
+        }
+        return PST_OK;
+    }
+    if (rank_of_use(f->c, in->param, in->use) != f->rank) return check_join(f, i);
+    for (uint32_t x = f->first; x < f->list->n_instr; x++) { /* the sum overwrites what was sent */
+        const pst_instr *s = &f->list->instr[x];
+        if (s->opcode == PST_OP_SEND && s->param == in->param && s->use == in->use) PST_TRY(need(f, x, i));
+    }
+    return need(f, i, f->step);
+}
+
+/* Every shared parameter is added up once per further use by its owner, and comes back to every other rank. */
+static pst_status check_shared(const flush *f, uint32_t param) {
+    uint32_t n_use = uses_of(f->c, param), owner = n_use ? rank_of_use(f->c, param, 0) : 0;
+    if (n_use < 2) return PST_OK;
+    uint32_t here = 0, back = 0;
+    for (uint32_t use = 0; use < n_use; use++) {
+        here += rank_of_use(f->c, param, use) == f->rank;
+        uint32_t n_reduce = 0;
+        for (uint32_t i = f->first; i < f->list->n_instr; i++) {
+            const pst_instr *in = &f->list->instr[i];
+            if (in->param != param || in->use != use) continue;
+            n_reduce += in->opcode == PST_OP_REDUCE;
+            back += in->opcode == PST_OP_RECV && f->rank != owner;
+        }
+        if (n_reduce != (f->rank == owner && use)) return fail_flush(f, "a shared parameter is not added up once");
+    }
+    return here && f->rank != owner && back != 1 ? fail_flush(f, "the sum of a shared parameter does not arrive") : PST_OK;
+}
+
+static pst_status check_flush(flush *f) {
+    PST_TRY(check_computes(f));
+    uint32_t n_param = f->c->cut->graph ? f->c->cut->graph->n_param : 0;
+    for (uint32_t i = f->first; i < f->list->n_instr; i++) {
+        const pst_instr *in = &f->list->instr[i];
+        if (in->param != PST_NONE && (in->param >= n_param || in->use >= uses_of(f->c, in->param))) {
+            return fail_flush(f, "a parameter that does not exist");
+        }
+        if (in->queue == PST_Q_COMPUTE) continue;
+        PST_TRY(in->param == PST_NONE ? check_norm_message(f, i) : check_accumulator(f, i));
+    }
+    uint32_t n = f->rank ? 1 : f->c->job->n_rank - 1;
+    if (f->n_send != n || f->n_recv != n) return fail_flush(f, "norms or their answers are missing");
+    for (uint32_t p = 0; p < n_param; p++) PST_TRY(check_shared(f, p));
+    return PST_OK;
+}
+
+pst_status pst_checker_flush(const pst_checker *c, uint32_t rank) {
+    const pst_instr_list *list = &c->job->list[rank];
+    flush f = { .c = c, .list = list, .rank = rank, .first = list->n_instr - list->n_flush };
+    if (!list->n_flush != !c->job->list[0].n_flush) return fail_flush(&f, "some ranks take no part");
+    return list->n_flush ? check_flush(&f) : PST_OK;
+}

@@ -1,0 +1,224 @@
+/* The checker's part about order on one rank: what has surely ended when an instruction is issued.
+ *
+ * Each queue issues in list order, so "x has ended before y is issued" is monotone in y along y's queue, and one number
+ * per queue says it all: the first y for which it holds. Going backwards through the list, that number follows from
+ * those of the instructions that wait for x and of the next in x's queue. Exact, and linear in instructions and deps. */
+#include "pipeline/check_parts.h"
+#include <stdlib.h>
+#include <string.h>
+#include <string.h>
+
+static void take_least(uint32_t *to, const uint32_t *from) {
+    for (int q = 0; q < PST_Q_COUNT; q++) {
+        if (from[q] < to[q]) to[q] = from[q];
+    }
+}
+
+void pst_checker_order(pst_checker *c, uint32_t rank) {
+    const pst_instr_list *list = &c->job->list[rank];
+    uint32_t next[PST_Q_COUNT] = {PST_NONE, PST_NONE, PST_NONE};
+    memset(c->end, 0xff, list->n_instr * sizeof *c->end);
+    memset(c->issue, 0xff, list->n_instr * sizeof *c->issue);
+    for (uint32_t i = list->n_instr; i-- > 0;) {
+        const pst_instr *in = &list->instr[i];
+        uint32_t after = next[in->queue];
+        if (after != PST_NONE) take_least(in->queue == PST_Q_COMPUTE ? c->end[i] : c->issue[i], c->issue[after]);
+        take_least(c->issue[i], c->end[i]);
+        c->issue[i][in->queue] = i;
+        next[in->queue] = i;
+        for (uint32_t d = 0; d < in->n_dep; d++) take_least(c->end[list->dep[in->dep + d]], c->issue[i]);
+    }
+}
+
+/* --- values ------------------------------------------------------------------------------------------------------ */
+
+/* The instruction that stands for a moment in the life of a local. */
+static uint32_t at_event(const pst_checker *c, uint32_t chunk, uint32_t local, uint32_t event, uint32_t micro) {
+    switch (event) {
+    case PST_EV_RECV_F:
+    case PST_EV_RECV_B:
+        return c->recv_at[pst_checker_cell(c, chunk, local, micro)];
+    case PST_EV_SEND_F:
+    case PST_EV_SEND_B:
+        return c->send_at[pst_checker_cell(c, chunk, local, micro)];
+    case PST_EV_F:
+        return *pst_checker_pass(c, chunk, PST_OP_F, micro);
+    default:
+        return *pst_checker_pass(c, chunk, !c->job->split ? PST_OP_BW : event == PST_EV_B ? PST_OP_B : PST_OP_W, micro);
+    }
+}
+
+static pst_status fail_missing(uint32_t rank, uint32_t chunk, uint32_t local, uint32_t micro, uint32_t event) {
+    int receives = event == PST_EV_RECV_F || event == PST_EV_RECV_B;
+    return pst_fail(PST_EINPUT, "rank %u: no %s of c%u m%u for value %u", rank,
+                    receives ? "RECV" : event == PST_EV_SEND_F || event == PST_EV_SEND_B ? "SEND" : "pass", chunk, micro,
+                    local);
+}
+
+/* Every use of a value comes after its birth. */
+static pst_status check_value(const pst_checker *c, uint32_t rank, uint32_t chunk, uint32_t local, uint32_t micro) {
+    const pst_local *l = &c->cut->chunk[chunk].local[local];
+    uint32_t birth = at_event(c, chunk, local, l->birth, micro);
+    if (birth == PST_NONE) return fail_missing(rank, chunk, local, micro, l->birth);
+    for (uint32_t e = 0; e < PST_EV_COUNT; e++) {
+        if (!(l->uses >> e & 1)) continue;
+        uint32_t use = at_event(c, chunk, local, e, micro);
+        if (use == PST_NONE) return fail_missing(rank, chunk, local, micro, e);
+        if (use == birth || pst_checker_before(c, rank, birth, use)) continue;
+        return pst_checker_fail(c, rank, use, "does not wait for", birth);
+    }
+    return PST_OK;
+}
+
+/* `later` takes over the memory of `earlier`: it is written only after every use of the earlier value. */
+static pst_status check_rewrite(const pst_checker *c, uint32_t rank, uint32_t chunk, uint32_t earlier, uint32_t later) {
+    const pst_local *old = &c->cut->chunk[chunk].local[earlier], *new = &c->cut->chunk[chunk].local[later];
+    for (uint32_t m = 0; m < c->job->n_micro; m++) {
+        uint32_t birth = at_event(c, chunk, later, new->birth, m);
+        for (uint32_t e = 0; e < PST_EV_COUNT; e++) {
+            if (!(old->uses >> e & 1)) continue;
+            uint32_t use = at_event(c, chunk, earlier, e, m);
+            if (use == birth || pst_checker_before(c, rank, use, birth)) continue;
+            return pst_checker_fail(c, rank, birth, "writes over what is still read by", use);
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status check_chunk_values(const pst_checker *c, uint32_t rank, uint32_t k) {
+    const pst_chunk *chunk = &c->cut->chunk[k];
+    for (uint32_t i = 0; i < chunk->n_local; i++) {
+        if (chunk->buffer[chunk->local[i].buffer].place == PST_PLACE_DATA) continue;
+        for (uint32_t m = 0; m < c->job->n_micro; m++) PST_TRY(check_value(c, rank, k, i, m));
+    }
+    for (uint32_t i = 0; i < chunk->n_local; i++) {
+        for (uint32_t j = 0; j < chunk->n_local; j++) {
+            if (chunk->local[i].buffer != chunk->local[j].buffer || chunk->local[i].birth >= chunk->local[j].birth) continue;
+            PST_TRY(check_rewrite(c, rank, k, i, j));
+        }
+    }
+    return PST_OK;
+}
+
+pst_status pst_checker_values(const pst_checker *c, uint32_t rank) {
+    for (uint32_t k = 0; k < c->job->n_chunk; k++) {
+        if (c->job->rank_of_chunk[k] == rank) PST_TRY(check_chunk_values(c, rank, k));
+    }
+    return PST_OK;
+}
+
+/* --- slots ------------------------------------------------------------------------------------------------------- */
+
+/* A way in which a class's memory is touched in every micro-batch. */
+typedef struct { uint32_t local; uint8_t event, births; } touch;
+typedef struct { uint32_t first, micro; } occupant;
+
+static int by_first(const void *a, const void *b) {
+    const occupant *x = a, *y = b;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+static void add_touch(touch *list, uint32_t *n, uint32_t local, uint8_t event, int births) {
+    int passes = event == PST_EV_F || event == PST_EV_B || event == PST_EV_W;
+    for (uint32_t i = 0; i < *n; i++) {
+        if (list[i].event != event || (!passes && list[i].local != local)) continue;
+        list[i].births |= (uint8_t)births;
+        return;
+    }
+    list[(*n)++] = (touch){ local, event, (uint8_t)births };
+}
+
+/* All touches of a class; list has room for PST_EV_COUNT per local of the chunk. */
+static uint32_t find_touches(const pst_checker *c, uint32_t k, touch *list) {
+    const pst_chunk *chunk = &c->cut->chunk[c->cut->class_[k].chunk];
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < chunk->n_local; i++) {
+        const pst_local *l = &chunk->local[i];
+        const pst_buffer *b = &chunk->buffer[l->buffer];
+        if (b->place != PST_PLACE_SLOT || b->class_ != k) continue;
+        add_touch(list, &n, i, l->birth, 1);
+        for (uint8_t e = 0; e < PST_EV_COUNT; e++) {
+            if (l->uses >> e & 1) add_touch(list, &n, i, e, 0);
+        }
+    }
+    return n;
+}
+
+/* Whatever touches the slot for `old` has ended before anything is written to it for `new`. */
+static pst_status check_takeover(const pst_checker *c, uint32_t rank, uint32_t k, const touch *list, uint32_t n,
+                                 uint32_t old, uint32_t new) {
+    uint32_t chunk = c->cut->class_[k].chunk;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!list[i].births) continue;
+        uint32_t birth = at_event(c, chunk, list[i].local, list[i].event, new);
+        for (uint32_t j = 0; j < n; j++) {
+            uint32_t use = at_event(c, chunk, list[j].local, list[j].event, old);
+            if (pst_checker_before(c, rank, use, birth)) continue;
+            return pst_checker_fail(c, rank, birth, "takes a slot that is still used by", use);
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status check_class(const pst_checker *c, uint32_t rank, uint32_t k, touch *list, occupant *order,
+                              uint32_t *holder) {
+    const pst_class *x = &c->slots->class_[k];
+    uint32_t n = find_touches(c, k, list);
+    for (uint32_t m = 0; m < c->job->n_micro; m++) {
+        order[m] = (occupant){ PST_NONE, m };
+        for (uint32_t i = 0; i < n; i++) {
+            uint32_t at = at_event(c, x->chunk, list[i].local, list[i].event, m);
+            if (list[i].births && at < order[m].first) order[m].first = at;
+        }
+    }
+    qsort(order, c->job->n_micro, sizeof *order, by_first);
+    memset(holder, 0xff, x->n_slot * sizeof *holder);
+    for (uint32_t m = 0; m < c->job->n_micro; m++) {
+        uint32_t *held = &holder[x->slot_of_micro[order[m].micro]];
+        if (*held != PST_NONE) PST_TRY(check_takeover(c, rank, k, list, n, *held, order[m].micro));
+        *held = order[m].micro;
+    }
+    return PST_OK;
+}
+
+/* Buffers lie within their class's slot, beside each other. */
+static pst_status check_offsets(const pst_checker *c, uint32_t k) {
+    const pst_chunk *chunk = &c->cut->chunk[c->cut->class_[k].chunk];
+    for (uint32_t i = 0; i < chunk->n_buffer; i++) {
+        const pst_buffer *a = &chunk->buffer[i];
+        if (a->place != PST_PLACE_SLOT || a->class_ != k) continue;
+        if (a->offset + a->bytes > c->slots->class_[k].bytes) {
+            return pst_fail(PST_EINPUT, "class %u: buffer %u does not fit in its slot", k, i);
+        }
+        for (uint32_t j = 0; j < i; j++) {
+            const pst_buffer *b = &chunk->buffer[j];
+            if (b->place != PST_PLACE_SLOT || b->class_ != k || !a->bytes || !b->bytes) continue;
+            if (a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset) continue;
+            return pst_fail(PST_EINPUT, "class %u: buffers %u and %u overlap", k, j, i);
+        }
+    }
+    return PST_OK;
+}
+
+pst_status pst_checker_slots(const pst_checker *c, uint32_t rank) {
+    uint32_t most_local = 0, most_slot = 0;
+    for (uint32_t k = 0; k < c->cut->n_class; k++) {
+        uint32_t locals = c->cut->chunk[c->cut->class_[k].chunk].n_local;
+        if (locals > most_local) most_local = locals;
+        if (c->slots->class_[k].n_slot > most_slot) most_slot = c->slots->class_[k].n_slot;
+    }
+    touch *list = malloc(((size_t)most_local * PST_EV_COUNT + 1) * sizeof *list);
+    occupant *order = malloc(c->job->n_micro * sizeof *order);
+    uint32_t *holder = malloc(((size_t)most_slot + 1) * sizeof *holder);
+    pst_status status = PST_OK;
+    if (!list || !order || !holder) status = pst_fail(PST_ENOMEM, "no memory to check slots");
+    for (uint32_t k = 0; k < c->cut->n_class && status == PST_OK; k++) {
+        if (c->job->rank_of_chunk[c->cut->class_[k].chunk] != rank) continue;
+        status = check_offsets(c, k);
+        if (status == PST_OK) status = check_class(c, rank, k, list, order, holder);
+    }
+    free(holder);
+    free(order);
+    free(list);
+    return status;
+}

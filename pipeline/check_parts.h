@@ -1,0 +1,44 @@
+/* Private to check.c, check_message.c, check_order.c and check_flush.c: what the checker has found out about a job. */
+#ifndef PST_PIPELINE_CHECK_PARTS_H
+#define PST_PIPELINE_CHECK_PARTS_H
+#include "pipeline/check.h"
+#include "pipeline/walk.h"
+
+typedef struct {
+    const pst_job *job;
+    const pst_cut *cut;
+    const pst_slots *slots;     /* NULL: memory is not checked */
+    pst_walk *walk;
+    uint32_t *local_first;      /* [n_chunk + 1] first of the chunk's locals among all */
+    /* Where things stand in their rank's list; PST_NONE: nowhere. */
+    uint32_t *pass_at;          /* [n_chunk][4][n_micro] */
+    uint32_t *send_at, *recv_at; /* [all locals][n_micro] */
+    /* Happens-before on the rank at hand, see pst_checker_order. */
+    uint32_t (*issue)[PST_Q_COUNT], (*end)[PST_Q_COUNT];
+} pst_checker;
+
+static inline uint32_t *pst_checker_pass(const pst_checker *c, uint32_t chunk, uint32_t opcode, uint32_t micro) {
+    return &c->pass_at[((size_t)chunk * 4 + opcode) * c->job->n_micro + micro];
+}
+static inline size_t pst_checker_cell(const pst_checker *c, uint32_t chunk, uint32_t local, uint32_t micro) {
+    return (size_t)(c->local_first[chunk] + local) * c->job->n_micro + micro;
+}
+static inline int pst_instr_is_flush(const pst_instr_list *list, uint32_t i) { return i >= list->n_instr - list->n_flush; }
+
+/* check_message.c: every message has both ends, which agree; in FIFO mode, in the same order. Fills send_at, recv_at. */
+pst_status pst_checker_messages(pst_checker *c, pst_check_mode mode);
+/* check_order.c: works out happens-before on one rank: end[x][q] is the first instruction of queue q that is surely
+ * issued after x has ended, issue[x][q] the first that is not issued before x. */
+void pst_checker_order(pst_checker *c, uint32_t rank);
+/* x has surely ended before y is issued. */
+static inline int pst_checker_before(const pst_checker *c, uint32_t rank, uint32_t x, uint32_t y) {
+    return c->end[x][c->job->list[rank].instr[y].queue] <= y;
+}
+/* check_order.c: values are there when read, and slots free when taken, on the rank at hand. */
+pst_status pst_checker_values(const pst_checker *c, uint32_t rank);
+pst_status pst_checker_slots(const pst_checker *c, uint32_t rank);
+/* check_flush.c: the end of the step on the rank at hand. */
+pst_status pst_checker_flush(const pst_checker *c, uint32_t rank);
+/* "<a> <what> <b>": EINPUT. */
+pst_status pst_checker_fail(const pst_checker *c, uint32_t rank, uint32_t a, const char *what, uint32_t b);
+#endif
