@@ -211,6 +211,11 @@ const char *pst_st_meta(const pst_st_file *f, const char *key) {
     return NULL;
 }
 
+pst_status pst_st_read_bytes(const pst_st_file *f, const pst_st_entry *e, uint64_t from, void *out, uint64_t bytes) {
+    if (from > e->bytes || bytes > e->bytes - from) return BAD("%s: bytes beyond tensor %s", f->path, e->name);
+    return read_at(f->fd, f->path, out, bytes, e->offset + from);
+}
+
 static float f32_from_f16(uint16_t half) {
     uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, fraction = half & 1023, bits;
     float value;

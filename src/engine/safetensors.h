@@ -32,6 +32,10 @@ const char *pst_st_meta(const pst_st_file *file, const char *key);
 pst_status pst_st_read_f32(const pst_st_file *file, const pst_st_entry *entry, float *out, uint64_t elements,
                            int transpose);
 
+/* The tensor's bytes [from, from + bytes) as they stand in the file. */
+pst_status pst_st_read_bytes(const pst_st_file *file, const pst_st_entry *entry, uint64_t from, void *out,
+                             uint64_t bytes);
+
 /* Writing: declare all, then stream the bytes in order. Written to `path` itself (the caller renames folders); fsync'ed
  * at close. ENOMEM (status 4) with errno's text when the disk is full or unwritable. */
 typedef struct pst_st_writer pst_st_writer;
