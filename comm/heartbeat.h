@@ -7,6 +7,10 @@
 typedef struct pst_heartbeat pst_heartbeat;
 enum { PST_HEARTBEAT_MS = 50, PST_HEARTBEAT_MISSES = 40 }; /* a peer silent for 40 of our ticks (2 s) is dead */
 
+/* Names of the opcodes in packed instructions, for all of this process; borrowed. Without it those of today's
+ * PST_OPCODE_LIST are used. (comm knows no instructions.) */
+void pst_heartbeat_set_names(const char *const *names, uint32_t n);
+
 /* Collective over the ranks of this host (uses put/get/fence). The segment's name is unpredictable, mode 0600, and it
  * is unlinked as soon as all have mapped it. Our launcher passes its own page in PENSTOCK_HEARTBEAT_FD. */
 pst_status pst_heartbeat_open(pst_world *world, pst_heartbeat **heartbeat);
@@ -23,6 +27,10 @@ typedef struct pst_heartbeat_page pst_heartbeat_page;
 pst_status pst_heartbeat_page_open(uint32_t n, int *fd, pst_heartbeat_page **page);
 void pst_heartbeat_page_close(pst_heartbeat_page *page);
 void pst_heartbeat_page_mark_dead(pst_heartbeat_page *page, uint32_t rank);
-/* "F chunk 2 micro-batch 3" of a rank. Returns buffer. */
+/* A rank that went without a word, as its own heartbeat would have said. Not for ranks that failed: keep theirs. */
+void pst_heartbeat_page_mark_gone(pst_heartbeat_page *page, uint32_t rank);
+/* 1 when a rank has found another one silent, and which. */
+int pst_heartbeat_page_silent(const pst_heartbeat_page *page, uint32_t *rank);
+/* "F chunk 2 micro-batch 3" of a rank, "its start" when it has run nothing yet. Returns buffer. */
 const char *pst_heartbeat_page_where(const pst_heartbeat_page *page, uint32_t rank, char *buffer, uint32_t bytes);
 #endif

@@ -1,0 +1,216 @@
+/* A rank's heartbeat: maps the page that it shares with the other ranks of its host, ticks in its own line, and watches
+ * the others' from a thread of its own. Shared-memory transports say nothing when a peer dies; this does. */
+#include "comm/heartbeat_page.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct pst_heartbeat {
+    pst_heartbeat_page *page;
+    uint32_t line;              /* ours */
+    char host[64];
+    int stop_fd;                /* eventfd: the thread shall leave */
+    int has_thread;
+    pthread_t thread;
+    uint64_t *seen;             /* [n] ticks of each line when it last moved; the thread's own */
+    uint32_t *missed;           /* [n] our ticks since then */
+};
+
+/* --- the thread -------------------------------------------------------------------------------------------------- */
+
+static void watch(pst_heartbeat *h) {
+    for (uint32_t i = 0; i < h->page->n; i++) {
+        page_line *line = &h->page->line[i];
+        uint64_t ticks = atomic_load_explicit(&line->ticks, memory_order_relaxed);
+        if (i == h->line || atomic_load(&line->state) != LINE_ALIVE || ticks != h->seen[i]) {
+            h->seen[i] = ticks;
+            h->missed[i] = 0;
+        } else if (++h->missed[i] == PST_HEARTBEAT_MISSES) {
+            pst_page_fault(h->page, FAULT_SILENT, i);
+        }
+    }
+}
+
+/* Sleeps relative to its own last tick: after a stop it does not catch up, so a stop of the whole job costs nobody a
+ * tick more than the others. */
+static void *beat(void *arg) {
+    pst_heartbeat *h = arg;
+    struct pollfd stop = {.fd = h->stop_fd, .events = POLLIN};
+    for (;;) {
+        int ready = poll(&stop, 1, PST_HEARTBEAT_MS);
+        if (ready > 0) return NULL;
+        if (ready < 0) continue; /* interrupted by a stop: not a tick */
+        atomic_fetch_add_explicit(&h->page->line[h->line].ticks, 1, memory_order_relaxed);
+        watch(h);
+    }
+}
+
+/* The thread takes no signals: they belong to the threads of the program. */
+static pst_status start_thread(pst_heartbeat *h) {
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&h->thread, NULL, beat, h);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (failed) return pst_fail(PST_ENOMEM, "no thread for the heartbeat: %s", strerror(failed));
+    h->has_thread = 1;
+    return PST_OK;
+}
+
+/* --- getting the page -------------------------------------------------------------------------------------------- */
+
+static pst_heartbeat_page *page_of_launcher(uint32_t n) {
+    const char *text = getenv("PENSTOCK_HEARTBEAT_FD");
+    struct stat st;
+    int fd = text ? atoi(text) : -1;
+    if (fd < 0 || fstat(fd, &st) || (size_t)st.st_size != pst_page_bytes(n)) return NULL;
+    fcntl(fd, F_SETFD, FD_CLOEXEC);
+    pst_heartbeat_page *page = pst_page_map(fd, n);
+    if (page && page->n != n) {
+        pst_heartbeat_page_close(page);
+        return NULL;
+    }
+    return page;
+}
+
+typedef struct { char host[64], name[64]; } announcement; /* name: empty but for the first rank of a host */
+
+static pst_status create_segment(uint32_t n, char name[64], pst_heartbeat_page **page) {
+    uint64_t word[2];
+    if (getrandom(word, sizeof word, 0) != sizeof word) return pst_fail(PST_ENOMEM, "no random numbers: %m");
+    snprintf(name, 64, "/penstock-%016llx%016llx", (unsigned long long)word[0], (unsigned long long)word[1]);
+    int fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (fd < 0) return pst_fail(PST_ENOMEM, "no shared page for the heartbeat: %m");
+    pst_heartbeat_page *p = ftruncate(fd, (off_t)pst_page_bytes(n)) ? NULL : pst_page_map(fd, n);
+    int why = errno;
+    close(fd);
+    if (!p) {
+        shm_unlink(name);
+        return pst_fail(PST_ENOMEM, "no shared page for the heartbeat: %s", strerror(why));
+    }
+    pst_page_init(p, n);
+    *page = p;
+    return PST_OK;
+}
+
+/* Finds the segment that the first rank of this host has announced. */
+static pst_status join_segment(pst_world *w, pst_heartbeat_page **page) {
+    for (uint32_t rank = 0; rank < w->size; rank++) {
+        void *value;
+        size_t bytes;
+        announcement a = {0};
+        PST_TRY(w->ops->get(w, rank, "penstock.heartbeat", &value, &bytes));
+        if (bytes == sizeof a) memcpy(&a, value, sizeof a);
+        free(value);
+        if (!a.name[0] || strncmp(a.host, w->host, sizeof a.host)) continue;
+        int fd = shm_open(a.name, O_RDWR | O_CLOEXEC, 0);
+        struct stat st;
+        int fits = fd >= 0 && !fstat(fd, &st) && (size_t)st.st_size == pst_page_bytes(w->local_size);
+        *page = fits ? pst_page_map(fd, w->local_size) : NULL;
+        if (fd >= 0) close(fd);
+        if (*page) return PST_OK; /* else another machine of the same name */
+    }
+    return pst_fail(PST_ENOMEM, "rank %u cannot map the heartbeat page of %s", w->rank, w->host);
+}
+
+/* mpirun, srun. The first fence publishes the name; after the second everybody has mapped it and it can go. Whoever
+ * fails between takes part in both, so that nobody waits for it. */
+static pst_status page_of_host(pst_world *w, pst_heartbeat_page **out) {
+    announcement a = {0};
+    pst_heartbeat_page *page = NULL;
+    pst_status status = PST_OK;
+    snprintf(a.host, sizeof a.host, "%s", w->host);
+    if (w->local_rank == 0) status = create_segment(w->local_size, a.name, &page);
+    if (status != PST_OK) a.name[0] = 0;
+    pst_status common = w->ops->put(w, "penstock.heartbeat", &a, sizeof a);
+    if (common == PST_OK) common = w->ops->fence(w);
+    if (common == PST_OK && status == PST_OK && !page) status = join_segment(w, &page);
+    if (common == PST_OK) common = w->ops->fence(w);
+    if (a.name[0]) shm_unlink(a.name);
+    if (status == PST_OK) status = common;
+    if (status != PST_OK) pst_heartbeat_page_close(page);
+    else *out = page;
+    return status;
+}
+
+/* --- open and close ---------------------------------------------------------------------------------------------- */
+
+pst_status pst_heartbeat_open(pst_world *world, pst_heartbeat **heartbeat) {
+    pst_heartbeat *h = calloc(1, sizeof *h);
+    if (!h) return pst_fail(PST_ENOMEM, "no memory for the heartbeat");
+    h->stop_fd = -1;
+    h->line = world->local_rank;
+    snprintf(h->host, sizeof h->host, "%s", world->host);
+    pst_status status = PST_OK;
+    if (world->launched_by_us) h->page = page_of_launcher(world->local_size);
+    if (!h->page) status = page_of_host(world, &h->page);
+    if (status != PST_OK) goto fail;
+    h->seen = calloc(world->local_size, sizeof *h->seen);
+    h->missed = calloc(world->local_size, sizeof *h->missed);
+    h->stop_fd = eventfd(0, EFD_CLOEXEC);
+    if (!h->seen || !h->missed || h->stop_fd < 0) {
+        status = pst_fail(PST_ENOMEM, "no memory for the heartbeat");
+        goto fail;
+    }
+    page_line *mine = &h->page->line[h->line];
+    mine->rank = world->rank;
+    mine->instr = PAGE_NO_INSTR;
+    status = start_thread(h);
+    if (status != PST_OK) goto fail;
+    atomic_store(&mine->state, LINE_ALIVE);
+    *heartbeat = h;
+    return PST_OK;
+fail:
+    pst_heartbeat_close(h);
+    return status;
+}
+
+void pst_heartbeat_close(pst_heartbeat *h) {
+    if (!h) return;
+    if (h->has_thread) {
+        atomic_store(&h->page->line[h->line].state, LINE_GONE);
+        eventfd_write(h->stop_fd, 1);
+        pthread_join(h->thread, NULL);
+    }
+    if (h->stop_fd >= 0) close(h->stop_fd);
+    pst_heartbeat_page_close(h->page);
+    free(h->seen);
+    free(h->missed);
+    free(h);
+}
+
+volatile uint64_t *pst_heartbeat_instr(pst_heartbeat *h) {
+    return &h->page->line[h->line].instr;
+}
+
+void pst_heartbeat_fail(pst_heartbeat *h) {
+    pst_page_fault(h->page, FAULT_FAILED, h->line);
+}
+
+pst_status pst_heartbeat_check(pst_heartbeat *h) {
+    uint64_t fault = atomic_load_explicit(&h->page->fault, memory_order_acquire);
+    uint32_t line = (uint32_t)fault;
+    if (!fault || line == h->line || line >= h->page->n) return PST_OK;
+    char where[64];
+    pst_heartbeat_page_where(h->page, line, where, sizeof where);
+    uint32_t rank = h->page->line[line].rank;
+    switch ((fault_kind)(fault >> 32)) {
+    case FAULT_SILENT:
+        return pst_fail(PST_EPEER, "rank %u on %s has been silent for %.1f s (last: %s)", rank, h->host,
+                        PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES / 1000.0, where);
+    case FAULT_DEAD:
+        return pst_fail(PST_EPEER, "rank %u on %s died (last: %s)", rank, h->host, where);
+    default:
+        return pst_fail(PST_EPEER, "rank %u on %s failed (last: %s)", rank, h->host, where);
+    }
+}
