@@ -182,6 +182,7 @@ static pst_status open_builder(pst_job_builder *b) {
         b->job->list = calloc(s->n_rank, sizeof *b->job->list);
     }
     if (!b->compute_at || !b->recv_at || !b->job || !b->job->list) return pst_fail(PST_ENOMEM, "no memory for a job");
+    PST_TRY(pst_pace_open(s, &b->pace));
     return pst_slots_open(b->cut, s->n_micro, &b->slots);
 }
 
@@ -192,6 +193,7 @@ pst_status pst_job_build(const pst_schedule *schedule, const pst_cut *cut, const
     pst_status status = open_builder(&b);
     for (uint32_t r = 0; status == PST_OK && r < schedule->n_rank; r++) status = build_rank(&b, r);
     if (status == PST_OK && limit) status = pst_slots_within(b.slots, limit);
+    pst_pace_close(&b.pace);
     free(b.compute_at), free(b.recv_at), free(b.instr), free(b.pair);
     if (status != PST_OK) {
         pst_job_close(b.job), pst_slots_close(b.slots);

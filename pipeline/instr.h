@@ -55,9 +55,10 @@ typedef struct {
 } pst_instr_cost;
 
 /* Slots: for every class which slot a micro-batch uses; computed together with the lists because reuse of a slot is a
- * dep on the last readers of the one before. A class's occupant of a slot is known by list order alone; a slot read by
- * a SEND is not taken by the next compute instruction either, so that sending overlaps with it. A RECV stands before
- * the compute instruction that precedes its consumer: the next input arrives while the current one computes. */
+ * dep on the last readers of the one before. A slot that a SEND reads is held at least through the next compute
+ * instruction, so that sending overlaps with it, and until the receiver can have posted its RECV (pace.c), so that no
+ * wait for it can close a cycle. A RECV stands before the compute instruction that precedes its consumer: the next
+ * input arrives while the current one computes. */
 typedef struct pst_slots pst_slots;
 
 /* The schedule's split and backward must be the cut's. limit: NULL, or slots whose numbers per class must not be

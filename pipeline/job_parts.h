@@ -5,12 +5,19 @@
 
 typedef struct { uint32_t instr, on; } pst_dep_pair;
 
+/* By (chunk * 4 + opcode) * n_micro + micro, in units of one pass. */
+typedef struct {
+    uint32_t *start, *finish;
+    uint32_t *post, *idle;      /* start and finish of the action before it on its rank, 0 when it is the first */
+} pst_pace;
+
 typedef struct {
     const pst_schedule *schedule;
     const pst_cut *cut;
     const pst_instr_cost *cost;
     pst_job *job;
     pst_slots *slots;
+    pst_pace pace;
     uint32_t *compute_at;       /* [n_chunk][4][n_micro] instruction index in its rank's list */
     uint32_t *recv_at;          /* [n_channel][n_micro] */
     /* The rank at hand. */
@@ -26,6 +33,12 @@ uint32_t pst_builder_emit(pst_job_builder *b, const pst_instr *instr);
 void pst_builder_depend(pst_job_builder *b, uint32_t instr, uint32_t on);
 static inline int pst_opcode_computes(uint8_t opcode) { return opcode != PST_OP_SEND && opcode != PST_OP_RECV; }
 uint64_t pst_builder_transfer_ns(const pst_job_builder *b, uint64_t bytes);
+
+/* pace.c. EINPUT when the schedule's ranks wait for each other. */
+pst_status pst_pace_open(const pst_schedule *s, pst_pace *pace);
+void pst_pace_close(pst_pace *pace);
+/* When a value that chunk SENDs has been received, by the pace. */
+uint32_t pst_pace_arrival(const pst_job_builder *b, uint32_t chunk, const pst_local *local, uint32_t micro);
 
 /* slots.c */
 pst_status pst_slots_open(const pst_cut *cut, uint32_t n_micro, pst_slots **slots);

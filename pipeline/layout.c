@@ -216,11 +216,13 @@ static pst_status open_layout(const builder *b, const pst_slots *slots, const ps
     x->weight = offsets(n_param(b)), x->state[0] = offsets(n_param(b)), x->state[1] = offsets(n_param(b));
     x->data = offsets(n_tensor), x->output = offsets(n_tensor);
     x->class_base = offsets(slots->n_class), x->eval_class_base = offsets(eval_slots ? eval_slots->n_class : 0);
+    x->has_chunk = calloc(b->cut->n_chunk, 1);
     x->owned = calloc(n_param(b) + 1, sizeof *x->owned);
     x->norm_of_rank = offsets(x->n_rank), x->owned_of_rank = calloc(x->n_rank, sizeof *x->owned_of_rank);
     if (!x->weight || !x->state[0] || !x->state[1] || !x->data || !x->output || !x->class_base || !x->eval_class_base ||
-        !x->owned || !x->norm_of_rank || !x->owned_of_rank)
+        !x->has_chunk || !x->owned || !x->norm_of_rank || !x->owned_of_rank)
         return pst_fail(PST_ENOMEM, "no memory for a layout");
+    for (uint32_t c = 0; c < b->cut->n_chunk; c++) x->has_chunk[c] = (uint8_t)is_mine(b, c);
     return open_grads(x, b->g);
 }
 
@@ -252,6 +254,6 @@ void pst_layout_close(pst_layout *x) {
     if (!x) return;
     if (x->grad) free(x->grad[0]);
     free(x->weight), free(x->state[0]), free(x->state[1]), free(x->grad), free(x->data), free(x->output);
-    free(x->class_base), free(x->eval_class_base), free(x->owned), free(x->norm_of_rank), free(x->owned_of_rank);
+    free(x->class_base), free(x->eval_class_base), free(x->has_chunk), free(x->owned), free(x->norm_of_rank), free(x->owned_of_rank);
     free(x);
 }

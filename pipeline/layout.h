@@ -24,6 +24,7 @@ const char *pst_region_name(pst_region region);
 
 struct pst_layout {
     uint32_t rank, n_rank;
+    uint8_t *has_chunk;                      /* [n_chunk] */
     uint64_t total;                          /* predicted peak bytes of the arena */
     uint64_t start[PST_REGION_COUNT], bytes[PST_REGION_COUNT];
     uint64_t *weight;                        /* [n_param] offset in the arena, UINT64_MAX when not on this rank */

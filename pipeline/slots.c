@@ -56,11 +56,12 @@ typedef struct {
     uint32_t *least;      /* [row] smallest end of the occupants */
     uint32_t *next;       /* [n_instr] */
     uint32_t *class_first, *class_last; /* [n_chunk] classes of a chunk are contiguous */
+    uint32_t n_compute, *compute_list, *compute_start; /* compute instructions and when they start by the pace */
 } lives;
 
 static void free_lives(lives *x) {
     free(x->row), free(x->end), free(x->compute), free(x->send), free(x->before), free(x->occupant), free(x->least);
-    free(x->next), free(x->class_first), free(x->class_last);
+    free(x->next), free(x->class_first), free(x->class_last), free(x->compute_list), free(x->compute_start);
 }
 
 static uint32_t *filled(size_t n, uint32_t value) {
@@ -85,7 +86,8 @@ static pst_status open_lives(const pst_job_builder *b, lives *x) {
     x->end = filled(n, 0), x->compute = filled(n, PST_NONE), x->send = filled(n, PST_NONE);
     x->before = filled(n, PST_NONE), x->occupant = filled(n, PST_NONE);
     x->least = filled(rows, UINT32_MAX), x->next = filled(b->n_instr, PST_NONE);
-    if (!x->end || !x->compute || !x->send || !x->before || !x->occupant || !x->least || !x->next)
+    x->compute_list = filled(b->n_instr, 0), x->compute_start = filled(b->n_instr, 0);
+    if (!x->compute_list || !x->compute_start || !x->end || !x->compute || !x->send || !x->before || !x->occupant || !x->least || !x->next)
         return pst_fail(PST_ENOMEM, "no memory for slots");
     return PST_OK;
 }
@@ -97,22 +99,36 @@ static uint32_t class_of_transfer(const pst_job_builder *b, const pst_instr *ins
     return chunk->buffer[chunk->local[instr->local].buffer].class_;
 }
 
-/* Backwards, so that the next compute instruction behind a SEND is known: it may not take the slot yet, or it would
- * have to wait for the SEND. */
+/* The first compute instruction behind `at` that starts, by the pace, when the value has arrived, or later: it may not
+ * take the slot yet, the ones behind it may. Nothing behind it: the end of the list. */
+static uint32_t end_of_send(const pst_job_builder *b, const lives *x, uint32_t at) {
+    const pst_instr *instr = b->instr + at;
+    uint32_t arrival = pst_pace_arrival(b, instr->chunk, b->cut->chunk[instr->chunk].local + instr->local, instr->micro);
+    uint32_t low = 0, high = x->n_compute;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        int later = x->compute_list[middle] > at && x->compute_start[middle] >= arrival;
+        if (later) high = middle;
+        else low = middle + 1;
+    }
+    return low < x->n_compute ? x->compute_list[low] : b->n_instr;
+}
+
 static void find_ends(const pst_job_builder *b, lives *x) {
-    uint32_t next_compute = b->n_instr;
-    for (uint32_t i = b->n_instr; i-- > 0;) {
+    for (uint32_t i = 0; i < b->n_instr; i++) {
         const pst_instr *instr = b->instr + i;
-        if (!pst_opcode_computes(instr->opcode)) {
-            uint32_t k = class_of_transfer(b, instr), last = instr->opcode == PST_OP_SEND ? next_compute : i;
-            if (k != PST_NONE && last > x->end[cell(x, k, instr->micro)]) x->end[cell(x, k, instr->micro)] = last;
-            continue;
-        }
-        next_compute = i;
-        for (uint32_t k = x->class_first[instr->chunk]; k < x->class_last[instr->chunk]; k++) {
-            uint32_t *end = x->end + cell(x, k, instr->micro);
-            if (b->cut->class_[k].deaths >> pst_event_of(instr->opcode) & 1 && i > *end) *end = i;
-        }
+        if (!pst_opcode_computes(instr->opcode)) continue;
+        size_t key = ((size_t)instr->chunk * 4 + instr->opcode) * x->n_micro + instr->micro;
+        x->compute_list[x->n_compute] = i;
+        x->compute_start[x->n_compute++] = b->pace.start[key];
+        for (uint32_t k = x->class_first[instr->chunk]; k < x->class_last[instr->chunk]; k++)
+            if (b->cut->class_[k].deaths >> pst_event_of(instr->opcode) & 1) x->end[cell(x, k, instr->micro)] = i;
+    }
+    for (uint32_t i = 0; i < b->n_instr; i++) {
+        const pst_instr *instr = b->instr + i;
+        if (pst_opcode_computes(instr->opcode)) continue;
+        uint32_t k = class_of_transfer(b, instr), last = instr->opcode == PST_OP_SEND ? end_of_send(b, x, i) : i;
+        if (k != PST_NONE && last > x->end[cell(x, k, instr->micro)]) x->end[cell(x, k, instr->micro)] = last;
     }
 }
 

@@ -1,0 +1,118 @@
+/* Random cases for the pipeline's property tests: a random graph, cut at random, with one of the schedules (or several
+ * chunks per rank), and an evaluation beside the training. Everything follows from the seed. */
+#ifndef PST_TESTS_PIPELINE_CASE_H
+#define PST_TESTS_PIPELINE_CASE_H
+#include "graph/random_graph.h"
+#include "pipeline/check.h"
+#include "pipeline/layout.h"
+#include <string.h>
+
+typedef struct {
+    pst_graph *g;
+    uint32_t n_rank, n_chunk, *chunk_of_node;
+    pst_schedule *schedule, *eval_schedule;
+    pst_cut *cut, *eval_cut;
+    pst_job *job, *eval;
+    pst_slots *slots, *eval_slots;
+    pst_layout **layout; /* [n_rank] */
+} test_case;
+
+/* Kernel scratch of odd sizes, the same for the same step in every case. */
+static inline pst_status choose_odd_scratch(void *arg, const pst_graph *g, const pst_node *node, int is_sum, pst_pass pass,
+                                            uint32_t *kernel, uint64_t *scratch) {
+    (void)arg, (void)g;
+    uint64_t state = strlen(node->name) * 131 + (uint64_t)pass * 7 + (uint64_t)is_sum + node->n_in;
+    *kernel = 0;
+    *scratch = next_random(&state) % 3 ? 0 : next_random(&state) % 300;
+    return PST_OK;
+}
+
+/* GPipe with chunk c on rank c % n_rank (looped) or there and back (V): chunks of one rank may be neighbours, which
+ * then send to themselves. */
+static inline pst_schedule *many_chunks(uint32_t n_rank, uint32_t n_chunk, uint32_t n_micro, int split, int backward, int v) {
+    pst_schedule *s = calloc(1, sizeof *s);
+    *s = (pst_schedule){.name = "many", .n_rank = n_rank, .n_chunk = n_chunk, .n_micro = n_micro,
+                        .split = split && backward, .backward = backward};
+    s->rank_of_chunk = calloc(n_chunk, sizeof(uint32_t));
+    s->n_action = calloc(n_rank, sizeof(uint32_t));
+    s->action = calloc(n_rank, sizeof *s->action);
+    for (uint32_t c = 0; c < n_chunk; c++) {
+        uint32_t turn = c / n_rank, place = c % n_rank;
+        s->rank_of_chunk[c] = v && turn % 2 ? n_rank - 1 - place : place;
+    }
+    for (uint32_t r = 0; r < n_rank; r++) {
+        pst_action *a = s->action[r] = calloc((size_t)3 * n_chunk * n_micro, sizeof *a);
+        for (uint32_t c = 0; c < n_chunk; c++)
+            for (uint32_t m = 0; m < n_micro; m++)
+                if (s->rank_of_chunk[c] == r) *a++ = (pst_action){PST_OP_F, (uint16_t)c, m};
+        for (uint32_t c = n_chunk; backward && c-- > 0;)
+            for (uint32_t m = 0; m < n_micro; m++) {
+                if (s->rank_of_chunk[c] != r) continue;
+                *a++ = (pst_action){s->split ? PST_OP_B : PST_OP_BW, (uint16_t)c, m};
+                if (s->split) *a++ = (pst_action){PST_OP_W, (uint16_t)c, m};
+            }
+        s->n_action[r] = (uint32_t)(a - s->action[r]);
+    }
+    return s;
+}
+
+/* n_chunk contiguous parts, none empty. */
+static inline uint32_t *random_chunks(uint32_t n_node, uint32_t n_chunk, uint64_t *state) {
+    uint32_t *chunk = calloc(n_node, sizeof *chunk), left = n_chunk - 1;
+    for (uint32_t i = 1, c = 0; i < n_node; i++) {
+        if (left && next_random(state) % (n_node - i) < left) c++, left--;
+        chunk[i] = c;
+    }
+    return chunk;
+}
+
+/* schedule: an index into pst_schedule_rows' training schedules, or 3, 4, 5 for many_chunks fused, split, V. */
+static inline void schedule_case(test_case *t, uint32_t kind, uint32_t n_micro, uint32_t n_eval) {
+    static const char *const name[] = {"gpipe", "1f1b", "1f1b-early"};
+    if (kind < 3) {
+        MUST(pst_schedule_generate(name[kind], t->n_rank, n_micro, &t->schedule));
+        MUST(pst_schedule_generate("forward", t->n_rank, n_eval, &t->eval_schedule));
+    } else {
+        t->schedule = many_chunks(t->n_rank, t->n_chunk, n_micro, kind == 4, 1, kind == 5);
+        t->eval_schedule = many_chunks(t->n_rank, t->n_chunk, n_eval, 0, 0, kind == 5);
+    }
+    MUST(pst_schedule_check(t->schedule));
+}
+
+static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint32_t n_micro, uint64_t *state) {
+    pst_chooser chooser = {.choose = choose_odd_scratch};
+    pst_instr_cost cost = {.latency_ns = next_random(state) % 500, .bytes_per_s = 1e8, .norm_ns = 10, .gather_ns = 20,
+                           .reduce_ns = 30, .step_ns = 40, .flush = 1};
+    uint32_t n_chunk = kind < 3 ? n_rank : n_rank + (uint32_t)(next_random(state) % (n_rank + 2));
+    if (n_chunk > t->g->n_node) n_chunk = t->g->n_node;
+    if (n_rank > n_chunk) n_rank = n_chunk;
+    t->n_rank = n_rank, t->n_chunk = n_chunk;
+    t->chunk_of_node = random_chunks(t->g->n_node, n_chunk, state);
+    schedule_case(t, kind, n_micro, 1 + (uint32_t)(next_random(state) % 4));
+    MUST(pst_cut_build(t->g, t->chunk_of_node, n_chunk, t->schedule->split, 1, &chooser, &t->cut));
+    MUST(pst_cut_build(t->g, t->chunk_of_node, n_chunk, 0, 0, &chooser, &t->eval_cut));
+    MUST(pst_job_build(t->schedule, t->cut, &cost, NULL, &t->job, &t->slots));
+    MUST(pst_job_build(t->eval_schedule, t->eval_cut, &cost, NULL, &t->eval, &t->eval_slots));
+    t->layout = calloc(n_rank, sizeof *t->layout);
+    for (uint32_t r = 0; r < n_rank; r++)
+        MUST(pst_layout_build(t->g, t->cut, t->job, t->slots, t->eval_cut, t->eval, t->eval_slots,
+                              pst_optim_find(next_random(state) % 2 ? "adamw" : "sgd"), r, &t->layout[r]));
+}
+
+/* Borrows g. */
+static inline test_case random_case(pst_graph *g, uint64_t *state) {
+    test_case t = {.g = g};
+    uint32_t n_rank = 1 + (uint32_t)(next_random(state) % 5), kind = (uint32_t)(next_random(state) % 6);
+    build_case(&t, n_rank, kind, 1 + (uint32_t)(next_random(state) % 8), state);
+    return t;
+}
+
+static inline void close_case(test_case *t) {
+    for (uint32_t r = 0; r < t->n_rank; r++) pst_layout_close(t->layout[r]);
+    pst_job_close(t->job), pst_job_close(t->eval);
+    pst_slots_close(t->slots), pst_slots_close(t->eval_slots);
+    pst_cut_close(t->cut), pst_cut_close(t->eval_cut);
+    pst_schedule_close(t->schedule), pst_schedule_close(t->eval_schedule);
+    free(t->chunk_of_node), free(t->layout);
+}
+#endif
