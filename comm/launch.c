@@ -16,8 +16,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* A rank that stays stopped this long is lost: what its peers' heartbeats say, too. */
-#define STOP_NS (PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES * UINT64_C(1000000))
+/* A rank that stays stopped this long is lost. Half a second later than its peers' heartbeats, so that they leave by
+ * what they have seen themselves; this is for those who do not look. */
+#define STOP_NS ((PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES + 500) * UINT64_C(1000000))
 #define GRACE_AFTER_KILL_NS UINT64_C(1000000000)
 
 /* Who is to blame, ever more certain: a rank that left with status 3 mostly followed another one. */

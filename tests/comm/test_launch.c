@@ -1,0 +1,314 @@
+/* test: label=quick timeout=60 */
+/* What the launcher and the heartbeat do when a rank is killed, stopped, fails or ends the job; signals to the launcher;
+ * and that nothing is left behind. Most scenarios run the launcher in a child of its own, to read what it says. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/clock.h"
+#include "comm/ranks.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+
+enum { OPCODE_F = 0, OPCODE_STEP = 9, LIMIT_MS = 15000 };
+
+/* --- scenarios of ranks ------------------------------------------------------------------------------------------ */
+
+static volatile sig_atomic_t asked_to_stop;
+
+static void on_signal(int signal) {
+    asked_to_stop = signal;
+}
+
+/* All wait for a message of rank 2 that never comes; rank 2 goes in the way the scenario says. */
+static int wait_for_rank_2(rank_state *r, const char *way) {
+    uint64_t word, request;
+    *pst_heartbeat_instr(r->heartbeat) = (uint64_t)OPCODE_F << 56 | UINT64_C(2) << 32 | 3;
+    RANK_CHECK(rank_collective(r, PST_COLL_BARRIER, NULL, 0, PST_I32, 0) == PST_OK);
+    printf("ready %d\n", (int)getpid());
+    fflush(stdout);
+    if (r->world->rank == 2) {
+        if (!strcmp(way, "kill")) raise(SIGKILL);
+        if (!strcmp(way, "segv")) raise(SIGSEGV);
+        if (!strcmp(way, "stop")) raise(SIGSTOP);
+        if (!strcmp(way, "exit")) _exit(4);
+        if (!strcmp(way, "input")) _exit(2);
+        if (!strcmp(way, "abort")) r->world->ops->abort(r->world, 4, "no disk");
+        if (!strcmp(way, "fail")) return rank_give_up(r, pst_fail(PST_ENOMEM, "no disk"));
+    }
+    if (!strcmp(way, "deaf"))
+        for (;;) pause();
+    RANK_CHECK(rank_post(r, PST_TRANSFER_RECV, 2, 0, 0, &word, sizeof word, &request) == PST_OK);
+    return rank_give_up(r, rank_finish(r, request));
+}
+
+static int run_until_asked(rank_state *r, int obey) {
+    signal(SIGINT, obey ? on_signal : SIG_IGN);
+    signal(SIGTERM, obey ? on_signal : SIG_IGN);
+    RANK_CHECK(rank_collective(r, PST_COLL_BARRIER, NULL, 0, PST_I32, 0) == PST_OK);
+    printf("ready %d\n", (int)getpid());
+    fflush(stdout);
+    while (!asked_to_stop) {
+        usleep(1000);
+        if (pst_heartbeat_check(r->heartbeat) != PST_OK) return rank_give_up(r, PST_EPEER);
+    }
+    printf("asked\n");
+    fflush(stdout);
+    rank_close(r);
+    return 0;
+}
+
+static int rank_main(const char *scenario, const char *way) {
+    rank_state r;
+    if (!strcmp(scenario, "status")) return atoi(way);
+    rank_open(&r);
+    if (!strcmp(scenario, "wait")) return wait_for_rank_2(&r, way);
+    if (!strcmp(scenario, "run")) return run_until_asked(&r, strcmp(way, "deaf") != 0);
+    return 98;
+}
+
+/* --- a launcher in a child, and what it says --------------------------------------------------------------------- */
+
+typedef struct {
+    pid_t pid;
+    int out;
+    char said[16384];
+    uint32_t used;
+} child;
+
+/* Runs the launcher in a process of its own, which ends with the job's exit status. */
+static child start_launcher(uint32_t n, const char *scenario, const char *way, uint32_t grace_ms) {
+    child c = {0};
+    int ends[2];
+    char ranks[16], grace[16];
+    assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+    snprintf(ranks, sizeof ranks, "%u", n);
+    snprintf(grace, sizeof grace, "%u", grace_ms);
+    fflush(NULL);
+    c.pid = fork();
+    if (!c.pid) {
+        dup2(ends[1], STDOUT_FILENO);
+        dup2(ends[1], STDERR_FILENO);
+        execl("/proc/self/exe", "test", "launch", ranks, scenario, way, grace, (char *)NULL);
+        _exit(127);
+    }
+    close(ends[1]);
+    c.out = ends[0];
+    return c;
+}
+
+/* Reads on until `text` has come `times` times (NULL: until the end). */
+static int hear(child *c, const char *text, int times) {
+    uint64_t until = pst_monotonic_ns() + LIMIT_MS * UINT64_C(1000000);
+    while (pst_monotonic_ns() < until) {
+        int seen = 0;
+        for (char *at = c->said; text && (at = strstr(at, text)); at++) seen++;
+        if (text && seen >= times) return 1;
+        struct pollfd fd = {.fd = c->out, .events = POLLIN};
+        if (poll(&fd, 1, 100) <= 0) continue;
+        ssize_t got = read(c->out, c->said + c->used, sizeof c->said - 1 - c->used);
+        if (got <= 0) return text == NULL;
+        c->said[c->used += (uint32_t)got] = 0;
+    }
+    return 0;
+}
+
+/* All output is closed: neither launcher nor ranks hold it any more. Returns the launcher's exit status. */
+static int finish(child *c, uint64_t since_ns, uint32_t limit_ms) {
+    int status, over = hear(c, NULL, 0);
+    if (!over) fprintf(stderr, "still running: %s\n", c->said);
+    assert_true(over);
+    uint64_t took_ms = (pst_monotonic_ns() - since_ns) / 1000000;
+    printf("  over after %llu ms\n", (unsigned long long)took_ms);
+    assert_true(took_ms < limit_ms);
+    assert_int_equal(waitpid(c->pid, &status, 0), c->pid);
+    close(c->out);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+}
+
+static void assert_said(const child *c, const char *text) {
+    if (!strstr(c->said, text)) fail_msg("not said: \"%s\" in:\n%s", text, c->said);
+}
+
+static void one_fault(const char *way, int expected_status, const char *launcher_says, const char *ranks_say) {
+    uint64_t start = pst_monotonic_ns();
+    child c = start_launcher(4, "wait", way, 2000);
+    int status = finish(&c, start, LIMIT_MS);
+    if (status != expected_status) fail_msg("%s: exit status %d:\n%s", way, status, c.said);
+    if (launcher_says) assert_said(&c, launcher_says);
+    if (ranks_say) assert_said(&c, ranks_say);
+}
+
+/* --- tests ------------------------------------------------------------------------------------------------------- */
+
+static void exit_statuses_are_joined(void **state) {
+    (void)state;
+    assert_int_equal(launch(3, "status", "0", 100), 0);
+    assert_int_equal(launch(2, "status", "5", 100), 5);
+    char *argv[] = {NULL};
+    int status;
+    assert_int_equal(pst_launch_local(0, argv, 100, &status), PST_EINPUT);
+}
+
+static void a_killed_rank_is_named(void **state) {
+    (void)state;
+    char host[64] = "", text[256];
+    gethostname(host, sizeof host - 1);
+    snprintf(text, sizeof text, "penstock: rank 2 on %s was killed by signal 9 during F chunk 2 micro-batch 3\n", host);
+    char peers[256];
+    snprintf(peers, sizeof peers, "rank 0: rank 2 on %s died (last: F chunk 2 micro-batch 3)", host);
+    one_fault("kill", 3, text, peers);
+    one_fault("segv", 3, "was killed by signal 11 during F chunk 2 micro-batch 3\n", "rank 1: rank 2 on ");
+}
+
+static void a_failing_rank_gives_its_status(void **state) {
+    (void)state;
+    one_fault("exit", 4, "exited with status 4 during F chunk 2", "rank 3: rank 2 on ");
+    one_fault("fail", 4, "exited with status 4 during F chunk 2", "rank 3: rank 2 on ");
+    uint64_t start = pst_monotonic_ns();
+    child c = start_launcher(4, "wait", "input", 2000);
+    assert_int_equal(finish(&c, start, LIMIT_MS), 2);
+    if (strstr(c.said, "penstock:")) fail_msg("a rank with status 2 speaks for itself:\n%s", c.said);
+}
+
+static void ranks_that_do_not_leave_are_killed(void **state) {
+    (void)state;
+    child c = start_launcher(3, "wait", "deaf", 300);
+    assert_true(hear(&c, "ready", 3));
+    int pid = atoi(strstr(c.said, "ready") + 6);
+    uint64_t start = pst_monotonic_ns();
+    kill(pid, SIGKILL);
+    assert_int_equal(finish(&c, start, 5000), 3);
+}
+
+static void signals_are_forwarded(void **state) {
+    (void)state;
+    const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    for (int i = 0; i < 3; i++) {
+        child c = start_launcher(3, "run", "obey", 2000);
+        assert_true(hear(&c, "ready", 3));
+        uint64_t start = pst_monotonic_ns();
+        kill(c.pid, signals[i]);
+        assert_int_equal(finish(&c, start, 5000), 0);
+        assert_true(hear(&c, "asked", 3));
+    }
+}
+
+static void a_second_signal_kills(void **state) {
+    (void)state;
+    child c = start_launcher(3, "run", "deaf", 2000);
+    assert_true(hear(&c, "ready", 3));
+    kill(c.pid, SIGINT);
+    usleep(100000);
+    assert_int_equal(waitpid(c.pid, NULL, WNOHANG), 0);
+    uint64_t start = pst_monotonic_ns();
+    kill(c.pid, SIGINT);
+    assert_int_equal(finish(&c, start, 5000), 130);
+}
+
+static void ranks_die_with_the_launcher(void **state) {
+    (void)state;
+    child c = start_launcher(3, "run", "deaf", 2000);
+    assert_true(hear(&c, "ready", 3));
+    uint64_t start = pst_monotonic_ns();
+    kill(c.pid, SIGKILL);
+    assert_int_equal(finish(&c, start, 5000), 1000 + SIGKILL); /* the pipe closed: no rank holds it */
+}
+
+static char state_of(int pid) {
+    char path[64], line[512] = "";
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
+    FILE *file = fopen(path, "r");
+    if (!file) return 0;
+    size_t got = fread(line, 1, sizeof line - 1, file);
+    fclose(file);
+    char *at = got ? strrchr(line, ')') : NULL;
+    return at && at[1] ? at[2] : 0;
+}
+
+static int becomes(int pid, char wanted) {
+    for (int i = 0; i < 500; i++) {
+        if (state_of(pid) == wanted) return 1;
+        usleep(10000);
+    }
+    return 0;
+}
+
+/* What takes the two seconds that a rank may be silent, side by side: a rank is stopped while its peers wait for it,
+ * another where nobody looks; the whole job is stopped for longer, which is no fault; a rank asks for the job's end. */
+static void stops(void **state) {
+    (void)state;
+    uint64_t start = pst_monotonic_ns();
+    child stop = start_launcher(4, "wait", "stop", 2000), asleep = start_launcher(3, "run", "obey", 2000);
+    child blind = start_launcher(3, "wait", "deaf", 100), abort_ = start_launcher(3, "wait", "abort", 500);
+    assert_true(hear(&asleep, "ready", 3) && hear(&blind, "ready", 3));
+    int pid = atoi(strstr(blind.said, "ready") + 6);
+    kill(pid, SIGSTOP);
+    kill(asleep.pid, SIGTSTP);
+    assert_true(becomes(asleep.pid, 'T'));
+    for (char *at = asleep.said; (at = strstr(at, "ready")); at++) assert_true(becomes(atoi(at + 6), 'T'));
+    assert_int_equal(finish(&abort_, start, LIMIT_MS), 4);
+    assert_said(&abort_, "ended the job (no disk) during F chunk 2");
+    assert_int_equal(finish(&stop, start, LIMIT_MS), 3);
+    assert_said(&stop, "was stopped during F chunk 2 micro-batch 3\n");
+    assert_said(&stop, "has been silent for 2.0 s (last: F chunk 2 micro-batch 3)");
+    assert_int_equal(finish(&blind, start, LIMIT_MS), 3);
+    assert_said(&blind, "was stopped during");
+    kill(asleep.pid, SIGCONT);
+    usleep(200000);
+    assert_int_equal(waitpid(asleep.pid, NULL, WNOHANG), 0);
+    start = pst_monotonic_ns();
+    kill(asleep.pid, SIGINT);
+    assert_int_equal(finish(&asleep, start, 5000), 0);
+}
+
+static int entries(const char *folder, const char *prefix) {
+    DIR *dir = opendir(folder);
+    int n = 0;
+    for (struct dirent *e; dir && (e = readdir(dir));) n += !strncmp(e->d_name, prefix, strlen(prefix));
+    if (dir) closedir(dir);
+    return n;
+}
+
+static void nothing_is_left_behind(void **state) {
+    (void)state;
+    char folder[] = "/tmp/test-launch-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    setenv("TMPDIR", folder, 1);
+    uint64_t start = pst_monotonic_ns();
+    child c = start_launcher(4, "wait", "kill", 2000);
+    assert_int_equal(finish(&c, start, LIMIT_MS), 3);
+    c = start_launcher(4, "run", "deaf", 2000);
+    assert_true(hear(&c, "ready", 4));
+    assert_int_equal(entries("/dev/shm", "penstock-"), 0);
+    start = pst_monotonic_ns();
+    kill(c.pid, SIGKILL);
+    finish(&c, start, 5000);
+    unsetenv("TMPDIR");
+    if (rmdir(folder)) fail_msg("%s: %s", folder, strerror(errno));
+}
+
+int main(int argc, char **argv) {
+    if (argc > 2 && !strcmp(argv[1], "rank")) return rank_main(argv[2], argc > 3 ? argv[3] : "");
+    if (argc > 5 && !strcmp(argv[1], "launch"))
+        return launch((uint32_t)atoi(argv[2]), argv[3], argv[4], (uint32_t)atoi(argv[5]));
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(exit_statuses_are_joined),
+        cmocka_unit_test(a_killed_rank_is_named),
+        cmocka_unit_test(a_failing_rank_gives_its_status),
+        cmocka_unit_test(ranks_that_do_not_leave_are_killed),
+        cmocka_unit_test(signals_are_forwarded),
+        cmocka_unit_test(a_second_signal_kills),
+        cmocka_unit_test(ranks_die_with_the_launcher),
+        cmocka_unit_test(stops),
+        cmocka_unit_test(nothing_is_left_behind),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

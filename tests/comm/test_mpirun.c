@@ -1,0 +1,97 @@
+/* test: label=quick timeout=60 */
+/* The same ranks under mpirun: world, transport, collectives, and the heartbeat over a segment that leaves no name. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "comm/ranks.h"
+#include <dirent.h>
+#include <signal.h>
+#include <sys/wait.h>
+
+static int segments(void) {
+    DIR *dir = opendir("/dev/shm");
+    int n = 0;
+    for (struct dirent *e; dir && (e = readdir(dir));) n += !strncmp(e->d_name, "penstock-", 9);
+    if (dir) closedir(dir);
+    return n;
+}
+
+static int come_together(rank_state *r) {
+    double sum = r->world->rank + 1.0, n = r->world->size;
+    RANK_CHECK(r->world->size == 3 && r->world->local_size == 3 && !r->world->launched_by_us);
+    RANK_CHECK(rank_collective(r, PST_COLL_ALL_REDUCE, &sum, sizeof sum, PST_F64, 0) == PST_OK);
+    RANK_CHECK(sum == n * (n + 1) / 2);
+    RANK_CHECK(segments() == 0);
+    printf("rank %u of %u\n", r->world->rank, r->world->size);
+    rank_close(r);
+    return 0;
+}
+
+/* mpirun does not look at stopped ranks: the heartbeat has to. */
+static int one_stops(rank_state *r) {
+    *pst_heartbeat_instr(r->heartbeat) = UINT64_C(9) << 56;
+    RANK_CHECK(rank_collective(r, PST_COLL_BARRIER, NULL, 0, PST_I32, 0) == PST_OK);
+    if (r->world->rank == 1) raise(SIGSTOP);
+    pst_status status = rank_collective(r, PST_COLL_BARRIER, NULL, 0, PST_I32, 0);
+    RANK_CHECK(status == PST_EPEER);
+    RANK_CHECK(strstr(pst_error(), "rank 1 on ") && strstr(pst_error(), "silent for 2.0 s (last: STEP)"));
+    printf("named\n");
+    fflush(stdout);
+    r->world->ops->abort(r->world, 3, pst_error());
+    return rank_give_up(r, PST_EPEER);
+}
+
+static int rank_main(const char *scenario) {
+    rank_state r;
+    rank_open(&r);
+    return !strcmp(scenario, "stop") ? one_stops(&r) : come_together(&r);
+}
+
+/* Runs mpirun on this program; *said gets the start of what it wrote. */
+static int mpirun(const char *scenario, char *said, size_t bytes) {
+    char command[4600], self[4096] = "";
+    ssize_t got = readlink("/proc/self/exe", self, sizeof self - 1);
+    assert_true(got > 0);
+    snprintf(command, sizeof command, "mpirun -n 3 --allow-run-as-root --oversubscribe '%s' rank %s 2>&1", self, scenario);
+    FILE *out = popen(command, "r");
+    assert_non_null(out);
+    size_t used = fread(said, 1, bytes - 1, out);
+    said[used] = 0;
+    return WEXITSTATUS(pclose(out));
+}
+
+static void three_ranks_come_together(void **state) {
+    (void)state;
+    char said[8192];
+    int status = mpirun("together", said, sizeof said);
+    if (status) fail_msg("status %d:\n%s", status, said);
+    for (int i = 0; i < 3; i++) {
+        char text[32];
+        snprintf(text, sizeof text, "rank %d of 3", i);
+        assert_non_null(strstr(said, text));
+    }
+    assert_int_equal(segments(), 0);
+}
+
+static void a_stopped_rank_is_named(void **state) {
+    (void)state;
+    char said[8192];
+    int status = mpirun("stop", said, sizeof said);
+    if (!status || !strstr(said, "named")) fail_msg("status %d:\n%s", status, said);
+}
+
+int main(int argc, char **argv) {
+    if (argc > 2 && !strcmp(argv[1], "rank")) return rank_main(argv[2]);
+    if (system("mpirun --version >/dev/null 2>&1")) {
+        printf("skipped: no mpirun\n");
+        return 77;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(three_ranks_come_together),
+        cmocka_unit_test(a_stopped_rank_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
