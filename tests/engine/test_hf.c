@@ -217,8 +217,8 @@ static void test_config(void **state) {
     expect_config("{" SIZES ",\"tie_word_embeddings\":false}", "tie_word_embeddings must be true");
     expect_config("{" SIZES ",\"scale_attn_by_inverse_layer_idx\":true}", "must be false");
     expect_config("{" SIZES ",\"resid_pdrop\":1}", "resid_pdrop");
-    expect_config("{\"model_type\":\"gpt2\",\"n_layer\":1,\"n_head\":3,\"n_embd\":4,\"n_positions\":8,\"vocab_size\":9}",
-                  "n_head 3 does not divide n_embd 4");
+    expect_config("{\"model_type\":\"gpt2\",\"n_layer\":1,\"n_head\":3,\"n_embd\":4,\"n_positions\":8,"
+                  "\"vocab_size\":9}", "n_head 3 does not divide n_embd 4");
 }
 
 /* The disk fills up at any operation: the sentence, and no half-written model where a whole one is expected. */

@@ -1,0 +1,21 @@
+/* Any text as a Hugging Face config.json: an error that names the file, or sizes that a GPT can have. */
+#include "engine/hf.h"
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void expect(int truth) {
+    if (!truth) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    pst_model_config c = {0};
+    if (pst_hf_parse_config((const char *)data, size, "fuzz", &c) != PST_OK) {
+        expect(c.layers == 0 && strncmp(pst_error(), "fuzz:", 5) == 0);
+        return 0;
+    }
+    expect(c.layers > 0 && c.heads > 0 && c.channels % c.heads == 0 && c.context > 0 && c.vocabulary > 0);
+    expect(c.dropout >= 0 && c.dropout < 1 && strcmp(c.kind, "gpt") == 0);
+    return 0;
+}
