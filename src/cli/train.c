@@ -21,8 +21,10 @@ int pst_cli_train(const pst_cli_call *call) {
     int done;
     pst_config *config = NULL;
     if (pst_cli_parse(&command, call, &n, &done)) {
-        if (done == 0) pst_config_help(stdout);
-        return done;
+        if (done != 0) return done;
+        putchar('\n');
+        pst_config_help(stdout);
+        return 0;
     }
     if (pst_cli_operands(&command, n, 1, (size_t)-1)) return pst_status_exit(PST_EINPUT);
     pst_status status = pst_config_load(call->argv[1], (const char *const *)call->argv + 2, n - 1, &config);

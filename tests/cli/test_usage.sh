@@ -47,7 +47,7 @@ expect 2 err '^penstock: too few operands' "$PENSTOCK" convert one
 expect 2 err '^penstock: nothing to simulate' "$PENSTOCK" simulate
 expect 2 err '^penstock: .*--stages' "$PENSTOCK" simulate --schedule 1f1b
 expect 2 err '^penstock: .*three durations' "$PENSTOCK" simulate --schedule 1f1b --stages 4 --micro-batches 8 --times 1,2
-expect 2 err "did you mean 'gpipe'" "$PENSTOCK" simulate --schedule gpip --stages 4 --micro-batches 8
+expect 2 err 'did you mean .gpipe' "$PENSTOCK" simulate --schedule gpip --stages 4 --micro-batches 8
 expect 0 out 'makespan  33.000000 ms' "$PENSTOCK" simulate --schedule 1f1b --stages 4 --micro-batches 8
 expect 0 out 'makespan  30.000000 ms' "$PENSTOCK" simulate --schedule 1f1b-early --stages 4 --micro-batches 8
 expect 0 out ' 0 with another start or end' "$PENSTOCK" simulate --schedule gpipe --stages 3 --micro-batches 5 --execute
