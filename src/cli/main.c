@@ -19,7 +19,7 @@ static const pst_cli_command commands[] = {
 enum { N_COMMAND = sizeof commands / sizeof *commands };
 
 int pst_cli_end(pst_status status) {
-    if (status != PST_OK) fprintf(stderr, "penstock: %s\n", pst_error());
+    if (status != PST_OK && *pst_error()) fprintf(stderr, "penstock: %s\n", pst_error());
     return pst_status_exit(status);
 }
 

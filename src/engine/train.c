@@ -402,8 +402,10 @@ static pst_status train_here(const pst_config *c, const pst_train_options *o, ps
     pst_trainer t = {.config = c, .options = o, .world = world};
     saved_signals saved;
     catch_signals(&saved);
+    int launched = world->launched_by_us;
     pst_status status = run(&t, n_rank);
     release_signals(&saved);
+    if (status == PST_EPEER && launched) pst_error_clear(); /* our launcher names the culprit, once */
     pst_fit_close(t.fit);
     pst_metrics_close(t.metrics);
     if (t.group) pst_group_close(t.group, status != PST_OK);
@@ -425,8 +427,8 @@ static pst_status train_local(const pst_config *c, const pst_train_options *o, u
     PST_TRY(pst_launch_local(n_rank, o->argv, 3000, &exit_status));
     if (!exit_status) return PST_OK;
     for (pst_status s = PST_EINPUT; s <= PST_EINTERNAL; s++)
-        if (pst_status_exit(s) == exit_status) return pst_fail(s, "the job failed, see above");
-    return pst_fail(PST_EINTERNAL, "the job failed with exit status %d, see above", exit_status);
+        if (pst_status_exit(s) == exit_status) return pst_error_clear(), s; /* the ranks and the launcher have said why */
+    return pst_fail(PST_EINTERNAL, "the job failed with exit status %d", exit_status);
 }
 
 pst_status pst_train(const pst_config *c, const pst_train_options *o) {
