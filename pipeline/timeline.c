@@ -57,7 +57,7 @@ static void print_escaped(const char *text, FILE *out) {
 static double unit_of(uint64_t ns, const char **name) {
     static const struct { double ns; const char *name; } units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
     uint32_t u = 0;
-    while (u < 3 && (double)ns < 2 * units[u].ns) u++;
+    while (u < 3 && (double)ns < units[u].ns) u++;
     *name = units[u].name;
     return units[u].ns;
 }
@@ -173,9 +173,10 @@ static void print_box(const picture *p, uint32_t rank, uint32_t i) {
     fputs("</rect>", p->out);
     char number[16];
     int digits = snprintf(number, sizeof number, "%u", in->micro);
-    if (in->opcode <= PST_OP_BW && width >= 6.4 * digits + 3) {
-        fprintf(p->out, "<text class=\"m t%u\" x=\"%.2f\" y=\"%.1f\" font-size=\"11\">%s</text>", in->opcode, x + width / 2,
-                y_of(p, rank) + p->box / 2 + 4, number);
+    int size = width >= 6.4 * digits + 3 ? 11 : 9;
+    if (in->opcode <= PST_OP_BW && width >= 5.3 * digits + 2) {
+        fprintf(p->out, "<text class=\"m t%u\" x=\"%.2f\" y=\"%.1f\" font-size=\"%d\">%s</text>", in->opcode, x + width / 2,
+                y_of(p, rank) + p->box / 2 + (size == 11 ? 4 : 3.2), size, number);
     }
     fputc('\n', p->out);
 }

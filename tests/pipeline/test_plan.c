@@ -1,0 +1,143 @@
+/* test: label=quick */
+/* Plans: printed and parsed they stay the same; every fault of a file is named with its place; the check finds what does
+ * not fit the model. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "graph/random_graph.h"
+#include "pipeline/plan.h"
+#include <string.h>
+#include <unistd.h>
+
+static pst_plan *plan_for(const pst_graph *g, uint32_t n_rank) {
+    pst_plan *p;
+    assert_int_equal(pst_plan_open(g->n_node, n_rank, n_rank, &p), PST_OK);
+    p->graph_hash = pst_graph_hash(g);
+    strcpy(p->schedule, "1f1b-early");
+    p->n_micro = 8;
+    p->micro_batch = g->micro_batch;
+    for (uint32_t i = 0; i < g->n_node; i++) p->chunk_of_node[i] = (uint32_t)((uint64_t)i * n_rank / g->n_node);
+    for (uint32_t r = 0; r < n_rank; r++) p->rank_of_chunk[r] = r, p->peak_bytes[r] = UINT64_MAX - r;
+    p->step_ns = 123456789012345;
+    p->flush_ns = 7;
+    p->bubble = 1.0 / 3;
+    return p;
+}
+
+static pst_status print_and_parse(const pst_plan *p, const pst_graph *g, pst_plan **again) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_int_equal(pst_plan_print(p, g, out), PST_OK);
+    fclose(out);
+    pst_status status = pst_plan_parse_text(text, bytes, "plan.yaml", again);
+    free(text);
+    return status;
+}
+
+static void printed_plans_come_back(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        pst_graph *g = random_graph(seed);
+        pst_plan *p = plan_for(g, 1 + (uint32_t)seed % (g->n_node < 7 ? g->n_node : 7)), *q;
+        assert_int_equal(pst_plan_check(p, g), PST_OK);
+        if (print_and_parse(p, seed % 2 ? g : NULL, &q) != PST_OK) fail_msg("seed %d: %s", (int)seed, pst_error());
+        assert_int_equal(pst_plan_check(q, g), PST_OK);
+        assert_string_equal(q->schedule, p->schedule);
+        assert_true(q->step_ns == p->step_ns && q->flush_ns == p->flush_ns && q->bubble == p->bubble);
+        assert_true(q->n_micro == p->n_micro && q->n_rank == p->n_rank && q->n_node == p->n_node);
+        assert_memory_equal(q->chunk_of_node, p->chunk_of_node, p->n_node * sizeof(uint32_t));
+        assert_memory_equal(q->peak_bytes, p->peak_bytes, p->n_rank * sizeof(uint64_t));
+        pst_plan_close(q);
+        pst_plan_close(p);
+        pst_graph_close(g);
+    }
+}
+
+#define HEAD "graph_hash: \"0123456789abcdef\"\nschedule: gpipe\nranks: 2\nmicro_batches: 4\nmicro_batch: 1\n"
+#define CHUNKS "chunks:\n  - {chunk: 0, rank: 0, nodes: [0, 3]}\n  - {chunk: 1, rank: 1, nodes: [4, 4]}\n"
+
+static void faults_are_named_with_their_place(void **state) {
+    (void)state;
+    static const struct { const char *text, *place, *what; } cases[] = {
+        {"", "p.yaml", "empty"},
+        {HEAD CHUNKS "colour: red\n", "p.yaml:9:1", "\"colour\" is no key"},
+        {HEAD CHUNKS "ranks: 2\n", "p.yaml:9:1", "given twice"},
+        {HEAD, "p.yaml:1:1", "missing key: chunks"},
+        {HEAD "chunks: 3\n", "p.yaml:6:9", "a list of chunks"},
+        {HEAD "chunks: []\n", "p.yaml:6:9", "1 to 65535 chunks"},
+        {HEAD "chunks:\n  - {chunk: 0, rank: 2, nodes: [0, 3]}\n", "p.yaml:7:22", "from 0 to 1"},
+        {HEAD "chunks:\n  - {chunk: 0, rank: 0, nodes: [1, 3]}\n", "p.yaml:7:33", "from 0 to 0"},
+        {HEAD "chunks:\n  - {chunk: 0, rank: 0, nodes: [0, 99999999999]}\n", "p.yaml:7:36", "whole number"},
+        {HEAD "chunks:\n  - {chunk: 0, rank: 0}\n", "p.yaml:7:5", "missing key: nodes"},
+        {HEAD CHUNKS "predicted: {peak_bytes: [1]}\n", "p.yaml:9:25", "as many numbers"},
+        {HEAD CHUNKS "predicted: {bubble: nan}\n", "p.yaml:9:21", "number from 0 to 1"},
+        {"graph_hash: 12\nschedule: gpipe\nranks: 2\nmicro_batches: 4\nmicro_batch: 1\n" CHUNKS, "p.yaml:1:13", "16 hex"},
+        {"graph_hash: \"0123456789abcdef\"\nschedule: gpip\nranks: 2\nmicro_batches: 4\nmicro_batch: 1\n" CHUNKS,
+         "p.yaml:2:11", "did you mean \"gpipe\""},
+        {"graph_hash: \"0123456789abcdef\"\nschedule: gpipe\nranks: -2\nmicro_batches: 4\nmicro_batch: 1\n" CHUNKS,
+         "p.yaml:3:8", "whole number from 1"},
+        {"[1, 2", "p.yaml:", "expected"},
+        {"- a\n", "p.yaml:1:1", "keys and values"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pst_plan *p;
+        assert_int_equal(pst_plan_parse_text(cases[i].text, strlen(cases[i].text), "p.yaml", &p), PST_EINPUT);
+        if (strncmp(pst_error(), cases[i].place, strlen(cases[i].place)) || !strstr(pst_error(), cases[i].what)) {
+            fail_msg("case %zu says: %s", i, pst_error());
+        }
+    }
+}
+
+static void files_are_read_and_missing_ones_named(void **state) {
+    (void)state;
+    char path[] = "/tmp/pst_plan_XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, HEAD CHUNKS, sizeof HEAD CHUNKS - 1), sizeof HEAD CHUNKS - 1);
+    close(fd);
+    pst_plan *p;
+    assert_int_equal(pst_plan_parse(path, &p), PST_OK);
+    assert_int_equal(p->n_node, 5);
+    assert_int_equal(p->chunk_of_node[3], 0);
+    assert_int_equal(p->chunk_of_node[4], 1);
+    pst_plan_close(p);
+    unlink(path);
+    assert_int_equal(pst_plan_parse(path, &p), PST_EINPUT);
+    assert_non_null(strstr(pst_error(), path));
+    assert_int_equal(pst_plan_parse("/", &p), PST_EINPUT);
+}
+
+static void misfits_are_refused(void **state) {
+    (void)state;
+    pst_graph *g = random_graph(3);
+    for (int k = 0; k < 10; k++) {
+        pst_plan *p = plan_for(g, 2);
+        if (k == 0) p->graph_hash ^= 1;
+        if (k == 1) p->micro_batch++;
+        if (k == 2) p->n_node--;
+        if (k == 3) p->chunk_of_node[0] = 1;
+        if (k == 4) p->chunk_of_node[p->n_node - 1] = 0;
+        if (k == 5) for (uint32_t i = 0; i < p->n_node; i++) p->chunk_of_node[i] = 0;
+        if (k == 6) p->rank_of_chunk[1] = 2;
+        if (k == 7) p->rank_of_chunk[1] = 0;
+        if (k == 8) p->n_micro = 0;
+        if (k == 9) strcpy(p->schedule, "2f2b");
+        assert_int_equal(pst_plan_check(p, g), PST_EINPUT);
+        pst_plan_close(p);
+    }
+    pst_graph_close(g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(printed_plans_come_back),
+        cmocka_unit_test(faults_are_named_with_their_place),
+        cmocka_unit_test(files_are_read_and_missing_ones_named),
+        cmocka_unit_test(misfits_are_refused),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
