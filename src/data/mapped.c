@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_MAPPED = 8192 };
+enum { MAX_MAPPED = 2048 };
 /* Above this size the few bytes of a sample are read at random places of a file that the page cache may not hold:
  * reading ahead would fetch 128 KiB for each. */
 static const uint64_t RANDOM_BYTES = 1ull << 30;

@@ -232,7 +232,7 @@ static void test_large(void **state) {
 /* More files than may be mapped at once. */
 static void test_many_files(void **state) {
     (void)state;
-    enum { FILES = 8300 };
+    enum { FILES = 2100 };
     if (mkdir("many", 0755)) fail();
     for (uint64_t i = 0; i < FILES; i++) {
         char name[32];
