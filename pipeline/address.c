@@ -1,7 +1,7 @@
 /* Where things lie: from an operand, a step's scratch or a message to its bytes in the arena; and the table of regions
  * that `inspect` shows. */
-#include "pipeline/layout.h"
 #include "base/arena.h"
+#include "pipeline/layout.h"
 
 #define ABSENT UINT64_MAX
 
@@ -59,7 +59,8 @@ void *pst_layout_message(const pst_layout *x, const pst_cut *cut, const pst_slot
 pst_status pst_layout_print(const pst_layout *x, const pst_graph *g, FILE *out) {
     uint32_t n_weight = 0;
     for (uint32_t p = 0; g && p < g->n_param; p++) n_weight += x->weight[p] != ABSENT;
-    fprintf(out, "rank %u of %u: %.1f MiB, %u parameters\n", x->rank, x->n_rank, (double)x->total / (1 << 20), n_weight);
+    fprintf(out, "rank %u of %u: %.1f MiB, %u parameters\n", x->rank, x->n_rank, (double)x->total / (1 << 20),
+            n_weight);
     fprintf(out, "  %-16s %14s %14s\n", "region", "offset", "bytes");
     for (uint32_t r = 0; r < PST_REGION_COUNT; r++)
         fprintf(out, "  %-16s %14llu %14llu\n", pst_region_name((pst_region)r), (unsigned long long)x->start[r],

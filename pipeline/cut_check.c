@@ -6,7 +6,8 @@
 static const char *const event_name[PST_EV_COUNT] = {"RECV_F", "F", "SEND_F", "RECV_B", "B", "SEND_B", "W"};
 
 /* holds[buffer]: 1 + local that it holds now, 0 when nothing was written. */
-static pst_status play_read(const pst_chunk *chunk, const uint32_t *holds, uint32_t c, uint32_t local, pst_event event) {
+static pst_status play_read(const pst_chunk *chunk, const uint32_t *holds, uint32_t c, uint32_t local,
+                            pst_event event) {
     const pst_local *l = chunk->local + local;
     if (holds[l->buffer] == 1 + local) return PST_OK;
     return pst_fail(PST_EINTERNAL, "chunk %u: %s reads value %u, which is %s", c, event_name[event], l->value,
@@ -40,7 +41,8 @@ static pst_status play_chunk(const pst_cut *cut, uint32_t c, uint32_t *holds) {
         for (uint32_t i = 0; i < chunk->n_local; i++) {
             const pst_local *l = chunk->local + i;
             if (l->birth == event && l->channel_in != PST_NONE) holds[l->buffer] = 1 + i;
-            if (l->channel_out != PST_NONE && (event == PST_EV_SEND_F || event == PST_EV_SEND_B) && l->uses >> event & 1)
+            if (l->channel_out != PST_NONE && (event == PST_EV_SEND_F || event == PST_EV_SEND_B) &&
+                l->uses >> event & 1)
                 PST_TRY(play_read(chunk, holds, c, i, event));
         }
         for (uint32_t op = PST_OP_F; op <= PST_OP_BW; op++)

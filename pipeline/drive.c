@@ -17,8 +17,8 @@ enum { DEAD_ROUNDS = 1000, YIELD_ROUNDS = 50, SLEEP_NS = 20000000, MAX_FD = 64 }
 typedef struct {
     pst_executor *const *x;
     uint32_t n, idle_rounds;
-    pst_clock *clock;          /* virtual, or NULL */
-    uint8_t *finished;         /* [n] */
+    pst_clock *clock;  /* virtual, or NULL */
+    uint8_t *finished; /* [n] */
 } driver;
 
 static pst_status run_round(driver *d, uint32_t *left, uint32_t *moved) {
@@ -120,8 +120,8 @@ static pst_status wait_virtual(driver *d) {
     return d->idle_rounds > DEAD_ROUNDS ? deadlock(d) : PST_OK;
 }
 
-pst_status pst_executor_drive(pst_executor *const *x, uint32_t n, pst_clock *virtual_clock,
-                              pst_status (*idle)(void *), void *idle_arg) {
+pst_status pst_executor_drive(pst_executor *const *x, uint32_t n, pst_clock *virtual_clock, pst_status (*idle)(void *),
+                              void *idle_arg) {
     driver d = {.x = x, .n = n, .clock = virtual_clock, .finished = calloc(n ? n : 1, 1)};
     uint32_t left, moved;
     if (!d.finished) return pst_fail(PST_ENOMEM, "no memory to drive %u ranks", n);

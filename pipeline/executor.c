@@ -8,29 +8,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct { uint32_t instr; uint64_t request, issued_ns; } pending;
+typedef struct {
+    uint32_t instr;
+    uint64_t request, issued_ns;
+} pending;
 
 struct pst_executor {
     pst_executor_config config;
-    int is_timed;              /* the transport knows when a transfer began */
+    int is_timed; /* the transport knows when a transfer began */
     const pst_job *job;
     const pst_cut *cut;
     const pst_instr_list *list;
     uint64_t origin;
     uint32_t seq_base, seq_next; /* of this run's messages and of the next run's */
-    uint32_t n_left;           /* instructions that have not completed */
+    uint32_t n_left;             /* instructions that have not completed */
     /* Per queue: the next instruction of that queue, and how many of its deps are known to be done. */
     uint32_t cursor[PST_Q_COUNT], dep_seen[PST_Q_COUNT];
     uint64_t after_ns[PST_Q_COUNT]; /* latest end of the deps seen */
-    uint8_t *done;             /* [n_instr] */
-    pst_span *span;            /* [n_instr] since origin */
-    pending *pending;          /* [n_instr] */
+    uint8_t *done;                  /* [n_instr] */
+    pst_span *span;                 /* [n_instr] since origin */
+    pending *pending;               /* [n_instr] */
     uint32_t n_pending, cap;
     /* The compute queue: step `step` of instruction cursor[COMPUTE] runs while `launched`. */
     uint32_t step;
     int launched;
     uint64_t event, start_ns, end_ns; /* start: of the instruction's first step; end: of the queue's last */
-    int in_transfers;          /* guards against poll inside poll */
+    int in_transfers;                 /* guards against poll inside poll */
     pst_status failed;
     char why[512];
 };
@@ -56,7 +59,8 @@ static pst_status reserve(pst_executor *x, uint32_t n) {
     if (n <= x->cap && x->cap) return PST_OK;
     free(x->done), free(x->span), free(x->pending);
     x->cap = n ? n : 1;
-    x->done = malloc(x->cap), x->span = malloc(x->cap * sizeof *x->span), x->pending = malloc(x->cap * sizeof *x->pending);
+    x->done = malloc(x->cap), x->span = malloc(x->cap * sizeof *x->span),
+    x->pending = malloc(x->cap * sizeof *x->pending);
     if (x->done && x->span && x->pending) return PST_OK;
     x->cap = 0;
     return pst_fail(PST_ENOMEM, "no memory for %u instructions", n);
@@ -129,8 +133,11 @@ static pst_status post(pst_executor *x, uint32_t at) {
     const pst_executor_hooks *hooks = &x->config.hooks;
     pst_transport *t = x->config.transport;
     pst_transfer transfer = {.kind = instr->opcode == PST_OP_SEND ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
-                             .peer = instr->peer, .channel = instr->channel, .seq = x->seq_base + instr->seq,
-                             .mem = hooks->memory ? hooks->memory(hooks->arg, instr) : NULL, .bytes = instr->bytes,
+                             .peer = instr->peer,
+                             .channel = instr->channel,
+                             .seq = x->seq_base + instr->seq,
+                             .mem = hooks->memory ? hooks->memory(hooks->arg, instr) : NULL,
+                             .bytes = instr->bytes,
                              .ns = instr->ns};
     pending *p = x->pending + x->n_pending;
     *p = (pending){.instr = at, .issued_ns = pst_clock_now(x->config.clock)};

@@ -1,5 +1,5 @@
-/* Compiles a schedule and a cut into one instruction list per rank: each action becomes its compute instruction with the
- * RECVs before and the SENDs behind it; slots.c adds what memory reuse demands, flush.c the end of the step. */
+/* Compiles a schedule and a cut into one instruction list per rank: each action becomes its compute instruction with
+ * the RECVs before and the SENDs behind it; slots.c adds what memory reuse demands, flush.c the end of the step. */
 #include "pipeline/instr.h"
 #include "pipeline/check.h"
 #include "pipeline/job_parts.h"
@@ -26,7 +26,8 @@ uint32_t pst_builder_emit(pst_job_builder *b, const pst_instr *instr) {
     if (b->status != PST_OK) return 0;
     b->instr[b->n_instr] = *instr;
     b->instr[b->n_instr].queue = instr->opcode == PST_OP_SEND   ? PST_Q_SEND
-                                 : instr->opcode == PST_OP_RECV ? PST_Q_RECV : PST_Q_COMPUTE;
+                                 : instr->opcode == PST_OP_RECV ? PST_Q_RECV
+                                                                : PST_Q_COMPUTE;
     return b->n_instr++;
 }
 
@@ -56,9 +57,16 @@ static uint32_t emit_transfer(pst_job_builder *b, uint8_t opcode, uint32_t chunk
     const pst_local *l = b->cut->chunk[chunk].local + local;
     int down = b->cut->tape->value[l->value].kind == PST_VALUE_GRAD;
     uint32_t other = (opcode == PST_OP_SEND) == down ? chunk - 1 : chunk + 1;
-    pst_instr instr = {.opcode = opcode, .chunk = (uint16_t)chunk, .micro = micro, .peer = b->job->rank_of_chunk[other],
-                       .channel = opcode == PST_OP_SEND ? l->channel_out : l->channel_in, .seq = micro, .local = local,
-                       .param = PST_NONE, .use = PST_NONE, .bytes = l->bytes,
+    pst_instr instr = {.opcode = opcode,
+                       .chunk = (uint16_t)chunk,
+                       .micro = micro,
+                       .peer = b->job->rank_of_chunk[other],
+                       .channel = opcode == PST_OP_SEND ? l->channel_out : l->channel_in,
+                       .seq = micro,
+                       .local = local,
+                       .param = PST_NONE,
+                       .use = PST_NONE,
+                       .bytes = l->bytes,
                        .ns = pst_builder_transfer_ns(b, l->bytes)};
     return pst_builder_emit(b, &instr);
 }
@@ -84,8 +92,9 @@ static void emit_sends(pst_job_builder *b, const pst_action *a, int passed) {
         const pst_local *l = chunk->local + i;
         if (!(l->uses >> event & 1) || (l->channel_in != PST_NONE) != passed) continue;
         uint32_t at = emit_transfer(b, PST_OP_SEND, a->chunk, i, a->micro);
-        pst_builder_depend(b, at, passed ? b->recv_at[(size_t)l->channel_in * b->job->n_micro + a->micro]
-                                         : compute_of_event(b, a->chunk, l->birth, a->micro));
+        pst_builder_depend(b, at,
+                           passed ? b->recv_at[(size_t)l->channel_in * b->job->n_micro + a->micro]
+                                  : compute_of_event(b, a->chunk, l->birth, a->micro));
     }
 }
 
@@ -96,8 +105,13 @@ static pst_event first_reader(const pst_local *l) {
 
 static void emit_compute(pst_job_builder *b, const pst_action *a) {
     const pst_chunk *chunk = b->cut->chunk + a->chunk;
-    pst_instr instr = {.opcode = a->opcode, .chunk = a->chunk, .micro = a->micro, .local = PST_NONE, .param = PST_NONE,
-                       .use = PST_NONE, .ns = chunk->program[a->opcode].ns};
+    pst_instr instr = {.opcode = a->opcode,
+                       .chunk = a->chunk,
+                       .micro = a->micro,
+                       .local = PST_NONE,
+                       .param = PST_NONE,
+                       .use = PST_NONE,
+                       .ns = chunk->program[a->opcode].ns};
     uint32_t at = pst_builder_emit(b, &instr);
     *compute_slot(b, a->chunk, a->opcode, a->micro) = at;
     for (uint32_t i = 0; i < chunk->n_local; i++) {
@@ -164,8 +178,8 @@ static pst_status build_rank(pst_job_builder *b, uint32_t rank) {
 
 static pst_status check_fit(const pst_schedule *s, const pst_cut *cut) {
     if (s->n_chunk != cut->n_chunk || !s->backward != !cut->backward || (cut->backward && !s->split != !cut->split))
-        return pst_fail(PST_EINPUT, "schedule %s (%u chunks%s%s) is not for this cut (%u chunks%s%s)", s->name, s->n_chunk,
-                        s->backward ? ", backward" : "", s->split ? ", split" : "", cut->n_chunk,
+        return pst_fail(PST_EINPUT, "schedule %s (%u chunks%s%s) is not for this cut (%u chunks%s%s)", s->name,
+                        s->n_chunk, s->backward ? ", backward" : "", s->split ? ", split" : "", cut->n_chunk,
                         cut->backward ? ", backward" : "", cut->split ? ", split" : "");
     return s->n_chunk > UINT16_MAX ? pst_fail(PST_EINPUT, "%u chunks are too many", s->n_chunk) : PST_OK;
 }
@@ -177,8 +191,12 @@ static pst_status open_builder(pst_job_builder *b) {
     b->recv_at = calloc(recvs ? recvs : 1, sizeof *b->recv_at);
     b->job = calloc(1, sizeof *b->job);
     if (b->job) {
-        *b->job = (pst_job){.n_rank = s->n_rank, .n_chunk = s->n_chunk, .n_micro = s->n_micro, .backward = b->cut->backward,
-                            .split = b->cut->split, .rank_of_chunk = s->rank_of_chunk};
+        *b->job = (pst_job){.n_rank = s->n_rank,
+                            .n_chunk = s->n_chunk,
+                            .n_micro = s->n_micro,
+                            .backward = b->cut->backward,
+                            .split = b->cut->split,
+                            .rank_of_chunk = s->rank_of_chunk};
         b->job->list = calloc(s->n_rank, sizeof *b->job->list);
     }
     if (!b->compute_at || !b->recv_at || !b->job || !b->job->list) return pst_fail(PST_ENOMEM, "no memory for a job");

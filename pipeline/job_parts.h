@@ -3,12 +3,14 @@
 #define PST_PIPELINE_JOB_PARTS_H
 #include "pipeline/instr.h"
 
-typedef struct { uint32_t instr, on; } pst_dep_pair;
+typedef struct {
+    uint32_t instr, on;
+} pst_dep_pair;
 
 /* By (chunk * 4 + opcode) * n_micro + micro, in units of one pass. */
 typedef struct {
     uint32_t *start, *finish;
-    uint32_t *post, *idle;      /* start and finish of the action before it on its rank, 0 when it is the first */
+    uint32_t *post, *idle; /* start and finish of the action before it on its rank, 0 when it is the first */
 } pst_pace;
 
 typedef struct {
@@ -18,13 +20,13 @@ typedef struct {
     pst_job *job;
     pst_slots *slots;
     pst_pace pace;
-    uint32_t *compute_at;       /* [n_chunk][4][n_micro] instruction index in its rank's list */
-    uint32_t *recv_at;          /* [n_channel][n_micro] */
+    uint32_t *compute_at; /* [n_chunk][4][n_micro] instruction index in its rank's list */
+    uint32_t *recv_at;    /* [n_channel][n_micro] */
     /* The rank at hand. */
     uint32_t rank, n_instr, cap_instr, n_pair, cap_pair, n_flush;
     pst_instr *instr;
     pst_dep_pair *pair;
-    pst_status status;          /* first failure; emit and depend do nothing after it */
+    pst_status status; /* first failure; emit and depend do nothing after it */
 } pst_job_builder;
 
 /* Appends an instruction, returns its index (0 after a failure). */

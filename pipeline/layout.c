@@ -41,7 +41,9 @@ static int is_mine(const builder *b, uint32_t chunk) { return b->job->rank_of_ch
 /* --- parameters ------------------------------------------------------------------------------------------------- */
 
 static uint32_t n_param(const builder *b) { return b->g ? b->g->n_param : 0; }
-static uint64_t param_bytes(const builder *b, uint32_t p) { return pst_param_elements(b->g->param + p) * sizeof(float); }
+static uint64_t param_bytes(const builder *b, uint32_t p) {
+    return pst_param_elements(b->g->param + p) * sizeof(float);
+}
 
 static int use_is_mine(const builder *b, uint32_t p, uint32_t use) {
     return is_mine(b, b->cut->use_chunk[b->cut->use_first[p] + use]);
@@ -254,6 +256,7 @@ void pst_layout_close(pst_layout *x) {
     if (!x) return;
     if (x->grad) free(x->grad[0]);
     free(x->weight), free(x->state[0]), free(x->state[1]), free(x->grad), free(x->data), free(x->output);
-    free(x->class_base), free(x->eval_class_base), free(x->has_chunk), free(x->owned), free(x->norm_of_rank), free(x->owned_of_rank);
+    free(x->class_base), free(x->eval_class_base), free(x->has_chunk), free(x->owned), free(x->norm_of_rank),
+        free(x->owned_of_rank);
     free(x);
 }

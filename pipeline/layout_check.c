@@ -1,13 +1,21 @@
 /* Checks a layout: regions, and what lies in them for the whole step, do not overlap; slots of all classes are apart;
  * and every program is played on its scratch memory, byte range by byte range. */
-#include "pipeline/layout.h"
 #include "base/arena.h"
+#include "pipeline/layout.h"
 #include <stdlib.h>
 
 #define ABSENT UINT64_MAX
 
-typedef struct { uint64_t from, to; const char *what; uint32_t index; } range;
-typedef struct { range *r; uint32_t n, cap; pst_status status; } ranges;
+typedef struct {
+    uint64_t from, to;
+    const char *what;
+    uint32_t index;
+} range;
+typedef struct {
+    range *r;
+    uint32_t n, cap;
+    pst_status status;
+} ranges;
 
 static void add(ranges *all, const pst_layout *x, pst_region region, uint64_t from, uint64_t bytes, uint32_t index) {
     if (from == ABSENT || !bytes || all->status != PST_OK) return;
@@ -61,7 +69,8 @@ static void add_norms(ranges *all, const pst_layout *x) {
         add(all, x, PST_REGION_CONTROL, x->norm_of_rank[r], (1 + (uint64_t)x->owned_of_rank[r]) * sizeof(double), r);
 }
 
-static void add_slots(ranges *all, const pst_layout *x, const uint64_t *base, const pst_slots *slots, uint64_t scratch) {
+static void add_slots(ranges *all, const pst_layout *x, const uint64_t *base, const pst_slots *slots,
+                      uint64_t scratch) {
     for (uint32_t k = 0; k < slots->n_class; k++)
         for (uint32_t s = 0; s < slots->class_[k].n_slot && base[k] != ABSENT; s++) {
             uint64_t from = base[k] + s * pst_align(slots->class_[k].bytes), bytes = slots->class_[k].bytes;
@@ -79,13 +88,18 @@ static pst_status check_regions(const pst_layout *x) {
             return pst_fail(PST_EINTERNAL, "rank %u: region %s overlaps", x->rank, pst_region_name((pst_region)r));
         end = x->start[r] + x->bytes[r];
     }
-    return end == x->total ? PST_OK : pst_fail(PST_EINTERNAL, "rank %u: the total is not the last region's end", x->rank);
+    return end == x->total ? PST_OK
+                           : pst_fail(PST_EINTERNAL, "rank %u: the total is not the last region's end", x->rank);
 }
 
 /* --- scratch ---------------------------------------------------------------------------------------------------- */
 
 /* intact[buffer]: 1 while the buffer's bytes are as its last writer left them. */
-typedef struct { const pst_chunk *chunk; uint8_t *intact; uint32_t program, c; } stage;
+typedef struct {
+    const pst_chunk *chunk;
+    uint8_t *intact;
+    uint32_t program, c;
+} stage;
 
 static int overlap(uint64_t a, uint64_t na, uint64_t b, uint64_t nb) { return a < b + nb && b < a + na; }
 
@@ -103,7 +117,8 @@ static void overwrite(const stage *st, const pst_buffer *by, uint64_t offset, ui
 }
 
 /* A written operand may lie over a read one of the same step only where its row allows it. */
-static int may_overlap(const pst_step *step, uint32_t written, uint32_t read, const pst_buffer *a, const pst_buffer *b) {
+static int may_overlap(const pst_step *step, uint32_t written, uint32_t read, const pst_buffer *a,
+                       const pst_buffer *b) {
     return step->operand[written].share == (int)read && a->offset == b->offset && a->bytes == b->bytes;
 }
 
@@ -122,7 +137,8 @@ static pst_status play_step(const stage *st, uint32_t s) {
         int clash = step->scratch && overlap(a->offset, a->bytes, step->scratch_offset, step->scratch);
         for (uint32_t j = 0; j < step->n_operand; j++) {
             const pst_buffer *b = scratch_buffer(st, step->operand + j);
-            if (b && b != a && overlap(a->offset, a->bytes, b->offset, b->bytes)) clash |= !may_overlap(step, i, j, a, b);
+            if (b && b != a && overlap(a->offset, a->bytes, b->offset, b->bytes))
+                clash |= !may_overlap(step, i, j, a, b);
         }
         if (clash)
             return pst_fail(PST_EINTERNAL, "chunk %u %s step %u: operand %u is written over something in use", st->c,

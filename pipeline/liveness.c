@@ -1,8 +1,8 @@
 /* Scratch memory of programs: values that are born and die within one run of one program, and kernel scratch, are
  * placed by the steps during which they live; all programs share the same bytes. Greedy by size: the largest first,
  * each at the lowest offset where nothing that lives at the same time lies. */
-#include "pipeline/cut_parts.h"
 #include "base/arena.h"
+#include "pipeline/cut_parts.h"
 #include <stdlib.h>
 
 /* One or more buffers in one place (an operator works in place), or a step's kernel scratch. */
@@ -37,7 +37,8 @@ static void share_items(const pst_chunk *chunk, uint32_t program, item *items) {
             if (step->operand[o->share].kind != PST_OPERAND_VALUE) continue;
             uint32_t to = chunk->local[o->index].buffer, from = chunk->local[step->operand[o->share].index].buffer;
             const pst_buffer *b = chunk->buffer + to, *a = chunk->buffer + from;
-            if (a->pass_local != 1 + program || b->pass_local != 1 + program || a->bytes != b->bytes || from == to) continue;
+            if (a->pass_local != 1 + program || b->pass_local != 1 + program || a->bytes != b->bytes || from == to)
+                continue;
             if (a->last_step != s || b->first_step != s || mentions(chunk, step, from) != 1) continue;
             uint32_t root = items[from].into;
             if (items[root].taken == 1 + s) continue;
@@ -72,8 +73,8 @@ static uint32_t collect(const pst_chunk *chunk, uint32_t program, item *items, i
     }
     share_items(chunk, program, items);
     for (uint32_t i = 0; i < n_buffer; i++)
-        if (chunk->buffer[i].pass_local == 1 + program && chunk->buffer[i].first_step != PST_NONE && items[i].into == i &&
-            items[i].bytes)
+        if (chunk->buffer[i].pass_local == 1 + program && chunk->buffer[i].first_step != PST_NONE &&
+            items[i].into == i && items[i].bytes)
             list[n++] = items + i;
     for (uint32_t s = 0; s < chunk->program[program].n_step; s++) {
         items[n_buffer + s] = (item){.bytes = chunk->program[program].step[s].scratch, .first = s, .last = s};
@@ -86,7 +87,8 @@ static pst_status place_program(pst_chunk *chunk, uint32_t program) {
     pst_program *p = chunk->program + program;
     size_t cap = (size_t)chunk->n_buffer + p->n_step;
     if (!p->n_step) return PST_OK;
-    item *items = calloc(cap, sizeof *items), **list = calloc(cap, sizeof *list), **placed = calloc(cap, sizeof *placed);
+    item *items = calloc(cap, sizeof *items), **list = calloc(cap, sizeof *list),
+         **placed = calloc(cap, sizeof *placed);
     pst_status status = items && list && placed ? PST_OK : pst_fail(PST_ENOMEM, "no memory to place %zu buffers", cap);
     uint32_t n = status == PST_OK ? collect(chunk, program, items, list) : 0;
     if (n) qsort(list, n, sizeof *list, by_size);
@@ -96,7 +98,8 @@ static pst_status place_program(pst_chunk *chunk, uint32_t program) {
     }
     for (uint32_t i = 0; status == PST_OK && i < chunk->n_buffer; i++)
         if (chunk->buffer[i].pass_local == 1 + program) chunk->buffer[i].offset = items[items[i].into].offset;
-    for (uint32_t s = 0; status == PST_OK && s < p->n_step; s++) p->step[s].scratch_offset = items[chunk->n_buffer + s].offset;
+    for (uint32_t s = 0; status == PST_OK && s < p->n_step; s++)
+        p->step[s].scratch_offset = items[chunk->n_buffer + s].offset;
     free(items), free(list), free(placed);
     return status;
 }

@@ -1,7 +1,7 @@
 /* What one chunk sees of the tape's values: locals with their moments of birth and use, the buffers that hold them, and
  * the classes of buffers that live and die together. A phase of pst_cut_build. */
-#include "pipeline/cut_parts.h"
 #include "base/arena.h"
+#include "pipeline/cut_parts.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,7 +57,8 @@ static pst_status number_channels(pst_cut *cut, pst_spread *x) {
         if (value->kind == PST_VALUE_SAVED || home != (value->kind == PST_VALUE_GRAD ? x->high[v] : x->low[v]))
             return pst_fail(PST_EINTERNAL, "tape value %u is read in a chunk that it cannot reach", v);
         next += x->high[v] - x->low[v];
-        if (next >= 0xff00 / 2) return pst_fail(PST_EINPUT, "too many values cross stage boundaries: over %u", 0xff00 / 2);
+        if (next >= 0xff00 / 2)
+            return pst_fail(PST_EINPUT, "too many values cross stage boundaries: over %u", 0xff00 / 2);
     }
     cut->n_channel = (uint32_t)next;
     return PST_OK;
@@ -73,9 +74,7 @@ pst_status pst_spread_open(pst_cut *cut, pst_spread *x) {
     return number_channels(cut, x);
 }
 
-void pst_spread_close(pst_spread *x) {
-    free(x->order), free(x->low), free(x->high), free(x->channel), free(x->local);
-}
+void pst_spread_close(pst_spread *x) { free(x->order), free(x->low), free(x->high), free(x->channel), free(x->local); }
 
 /* --- locals ----------------------------------------------------------------------------------------------------- */
 
@@ -102,7 +101,11 @@ static void mark_data(const pst_cut *cut, pst_spread *x, uint32_t c) {
 
 static pst_local make_local(const pst_cut *cut, const pst_spread *x, uint32_t v, uint32_t c) {
     const pst_value *value = cut->tape->value + v;
-    pst_local l = {.value = v, .bytes = value->bytes, .birth = PST_EV_F, .buffer = PST_NONE, .channel_in = PST_NONE,
+    pst_local l = {.value = v,
+                   .bytes = value->bytes,
+                   .birth = PST_EV_F,
+                   .buffer = PST_NONE,
+                   .channel_in = PST_NONE,
                    .channel_out = PST_NONE};
     if (is_data(cut, v)) return l;
     int down = value->kind == PST_VALUE_GRAD;
@@ -159,7 +162,8 @@ static pst_status merge(const pst_chunk *chunk, uint32_t *parent) {
                 if (!o->must || o->share < 0 || o->kind != PST_OPERAND_VALUE) continue;
                 const pst_operand *with = step->operand + o->share;
                 if (with->kind != PST_OPERAND_VALUE || chunk->local[with->index].bytes != chunk->local[o->index].bytes)
-                    return pst_fail(PST_EINTERNAL, "operand %u of node %u cannot share operand %d", i, step->node, o->share);
+                    return pst_fail(PST_EINTERNAL, "operand %u of node %u cannot share operand %d", i, step->node,
+                                    o->share);
                 parent[find(parent, o->index)] = find(parent, with->index);
             }
         }
@@ -167,8 +171,9 @@ static pst_status merge(const pst_chunk *chunk, uint32_t *parent) {
 }
 
 static pst_status join_local(const pst_cut *cut, pst_buffer *b, const pst_local *l, int is_first) {
-    uint8_t place = is_data(cut, l->value) ? PST_PLACE_DATA
-                    : l->birth != PST_EV_RECV_F && is_output(cut, l->value) ? PST_PLACE_OUTPUT : PST_PLACE_SLOT;
+    uint8_t place = is_data(cut, l->value)                                  ? PST_PLACE_DATA
+                    : l->birth != PST_EV_RECV_F && is_output(cut, l->value) ? PST_PLACE_OUTPUT
+                                                                            : PST_PLACE_SLOT;
     if (is_first) *b = (pst_buffer){.birth = PST_EV_COUNT, .first_step = PST_NONE, .class_ = PST_NONE, .place = place};
     if (b->place != place && (b->place == PST_PLACE_DATA || place == PST_PLACE_DATA))
         return pst_fail(PST_EINTERNAL, "a data tensor may not be written over");
@@ -250,8 +255,7 @@ pst_status pst_cut_classes(pst_cut *cut, uint32_t c) {
     for (uint32_t i = 0; i < chunk->n_local; i++) {
         const pst_local *l = chunk->local + i;
         const pst_buffer *b = chunk->buffer + l->buffer;
-        if (b->class_ != PST_NONE && l->birth != b->birth)
-            cut->class_[b->class_].rewrites |= (uint8_t)(1u << l->birth);
+        if (b->class_ != PST_NONE && l->birth != b->birth) cut->class_[b->class_].rewrites |= (uint8_t)(1u << l->birth);
     }
     return PST_OK;
 }

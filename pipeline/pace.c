@@ -55,7 +55,8 @@ pst_status pst_pace_open(const pst_schedule *s, pst_pace *p) {
         left -= moved;
     }
     free(next);
-    return left ? pst_fail(PST_EINPUT, "schedule %s cannot be finished: its ranks wait for each other", s->name) : PST_OK;
+    return left ? pst_fail(PST_EINPUT, "schedule %s cannot be finished: its ranks wait for each other", s->name)
+                : PST_OK;
 }
 
 void pst_pace_close(pst_pace *p) { free(p->start), free(p->finish), free(p->post), free(p->idle); }

@@ -21,8 +21,12 @@ static pst_status make_step(const pst_cut *cut, const pst_chooser *chooser, cons
     const pst_tape_step *from = cut->tape->step + s;
     const pst_node *node = cut->graph ? cut->graph->node + from->node : NULL;
     int is_sum = cut->tape->is_sum ? cut->tape->is_sum[s] : 0;
-    *step = (pst_step){.node = from->node, .pass = (uint8_t)from->pass, .is_sum = (uint8_t)is_sum,
-                       .n_operand = from->n_operand, .flops = from->flops, .bytes = from->bytes};
+    *step = (pst_step){.node = from->node,
+                       .pass = (uint8_t)from->pass,
+                       .is_sum = (uint8_t)is_sum,
+                       .n_operand = from->n_operand,
+                       .flops = from->flops,
+                       .bytes = from->bytes};
     for (uint32_t i = 0; i < from->n_operand; i++) {
         step->operand[i] = from->operand[i];
         if (from->operand[i].kind == PST_OPERAND_VALUE) step->operand[i].index = local[from->operand[i].index];
@@ -73,7 +77,8 @@ static pst_status open_cut(const pst_graph *g, const uint32_t *chunk_of_node, ui
                            int split, int backward, pst_cut **cut) {
     pst_cut *x = calloc(1, sizeof *x);
     if (x) {
-        *x = (pst_cut){.graph = g, .n_chunk = n_chunk, .n_node = n_node, .split = split && backward, .backward = backward};
+        *x = (pst_cut){
+            .graph = g, .n_chunk = n_chunk, .n_node = n_node, .split = split && backward, .backward = backward};
         x->chunk = calloc(n_chunk, sizeof *x->chunk);
         x->chunk_of_node = malloc(n_node * sizeof *x->chunk_of_node);
     }
@@ -89,10 +94,12 @@ static pst_status open_cut(const pst_graph *g, const uint32_t *chunk_of_node, ui
 static pst_status find_uses(pst_cut *cut) {
     const pst_graph *g = cut->graph;
     uint32_t n_param = g ? g->n_param : 0, n_use = 0;
-    if (!(cut->use_first = calloc(n_param + 1, sizeof *cut->use_first))) return pst_fail(PST_ENOMEM, "no memory for uses");
+    if (!(cut->use_first = calloc(n_param + 1, sizeof *cut->use_first)))
+        return pst_fail(PST_ENOMEM, "no memory for uses");
     for (uint32_t p = 0; p < n_param; p++) cut->use_first[p] = n_use, n_use += g->param[p].n_use;
     cut->use_first[n_param] = n_use;
-    if (!(cut->use_chunk = calloc(n_use ? n_use : 1, sizeof *cut->use_chunk))) return pst_fail(PST_ENOMEM, "no memory for uses");
+    if (!(cut->use_chunk = calloc(n_use ? n_use : 1, sizeof *cut->use_chunk)))
+        return pst_fail(PST_ENOMEM, "no memory for uses");
     for (uint32_t n = 0; g && n < g->n_node; n++)
         for (uint32_t i = 0; i < g->node[n].n_param; i++)
             cut->use_chunk[cut->use_first[g->node[n].param[i]] + g->node[n].use[i]] = cut->chunk_of_node[n];
@@ -104,7 +111,8 @@ static pst_status check_chunks(const uint32_t *chunk_of_node, uint32_t n_node, u
         return pst_fail(PST_EINPUT, "%u operators cannot be cut into %u chunks like this", n_node, n_chunk);
     for (uint32_t i = 1; i < n_node; i++)
         if (chunk_of_node[i] != chunk_of_node[i - 1] && chunk_of_node[i] != chunk_of_node[i - 1] + 1)
-            return pst_fail(PST_EINPUT, "chunks must be contiguous parts of the operator list, in order: operator %u", i);
+            return pst_fail(PST_EINPUT, "chunks must be contiguous parts of the operator list, in order: operator %u",
+                            i);
     return PST_OK;
 }
 
@@ -139,9 +147,12 @@ void pst_cut_close(pst_cut *cut) {
 
 /* --- synthetic -------------------------------------------------------------------------------------------------- */
 
-typedef struct { uint64_t f, b, w; } pass_ns;
+typedef struct {
+    uint64_t f, b, w;
+} pass_ns;
 
-static uint64_t synthetic_ns(void *arg, const pst_node *node, int is_sum, pst_pass pass, uint64_t flops, uint64_t bytes) {
+static uint64_t synthetic_ns(void *arg, const pst_node *node, int is_sum, pst_pass pass, uint64_t flops,
+                             uint64_t bytes) {
     (void)node, (void)is_sum, (void)flops, (void)bytes;
     const pass_ns *ns = arg;
     return pass == PST_PASS_F ? ns->f : pass == PST_PASS_B ? ns->b : ns->w;
@@ -154,7 +165,8 @@ static pst_tape_step *add_step(pst_tape *tape, uint32_t chunk, pst_pass pass) {
 }
 
 static void add_operand(pst_tape *tape, pst_tape_step *step, uint32_t value, uint8_t access) {
-    step->operand[step->n_operand++] = (pst_operand){.kind = PST_OPERAND_VALUE, .access = access, .share = -1, .index = value};
+    step->operand[step->n_operand++] =
+        (pst_operand){.kind = PST_OPERAND_VALUE, .access = access, .share = -1, .index = value};
     if (access & PST_WRITE) tape->value[value].def_step = (uint32_t)(step - tape->step);
 }
 
@@ -163,8 +175,8 @@ static void fill_synthetic(pst_tape *tape, uint32_t n, int backward, uint64_t by
     uint32_t cross = n - 1;
     tape->n_value = backward ? 2 * cross : cross;
     for (uint32_t v = 0; v < tape->n_value; v++)
-        tape->value[v] = (pst_value){.kind = v < cross ? PST_VALUE_TENSOR : PST_VALUE_GRAD, .tensor = v % cross,
-                                     .bytes = bytes};
+        tape->value[v] =
+            (pst_value){.kind = v < cross ? PST_VALUE_TENSOR : PST_VALUE_GRAD, .tensor = v % cross, .bytes = bytes};
     for (uint32_t c = 0; c < n; c++) {
         pst_tape_step *f = add_step(tape, c, PST_PASS_F);
         if (c > 0) add_operand(tape, f, c - 1, PST_READ);

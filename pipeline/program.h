@@ -10,7 +10,9 @@
 #include "pipeline/schedule.h"
 
 /* The moments in the life of one (chunk, micro-batch), in order. With fused BW, B and W are one moment: EV_B = EV_W. */
-typedef enum { PST_EV_RECV_F, PST_EV_F, PST_EV_SEND_F, PST_EV_RECV_B, PST_EV_B, PST_EV_SEND_B, PST_EV_W, PST_EV_COUNT } pst_event;
+typedef enum {
+    PST_EV_RECV_F, PST_EV_F, PST_EV_SEND_F, PST_EV_RECV_B, PST_EV_B, PST_EV_SEND_B, PST_EV_W, PST_EV_COUNT
+} pst_event;
 
 /* A value as one chunk sees it. */
 typedef struct {

@@ -1,5 +1,6 @@
-/* Slots: one rank's list in order, every class is given a slot per micro-batch from its first write to its last reader;
- * a slot taken over costs deps on the readers of the occupant before. Greedy by start, which is optimal for intervals. */
+/* Slots: through one rank's list in order, every class is given a slot per micro-batch from its first write to its last
+ * reader; a slot taken over costs deps on the readers of the occupant before. Greedy by start, which is optimal for
+ * intervals. */
 #include "pipeline/job_parts.h"
 #include <stdlib.h>
 
@@ -10,7 +11,8 @@ pst_status pst_slots_open(const pst_cut *cut, uint32_t n_micro, pst_slots **slot
     if (!failed) s->n_class = cut->n_class, s->n_micro = n_micro;
     for (uint32_t k = 0; !failed && k < cut->n_class; k++) {
         const pst_cut_class *from = cut->class_ + k;
-        s->class_[k] = (pst_class){.chunk = from->chunk, .birth = from->birth, .deaths = from->deaths, .bytes = from->bytes};
+        s->class_[k] =
+            (pst_class){.chunk = from->chunk, .birth = from->birth, .deaths = from->deaths, .bytes = from->bytes};
         failed = !(s->class_[k].slot_of_micro = calloc(n_micro ? n_micro : 1, sizeof(uint32_t)));
         for (uint32_t m = 0; !failed && m < n_micro; m++) s->class_[k].slot_of_micro[m] = PST_NONE;
     }
@@ -37,7 +39,8 @@ pst_status pst_slots_within(const pst_slots *slots, const pst_slots *limit) {
             if (l->chunk == need->chunk && l->birth == need->birth && l->deaths == need->deaths) have = l->n_slot;
         }
         if (need->n_slot > have)
-            return pst_fail(PST_EINPUT, "chunk %u needs %u slots where %u are laid out", need->chunk, need->n_slot, have);
+            return pst_fail(PST_EINPUT, "chunk %u needs %u slots where %u are laid out", need->chunk, need->n_slot,
+                            have);
     }
     return PST_OK;
 }
@@ -47,14 +50,14 @@ pst_status pst_slots_within(const pst_slots *slots, const pst_slots *limit) {
 /* Of the rank at hand; arrays over (class - first) * n_micro + micro, classes of this rank's chunks only. */
 typedef struct {
     uint32_t n_micro;
-    uint32_t *row;        /* [n_class] class -> row of the arrays below, PST_NONE when on another rank */
-    uint32_t *end;        /* last instruction during which the slot is taken */
-    uint32_t *compute;    /* last compute instruction that reads or writes it so far, PST_NONE */
-    uint32_t *send;       /* latest SEND that reads it so far, PST_NONE; the one before is next[it] */
-    uint32_t *before;     /* micro-batch that had the slot before, PST_NONE */
-    uint32_t *occupant;   /* row * n_micro + slot -> micro-batch */
-    uint32_t *least;      /* [row] smallest end of the occupants */
-    uint32_t *next;       /* [n_instr] */
+    uint32_t *row;                      /* [n_class] class -> row of the arrays below, PST_NONE when on another rank */
+    uint32_t *end;                      /* last instruction during which the slot is taken */
+    uint32_t *compute;                  /* last compute instruction that reads or writes it so far, PST_NONE */
+    uint32_t *send;                     /* latest SEND that reads it so far, PST_NONE; the one before is next[it] */
+    uint32_t *before;                   /* micro-batch that had the slot before, PST_NONE */
+    uint32_t *occupant;                 /* row * n_micro + slot -> micro-batch */
+    uint32_t *least;                    /* [row] smallest end of the occupants */
+    uint32_t *next;                     /* [n_instr] */
     uint32_t *class_first, *class_last; /* [n_chunk] classes of a chunk are contiguous */
     uint32_t n_compute, *compute_list, *compute_start; /* compute instructions and when they start by the pace */
 } lives;
@@ -87,12 +90,15 @@ static pst_status open_lives(const pst_job_builder *b, lives *x) {
     x->before = filled(n, PST_NONE), x->occupant = filled(n, PST_NONE);
     x->least = filled(rows, UINT32_MAX), x->next = filled(b->n_instr, PST_NONE);
     x->compute_list = filled(b->n_instr, 0), x->compute_start = filled(b->n_instr, 0);
-    if (!x->compute_list || !x->compute_start || !x->end || !x->compute || !x->send || !x->before || !x->occupant || !x->least || !x->next)
+    if (!x->compute_list || !x->compute_start || !x->end || !x->compute || !x->send || !x->before || !x->occupant ||
+        !x->least || !x->next)
         return pst_fail(PST_ENOMEM, "no memory for slots");
     return PST_OK;
 }
 
-static size_t cell(const lives *x, uint32_t class_, uint32_t micro) { return (size_t)x->row[class_] * x->n_micro + micro; }
+static size_t cell(const lives *x, uint32_t class_, uint32_t micro) {
+    return (size_t)x->row[class_] * x->n_micro + micro;
+}
 
 static uint32_t class_of_transfer(const pst_job_builder *b, const pst_instr *instr) {
     const pst_chunk *chunk = b->cut->chunk + instr->chunk;
@@ -103,7 +109,8 @@ static uint32_t class_of_transfer(const pst_job_builder *b, const pst_instr *ins
  * take the slot yet, the ones behind it may. Nothing behind it: the end of the list. */
 static uint32_t end_of_send(const pst_job_builder *b, const lives *x, uint32_t at) {
     const pst_instr *instr = b->instr + at;
-    uint32_t arrival = pst_pace_arrival(b, instr->chunk, b->cut->chunk[instr->chunk].local + instr->local, instr->micro);
+    uint32_t arrival =
+        pst_pace_arrival(b, instr->chunk, b->cut->chunk[instr->chunk].local + instr->local, instr->micro);
     uint32_t low = 0, high = x->n_compute;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;

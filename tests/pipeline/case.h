@@ -18,8 +18,8 @@ typedef struct {
 } test_case;
 
 /* Kernel scratch of odd sizes, the same for the same step in every case. */
-static inline pst_status choose_odd_scratch(void *arg, const pst_graph *g, const pst_node *node, int is_sum, pst_pass pass,
-                                            uint32_t *kernel, uint64_t *scratch) {
+static inline pst_status choose_odd_scratch(void *arg, const pst_graph *g, const pst_node *node, int is_sum,
+                                            pst_pass pass, uint32_t *kernel, uint64_t *scratch) {
     (void)arg, (void)g;
     uint64_t state = strlen(node->name) * 131 + (uint64_t)pass * 7 + (uint64_t)is_sum + node->n_in;
     *kernel = 0;
@@ -29,10 +29,15 @@ static inline pst_status choose_odd_scratch(void *arg, const pst_graph *g, const
 
 /* GPipe with chunk c on rank c % n_rank (looped) or there and back (V): chunks of one rank may be neighbours, which
  * then send to themselves. */
-static inline pst_schedule *many_chunks(uint32_t n_rank, uint32_t n_chunk, uint32_t n_micro, int split, int backward, int v) {
+static inline pst_schedule *many_chunks(uint32_t n_rank, uint32_t n_chunk, uint32_t n_micro, int split, int backward,
+                                        int v) {
     pst_schedule *s = calloc(1, sizeof *s);
-    *s = (pst_schedule){.name = "many", .n_rank = n_rank, .n_chunk = n_chunk, .n_micro = n_micro,
-                        .split = split && backward, .backward = backward};
+    *s = (pst_schedule){.name = "many",
+                        .n_rank = n_rank,
+                        .n_chunk = n_chunk,
+                        .n_micro = n_micro,
+                        .split = split && backward,
+                        .backward = backward};
     s->rank_of_chunk = calloc(n_chunk, sizeof(uint32_t));
     s->n_action = calloc(n_rank, sizeof(uint32_t));
     s->action = calloc(n_rank, sizeof *s->action);
@@ -81,8 +86,13 @@ static inline void schedule_case(test_case *t, uint32_t kind, uint32_t n_micro, 
 
 static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint32_t n_micro, uint64_t *state) {
     pst_chooser chooser = {.choose = choose_odd_scratch};
-    pst_instr_cost cost = {.latency_ns = next_random(state) % 500, .bytes_per_s = 1e8, .norm_ns = 10, .gather_ns = 20,
-                           .reduce_ns = 30, .step_ns = 40, .flush = 1};
+    pst_instr_cost cost = {.latency_ns = next_random(state) % 500,
+                           .bytes_per_s = 1e8,
+                           .norm_ns = 10,
+                           .gather_ns = 20,
+                           .reduce_ns = 30,
+                           .step_ns = 40,
+                           .flush = 1};
     uint32_t n_chunk = kind < 3 ? n_rank : n_rank + (uint32_t)(next_random(state) % (n_rank + 2));
     if (n_chunk > t->g->n_node) n_chunk = t->g->n_node;
     if (n_rank > n_chunk) n_rank = n_chunk;

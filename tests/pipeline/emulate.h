@@ -17,18 +17,20 @@ static inline uint64_t mix(uint64_t a, uint64_t b) {
 /* --- the reference ---------------------------------------------------------------------------------------------- */
 
 typedef struct {
-    uint64_t *param;               /* [n_param] stamps of weights */
-    uint64_t *grad;                /* [n_use] by cut->use_first */
-    uint64_t *value[2];            /* [n_value * n_micro] of the training and of the evaluation tape */
-    uint8_t *has_w;                /* [n_use] some W step writes it */
+    uint64_t *param;    /* [n_param] stamps of weights */
+    uint64_t *grad;     /* [n_use] by cut->use_first */
+    uint64_t *value[2]; /* [n_value * n_micro] of the training and of the evaluation tape */
+    uint8_t *has_w;     /* [n_use] some W step writes it */
     uint64_t answer, run;
 } reference;
 
-static inline uint64_t data_stamp(uint64_t run, uint32_t tensor, uint32_t micro) { return mix(run * 1000003 + tensor, micro); }
+static inline uint64_t data_stamp(uint64_t run, uint32_t tensor, uint32_t micro) {
+    return mix(run * 1000003 + tensor, micro);
+}
 
 /* What a step makes of its reads; written operand i gets mix(signature, i). */
-static inline uint64_t signature(const reference *ref, const pst_tape_step *s, int is_sum, const uint64_t *value, uint32_t n_micro,
-                                 uint32_t micro) {
+static inline uint64_t signature(const reference *ref, const pst_tape_step *s, int is_sum, const uint64_t *value,
+                                 uint32_t n_micro, uint32_t micro) {
     uint64_t h = mix(s->node * 4 + (uint64_t)s->pass, (uint64_t)is_sum);
     for (uint32_t i = 0; i < s->n_operand; i++) {
         const pst_operand *o = s->operand + i;
@@ -51,7 +53,8 @@ static inline void play_reference(reference *ref, const pst_cut *cut, uint32_t n
             uint64_t h = signature(ref, step, tape->is_sum[s], value, n_micro, m);
             for (uint32_t i = 0; i < step->n_operand; i++) {
                 const pst_operand *o = step->operand + i;
-                if (o->kind == PST_OPERAND_VALUE && o->access & PST_WRITE) value[(size_t)o->index * n_micro + m] = mix(h, i);
+                if (o->kind == PST_OPERAND_VALUE && o->access & PST_WRITE)
+                    value[(size_t)o->index * n_micro + m] = mix(h, i);
                 if (o->kind != PST_OPERAND_DPARAM) continue;
                 uint64_t *acc = ref->grad + cut->use_first[o->index] + o->use;
                 *acc = m ? mix(*acc, mix(h, i)) : mix(h, i);
@@ -80,22 +83,22 @@ typedef struct emulation emulation;
 typedef struct {
     pst_device device;
     emulation *e;
-    uint64_t random, ready;        /* test says BUSY now and then */
+    uint64_t random, ready; /* test says BUSY now and then */
 } odd_device;
 
 struct emulation {
     const test_case *t;
-    const reference *ref;          /* before this run's flush */
+    const reference *ref; /* before this run's flush */
     uint32_t rank, micro, chunk;
     int eval;
     const pst_step *step;
     const pst_instr *instr;
     uint8_t *arena;
-    uint64_t highest;              /* one more than the last byte touched */
+    uint64_t highest; /* one more than the last byte touched */
     odd_device device;
     pst_transport *transport, *wrapped;
     pst_executor *x;
-    uint32_t fail_step;            /* the n-th step fails */
+    uint32_t fail_step; /* the n-th step fails */
     uint32_t n_step;
 };
 
@@ -125,12 +128,14 @@ static inline pst_status check_read(const emulation *e, uint32_t i, const void *
     const pst_graph *g = cut->graph;
     if (o->kind == PST_OPERAND_PARAM)
         return holds(at, pst_param_elements(g->param + o->index) * 4, e->ref->param[o->index])
-                   ? PST_OK : pst_fail(PST_EINTERNAL, "weight %s is not what it should be", g->param[o->index].name);
+                   ? PST_OK
+                   : pst_fail(PST_EINTERNAL, "weight %s is not what it should be", g->param[o->index].name);
     const pst_local *l = cut->chunk[e->chunk].local + o->index;
     uint64_t want = e->ref->value[e->eval][(size_t)l->value * micros_of(e) + e->micro];
     return holds(at, l->bytes, want)
-               ? PST_OK : pst_fail(PST_EINTERNAL, "node %s pass %u reads something else as operand %u (value %u)",
-                                   g->node[e->step->node].name, e->step->pass, i, l->value);
+               ? PST_OK
+               : pst_fail(PST_EINTERNAL, "node %s pass %u reads something else as operand %u (value %u)",
+                          g->node[e->step->node].name, e->step->pass, i, l->value);
 }
 
 static inline void write_operand(emulation *e, uint32_t i, uint64_t h, void *at) {
@@ -162,14 +167,17 @@ static inline pst_status run_step(pst_device *device, const void *call) {
         int reads = o->kind == PST_OPERAND_PARAM || (o->kind == PST_OPERAND_VALUE && o->access & PST_READ);
         if (reads) {
             PST_TRY(check_read(e, i, at[i]));
-            read = o->kind == PST_OPERAND_PARAM ? e->ref->param[o->index]
-                 : e->ref->value[e->eval][(size_t)cut->chunk[e->chunk].local[o->index].value * micros_of(e) + e->micro];
+            read = o->kind == PST_OPERAND_PARAM
+                       ? e->ref->param[o->index]
+                       : e->ref->value[e->eval]
+                                      [(size_t)cut->chunk[e->chunk].local[o->index].value * micros_of(e) + e->micro];
         }
         h = mix(h, read);
     }
     for (uint32_t i = 0; i < e->step->n_operand; i++) {
         const pst_operand *o = e->step->operand + i;
-        if (o->kind == PST_OPERAND_DPARAM || (o->kind == PST_OPERAND_VALUE && o->access & PST_WRITE)) write_operand(e, i, h, at[i]);
+        if (o->kind == PST_OPERAND_DPARAM || (o->kind == PST_OPERAND_VALUE && o->access & PST_WRITE))
+            write_operand(e, i, h, at[i]);
     }
     return PST_OK;
 }
@@ -189,7 +197,8 @@ static inline void flush_step(emulation *e) {
         uint64_t bytes = pst_param_elements(g->param + p) * 4, grad = UINT64_MAX;
         if (x->weight[p] == UINT64_MAX) continue;
         for (uint32_t u = 0; u < g->param[p].n_use && grad == UINT64_MAX; u++) grad = x->grad[p][u];
-        fill(e, e->arena + x->weight[p], bytes, mix(mix(stamp_at(e, x->weight[p]), stamp_at(e, grad)), stamp_at(e, x->norm_answer)));
+        fill(e, e->arena + x->weight[p], bytes,
+             mix(mix(stamp_at(e, x->weight[p]), stamp_at(e, grad)), stamp_at(e, x->norm_answer)));
         for (uint32_t i = 0; i < 2; i++)
             if (x->state[i][p] != UINT64_MAX) fill(e, e->arena + x->state[i][p], bytes, 1);
     }
@@ -215,7 +224,8 @@ static inline pst_status run_flush(pst_device *device, const void *call) {
     if (e->instr->opcode == PST_OP_REDUCE) {
         uint32_t p = e->instr->param;
         uint64_t second = x->grad[p][e->instr->use] != UINT64_MAX ? x->grad[p][e->instr->use] : x->join;
-        fill(e, e->arena + x->grad[p][0], pst_param_elements(e->t->g->param + p) * 4, mix(stamp_at(e, x->grad[p][0]), stamp_at(e, second)));
+        fill(e, e->arena + x->grad[p][0], pst_param_elements(e->t->g->param + p) * 4,
+             mix(stamp_at(e, x->grad[p][0]), stamp_at(e, second)));
     } else if (e->instr->opcode == PST_OP_NORM) {
         fill(e, e->arena + x->norm_own, 8, 0);
         for (uint32_t i = 0; i < x->n_owned; i++)
@@ -230,7 +240,8 @@ static inline pst_status run_flush(pst_device *device, const void *call) {
 
 /* --- hooks and device ------------------------------------------------------------------------------------------- */
 
-static inline pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro, pst_launch_fn *fn, const void **call) {
+static inline pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro, pst_launch_fn *fn,
+                                   const void **call) {
     emulation *e = arg;
     e->chunk = chunk, e->step = step, e->micro = micro;
     *fn = run_step, *call = &e->device.e;
@@ -251,7 +262,8 @@ static inline void *memory_hook(void *arg, const pst_instr *instr) {
     return at;
 }
 
-static inline pst_status odd_launch(pst_device *d, pst_launch_fn fn, const void *call, uint64_t after_ns, uint64_t ns, uint64_t *event) {
+static inline pst_status odd_launch(pst_device *d, pst_launch_fn fn, const void *call, uint64_t after_ns, uint64_t ns,
+                                    uint64_t *event) {
     (void)after_ns, (void)ns;
     odd_device *odd = (odd_device *)d;
     if (next_random(&odd->random) % 2) pst_executor_poll(odd->e->x);
@@ -296,7 +308,9 @@ static inline void open_rank(bench *b, uint32_t r, const pst_fault_spec *fault, 
         MUST(pst_transport_fault_open(e->transport, fault, &e->wrapped));
         e->transport = e->wrapped;
     }
-    pst_executor_config config = {.rank = r, .device = &e->device.device, .transport = e->transport,
+    pst_executor_config config = {.rank = r,
+                                  .device = &e->device.device,
+                                  .transport = e->transport,
                                   .hooks = {e, step_hook, flush_hook, memory_hook}};
     MUST(pst_executor_open(&config, &e->x));
     b->x[r] = e->x;
@@ -343,7 +357,8 @@ static inline void prepare_run(bench *b, int eval) {
         const pst_layout *x = t->layout[r];
         e->eval = eval;
         for (uint32_t i = 0; i < t->g->n_tensor; i++)
-            for (uint32_t m = 0; m < n_micro && x->data[i] != UINT64_MAX && t->g->tensor[i].role == PST_TENSOR_DATA; m++) {
+            for (uint32_t m = 0; m < n_micro && x->data[i] != UINT64_MAX && t->g->tensor[i].role == PST_TENSOR_DATA;
+                 m++) {
                 uint64_t bytes = pst_tensor_bytes(t->g->tensor + i);
                 fill(e, e->arena + x->data[i] + m * bytes, bytes, data_stamp(b->ref.run, i, m));
             }

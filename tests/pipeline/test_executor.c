@@ -4,10 +4,10 @@
 #include "pipeline/emulate.h"
 #include "pipeline/simulate.h"
 #include "pipeline/timed.h"
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <cmocka.h>
 
 /* In random order, one rank at a time, instead of round robin. */
 static pst_status drive_randomly(bench *b, uint64_t *state) {
@@ -33,8 +33,8 @@ static void check_outputs(const bench *b, int eval) {
         if (value->kind != PST_VALUE_TENSOR || t->g->tensor[value->tensor].role != PST_TENSOR_OUTPUT) continue;
         for (uint32_t r = 0; r < t->n_rank; r++)
             for (uint32_t m = 0; m < n_micro && t->layout[r]->output[value->tensor] != UINT64_MAX; m++, found++)
-                assert_true(holds(b->rank[r].arena + t->layout[r]->output[value->tensor] + m * value->bytes, value->bytes,
-                                  b->ref.value[eval][(size_t)v * n_micro + m]));
+                assert_true(holds(b->rank[r].arena + t->layout[r]->output[value->tensor] + m * value->bytes,
+                                  value->bytes, b->ref.value[eval][(size_t)v * n_micro + m]));
     }
     assert_true(found >= n_micro);
 }
@@ -44,7 +44,8 @@ static void check_weights(const bench *b) {
     for (uint32_t r = 0; r < t->n_rank; r++)
         for (uint32_t p = 0; p < t->g->n_param; p++)
             if (t->layout[r]->weight[p] != UINT64_MAX)
-                assert_true(holds(b->rank[r].arena + t->layout[r]->weight[p], pst_param_elements(t->g->param + p) * 4, b->ref.param[p]));
+                assert_true(holds(b->rank[r].arena + t->layout[r]->weight[p], pst_param_elements(t->g->param + p) * 4,
+                                  b->ref.param[p]));
 }
 
 /* Four runs: training, evaluation over the same memory, training twice. */
@@ -52,7 +53,8 @@ static void run_bench(bench *b, uint64_t *state) {
     for (uint32_t run = 0; run < 4; run++) {
         int eval = run == 1;
         prepare_run(b, eval);
-        MUST(next_random(state) % 2 ? drive_randomly(b, state) : pst_executor_drive(b->x, b->t->n_rank, NULL, NULL, NULL));
+        MUST(next_random(state) % 2 ? drive_randomly(b, state)
+                                    : pst_executor_drive(b->x, b->t->n_rank, NULL, NULL, NULL));
         check_outputs(b, eval);
         if (eval) continue;
         flush_reference(&b->ref, b->t->cut);
@@ -68,15 +70,18 @@ static void every_step_reads_the_right_bytes(void **unused) {
         uint64_t state = seed * 1000 + i;
         pst_graph *g = random_graph(state);
         uint64_t answer = 0;
-        for (uint32_t layout = 0; layout < 3; layout++) { /* the same model, with as many micro-batches, laid out anew */
+        for (uint32_t layout = 0; layout < 3;
+             layout++) { /* the same model, with as many micro-batches, laid out anew */
             test_case t = {.g = g};
             uint64_t own = mix(state, layout);
-            build_case(&t, layout ? 1 + (uint32_t)(next_random(&own) % 5) : 1, (uint32_t)(next_random(&own) % 6), 1 + i % 7, &own);
+            build_case(&t, layout ? 1 + (uint32_t)(next_random(&own) % 5) : 1, (uint32_t)(next_random(&own) % 6),
+                       1 + i % 7, &own);
             pst_fault_spec late = {.delay_polls = next_random(&own) % 4};
             bench b;
-    open_bench(&b, &t, next_random(&own) % 2 ? &late : NULL, own);
+            open_bench(&b, &t, next_random(&own) % 2 ? &late : NULL, own);
             run_bench(&b, &own);
-            if (layout) assert_int_equal(b.ref.answer, answer); /* the reference follows the order of use, so must they */
+            if (layout)
+                assert_int_equal(b.ref.answer, answer); /* the reference follows the order of use, so must they */
             answer = b.ref.answer;
             close_bench(&b);
             close_case(&t);
@@ -103,7 +108,8 @@ static void virtual_time_is_simulated_time(void **unused) {
         for (uint32_t r = 0; r < t.n_rank; r++) {
             pst_device_config device_config = {.spec = "", .threads = 1, .clock = &clock};
             MUST(pst_device_timed.open(&device_config, &device[r]));
-            pst_executor_config config = {.rank = r, .device = device[r], .transport = pst_timed_hub_end(hub, r), .clock = &clock};
+            pst_executor_config config = {
+                .rank = r, .device = device[r], .transport = pst_timed_hub_end(hub, r), .clock = &clock};
             MUST(pst_executor_open(&config, &x[r]));
         }
         for (uint32_t run = 0; run < 2; run++) {
@@ -163,9 +169,7 @@ static void failures_name_their_instruction(void **unused) {
     assert_non_null(strstr(pst_error(), " after "));
 }
 
-static pst_status give_up(void *arg) {
-    return ++*(uint32_t *)arg < 5 ? PST_OK : pst_fail(PST_EPEER, "given up");
-}
+static pst_status give_up(void *arg) { return ++*(uint32_t *)arg < 5 ? PST_OK : pst_fail(PST_EPEER, "given up"); }
 
 static void idle_may_end_the_drive(void **unused) {
     (void)unused;

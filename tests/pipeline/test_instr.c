@@ -3,10 +3,10 @@
 #include "models/model.h"
 #include "pipeline/case.h"
 #include "pipeline/simulate.h"
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <cmocka.h>
 
 static void check_deps(const pst_job *job) {
     for (uint32_t r = 0; r < job->n_rank; r++) {
@@ -54,7 +54,8 @@ static void slots_are_few(void **unused) {
             MUST(pst_job_build(s, cut, &cost, NULL, &job, &slots));
             for (uint32_t k = 0; k < slots->n_class; k++) {
                 const pst_class *class_ = slots->class_ + k;
-                if (class_->birth == PST_EV_RECV_F) assert_in_range(class_->n_slot, p - class_->chunk, p - class_->chunk + 1);
+                if (class_->birth == PST_EV_RECV_F)
+                    assert_in_range(class_->n_slot, p - class_->chunk, p - class_->chunk + 1);
                 else assert_in_range(class_->n_slot, 1, 3);
             }
             pst_job_close(job), pst_slots_close(slots), pst_cut_close(cut), pst_schedule_close(s);
@@ -135,9 +136,12 @@ static void makespans_are_the_published(void **unused) {
                 MUST(pst_job_build(s, cut, &cost, NULL, &job, &slots));
                 MUST(pst_simulate(job, &timing));
                 uint64_t want = i < 2 ? (m + p - 1) * (F + B + W) : m * (F + B + W) + (p - 1) * (F + B);
-                if (timing->step_ns != want) printf("%s p %u m %u: %lu, not %lu\n", name, p, m, (unsigned long)timing->step_ns, (unsigned long)want);
+                if (timing->step_ns != want)
+                    printf("%s p %u m %u: %lu, not %lu\n", name, p, m, (unsigned long)timing->step_ns,
+                           (unsigned long)want);
                 assert_int_equal(timing->step_ns, want);
-                pst_timing_close(timing), pst_job_close(job), pst_slots_close(slots), pst_cut_close(cut), pst_schedule_close(s);
+                pst_timing_close(timing), pst_job_close(job), pst_slots_close(slots), pst_cut_close(cut),
+                    pst_schedule_close(s);
             }
 }
 

@@ -2,10 +2,10 @@
 #include "base/arena.h"
 #include "models/model.h"
 #include "pipeline/case.h"
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <cmocka.h>
 
 static void random_layouts_pass(void **unused) {
     (void)unused;
@@ -93,7 +93,8 @@ static void phases_share_memory(void **unused) {
         if (x->bytes[PST_REGION_STATE] == alone->bytes[PST_REGION_STATE]) assert_int_equal(alone->total, x->total);
         pst_layout_close(alone);
         MUST(pst_layout_build(g, t.eval_cut, t.eval, t.eval_slots, NULL, NULL, NULL, NULL, r, &alone)); /* inference */
-        assert_int_equal(alone->bytes[PST_REGION_GRAD] + alone->bytes[PST_REGION_STATE] + alone->bytes[PST_REGION_CONTROL], 0);
+        assert_int_equal(
+            alone->bytes[PST_REGION_GRAD] + alone->bytes[PST_REGION_STATE] + alone->bytes[PST_REGION_CONTROL], 0);
         assert_true(alone->total < x->total);
         pst_layout_close(alone);
     }

@@ -1,10 +1,10 @@
 /* Programs: random graphs cut at random pass every check of a cut, and a small cut is what one would write by hand. */
 #include "models/model.h"
 #include "pipeline/case.h"
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <cmocka.h>
 
 static void random_cuts_pass(void **unused) {
     (void)unused;
@@ -37,8 +37,14 @@ static const pst_local *local_of(const pst_cut *cut, uint32_t c, pst_value_kind 
 /* embedding, hidden | output, loss: one activation up, one gradient down; dlogits lie over the logits. */
 static void small_cut_by_hand(void **unused) {
     (void)unused;
-    pst_model_config config = {.kind = "mlp", .layers = 1, .heads = 1, .channels = 8, .context = 4, .vocabulary = 16,
-                               .activation = PST_ACT_NONE, .micro_batch = 2};
+    pst_model_config config = {.kind = "mlp",
+                               .layers = 1,
+                               .heads = 1,
+                               .channels = 8,
+                               .context = 4,
+                               .vocabulary = 16,
+                               .activation = PST_ACT_NONE,
+                               .micro_batch = 2};
     pst_graph *g;
     pst_cut *cut;
     MUST(pst_model_mlp.build(&config, &g));
@@ -47,16 +53,19 @@ static void small_cut_by_hand(void **unused) {
     MUST(pst_cut_build(g, chunk, 2, 0, 1, NULL, &cut));
     MUST(pst_cut_check(cut));
     assert_int_equal(cut->n_channel, 2);
-    const pst_local *up = local_of(cut, 0, PST_VALUE_TENSOR, "hidden.0.out"), *in = local_of(cut, 1, PST_VALUE_TENSOR, "hidden.0.out");
+    const pst_local *up = local_of(cut, 0, PST_VALUE_TENSOR, "hidden.0.out"),
+                    *in = local_of(cut, 1, PST_VALUE_TENSOR, "hidden.0.out");
     assert_int_equal(up->birth, PST_EV_F);
     assert_int_equal(up->uses, 1 << PST_EV_SEND_F);
     assert_int_equal(in->birth, PST_EV_RECV_F);
     assert_int_equal(in->uses, 1 << PST_EV_F | 1 << PST_EV_B); /* fused: W counts as B */
     assert_int_equal(up->channel_out, in->channel_in);
-    const pst_local *down = local_of(cut, 1, PST_VALUE_GRAD, "hidden.0.out"), *arrived = local_of(cut, 0, PST_VALUE_GRAD, "hidden.0.out");
+    const pst_local *down = local_of(cut, 1, PST_VALUE_GRAD, "hidden.0.out"),
+                    *arrived = local_of(cut, 0, PST_VALUE_GRAD, "hidden.0.out");
     assert_int_equal(down->channel_out, arrived->channel_in);
     assert_int_equal(arrived->birth, PST_EV_RECV_B);
-    const pst_local *logits = local_of(cut, 1, PST_VALUE_TENSOR, "output.out"), *d = local_of(cut, 1, PST_VALUE_GRAD, "output.out");
+    const pst_local *logits = local_of(cut, 1, PST_VALUE_TENSOR, "output.out"),
+                    *d = local_of(cut, 1, PST_VALUE_GRAD, "output.out");
     assert_int_equal(logits->buffer, d->buffer);
     assert_int_equal(cut->chunk[1].buffer[d->buffer].place, PST_PLACE_SLOT);
     const pst_local *first = local_of(cut, 0, PST_VALUE_TENSOR, "embedding.out");
