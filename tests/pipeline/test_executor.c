@@ -4,10 +4,12 @@
 #include "pipeline/emulate.h"
 #include "pipeline/simulate.h"
 #include "pipeline/timed.h"
-#include <cmocka.h>
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
+#include <cmocka.h>
 
 /* In random order, one rank at a time, instead of round robin. */
 static pst_status drive_randomly(bench *b, uint64_t *state) {

@@ -3,10 +3,12 @@
 #include "models/model.h"
 #include "pipeline/case.h"
 #include "pipeline/simulate.h"
-#include <cmocka.h>
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
+#include <cmocka.h>
 
 static void check_deps(const pst_job *job) {
     for (uint32_t r = 0; r < job->n_rank; r++) {

@@ -2,10 +2,12 @@
 #include "base/arena.h"
 #include "models/model.h"
 #include "pipeline/case.h"
-#include <cmocka.h>
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
+#include <cmocka.h>
 
 static void random_layouts_pass(void **unused) {
     (void)unused;

@@ -1,10 +1,12 @@
 /* Programs: random graphs cut at random pass every check of a cut, and a small cut is what one would write by hand. */
 #include "models/model.h"
 #include "pipeline/case.h"
-#include <cmocka.h>
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+
+#include <cmocka.h>
 
 static void random_cuts_pass(void **unused) {
     (void)unused;
