@@ -32,6 +32,7 @@ static void random_jobs_pass(void **unused) {
         pst_timing *timing;
         check_deps(t.job);
         MUST(pst_job_check(t.job, t.cut, t.slots, PST_CHECK_TAGGED));
+        MUST(pst_job_check(t.job, t.cut, t.slots, PST_CHECK_FIFO)); /* both ends number channels in the same order */
         MUST(pst_job_check(t.eval, t.eval_cut, t.eval_slots, PST_CHECK_TAGGED));
         MUST(pst_simulate(t.job, &timing));
         pst_timing_close(timing);
