@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "pipeline/case.h"
 #include "pipeline/study.h"
 
 static const pst_instr_cost cost = { .latency_ns = 3, .bytes_per_s = 1e9, .norm_ns = 1, .gather_ns = 1, .reduce_ns = 1,
@@ -384,6 +385,41 @@ static void random_damage_never_crashes(void **state) {
     assert_true(passed < 1500);
 }
 
+/* The flush of random graphs with shared parameters: every lost dep is refused, unless an earlier instruction of the same
+ * queue already waited for it; so is every compute instruction that becomes another. */
+static void damage_to_the_flush(void **state) {
+    (void)state;
+    uint64_t seed = study_seed();
+    uint32_t refused = 0, kept = 0;
+    for (uint64_t k = 1; k <= 24; k++) {
+        test_case t = { .g = random_graph(k) };
+        build_case(&t, 1 + (uint32_t)(k % 4), (uint32_t)(k % 3), 3, &seed);
+        if (pst_job_check(t.job, t.cut, t.slots, PST_CHECK_FIFO) != PST_OK) fail_msg("%s", pst_error());
+        for (uint32_t r = 0; r < t.n_rank; r++) {
+            pst_instr_list *list = &t.job->list[r];
+            for (uint32_t i = list->n_instr - list->n_flush; i < list->n_instr; i++) {
+                pst_instr *in = &list->instr[i], before = *in;
+                for (; in->n_dep > 0; in->n_dep--, in->dep++) { /* without its first, then its second dep */
+                    pst_instr now = *in;
+                    in->dep++, in->n_dep--;
+                    pst_job_check(t.job, t.cut, t.slots, PST_CHECK_TAGGED) == PST_OK ? kept++ : refused++;
+                    *in = now;
+                }
+                *in = before;
+                if (in->queue != PST_Q_COMPUTE) continue;
+                in->opcode = (uint8_t)(in->opcode == PST_OP_STEP ? PST_OP_REDUCE : in->opcode + 1);
+                assert_int_equal(pst_job_check(t.job, t.cut, t.slots, PST_CHECK_TAGGED), PST_EINPUT);
+                *in = before;
+            }
+        }
+        pst_graph *g = t.g;
+        close_case(&t);
+        pst_graph_close(g);
+    }
+    printf("%u deps of flushes are needed, %u are implied\n", refused, kept);
+    assert_true(refused > 4 * kept);
+}
+
 static void large_jobs_are_checked_in_time(void **state) {
     (void)state;
     study s;
@@ -411,6 +447,7 @@ int main(void) {
         cmocka_unit_test(a_deadlock_is_printed_as_a_cycle),
         cmocka_unit_test(malformed_lists),
         cmocka_unit_test(random_damage_never_crashes),
+        cmocka_unit_test(damage_to_the_flush),
         cmocka_unit_test(large_jobs_are_checked_in_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
