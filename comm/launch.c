@@ -114,13 +114,22 @@ static void free_environment(char **env) {
     free(env);
 }
 
-static int environment_set(char ***env, uint32_t *n, const char *name, long value) {
-    char **more = realloc(*env, (*n + 2) * sizeof *more);
-    if (!more) return 0;
+/* Appends a malloc'ed "NAME=value", which may be NULL for lack of memory; 0 then. */
+static int environment_add(char ***env, uint32_t *n, char *variable) {
+    char **more = variable ? realloc(*env, (*n + 2) * sizeof *more) : NULL;
+    if (!more) {
+        free(variable);
+        return 0;
+    }
     *env = more;
-    if (asprintf(&more[*n], "%s=%ld", name, value) < 0) return more[*n] = NULL, 0;
-    more[++*n] = NULL;
+    more[(*n)++] = variable;
+    more[*n] = NULL;
     return 1;
+}
+
+static char *variable_of(const char *name, long value) {
+    char *text;
+    return asprintf(&text, "%s=%ld", name, value) < 0 ? NULL : text;
 }
 
 static int left_by_another(const char *variable) {
@@ -133,17 +142,12 @@ static pst_status build_environment(launcher *l, uint32_t rank, char ***out) {
     char **env = calloc(1, sizeof *env);
     uint32_t n = 0;
     int ok = env != NULL;
-    for (char **at = environ; ok && *at; at++) {
-        if (left_by_another(*at)) continue;
-        char **more = realloc(env, (n + 2) * sizeof *more);
-        if ((ok = more != NULL)) {
-            env = more;
-            ok = (env[n] = strdup(*at)) != NULL;
-            if (ok) env[++n] = NULL;
-        }
-    }
-    ok = ok && environment_set(&env, &n, "PENSTOCK_LAUNCHER", (long)getpid()) &&
-         environment_set(&env, &n, "PENSTOCK_HEARTBEAT_FD", l->page_fd);
+    for (char **at = environ; ok && *at; at++)
+        if (!left_by_another(*at)) ok = environment_add(&env, &n, strdup(*at));
+    /* UCX patches mmap and friends when it is loaded, for registration caches that one host does not need. */
+    if (ok && !getenv("UCX_MEM_MMAP_HOOK_MODE")) ok = environment_add(&env, &n, strdup("UCX_MEM_MMAP_HOOK_MODE=none"));
+    ok = ok && environment_add(&env, &n, variable_of("PENSTOCK_LAUNCHER", (long)getpid())) &&
+         environment_add(&env, &n, variable_of("PENSTOCK_HEARTBEAT_FD", l->page_fd));
     pst_status status = ok ? pst_server_environment(l->server, rank, &env)
                            : pst_fail(PST_ENOMEM, "no memory for rank %u", rank);
     if (status != PST_OK) free_environment(env);

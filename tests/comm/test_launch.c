@@ -36,7 +36,7 @@ static int wait_for_rank_2(rank_state *r, const char *way) {
     fflush(stdout);
     if (r->world->rank == 2) {
         if (!strcmp(way, "kill")) raise(SIGKILL);
-        if (!strcmp(way, "segv")) raise(SIGSEGV);
+        if (!strcmp(way, "usr1")) raise(SIGUSR1);
         if (!strcmp(way, "stop")) raise(SIGSTOP);
         if (!strcmp(way, "exit")) _exit(4);
         if (!strcmp(way, "input")) _exit(2);
@@ -165,7 +165,7 @@ static void a_killed_rank_is_named(void **state) {
     char peers[256];
     snprintf(peers, sizeof peers, "rank 0: rank 2 on %s died (last: F chunk 2 micro-batch 3)", host);
     one_fault("kill", 3, text, peers);
-    one_fault("segv", 3, "was killed by signal 11 during F chunk 2 micro-batch 3\n", "rank 1: rank 2 on ");
+    one_fault("usr1", 3, "was killed by signal 10 during F chunk 2 micro-batch 3\n", "rank 1: rank 2 on ");
 }
 
 static void a_failing_rank_gives_its_status(void **state) {
