@@ -39,7 +39,8 @@ void pst_gemm_set_isa(uint32_t isa);
 /* The element-wise half of `linear`, per instruction set. Matrices are row-major with ld elements between rows. */
 typedef struct {
     /* z NULL: y = act(y + bias). Else: z += bias, y = act(z). bias may be NULL. */
-    void (*finish)(pst_activation act, float *z, float *y, const float *bias, uint64_t rows, uint64_t cols, uint64_t ld);
+    void (*finish)(pst_activation act, float *z, float *y, const float *bias, uint64_t rows, uint64_t cols,
+                   uint64_t ld);
     /* dz = dy * act'(z); dz may be dy. */
     void (*slope)(pst_activation act, const float *z, const float *dy, float *dz, uint64_t n);
     /* out[c] (+)= sum over rows of x[r,c], in blocks of PST_SUM_ROWS rows. */

@@ -64,7 +64,7 @@ static pst_status dropout(pst_device *device, const pst_call *call) {
     flat_job j = {.count = pst_tensor_count(in), .samples = in->dim[0], .rate = call->node->attr.rate,
                   .sample = call->sample, .a = call->arg[0], .out = call->arg[1]};
     if (!call->train || !(j.rate > 0)) {
-        memmove(j.out, j.a, j.count * sizeof *j.out);
+        if (j.out != j.a) memmove(j.out, j.a, j.count * sizeof *j.out);
         return PST_OK;
     }
     j.key = pst_rng_key(call->seed, call->node->name);

@@ -14,7 +14,8 @@ static void adamw_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const array_job *j = arg;
     const pst_optim_hyper *h = j->h;
-    vf step = v_set(h->lr / h->correction1), root2 = v_set(sqrtf(h->correction2)), keep = v_set(1.0f - h->lr * h->decay);
+    vf step = v_set(h->lr / h->correction1), root2 = v_set(sqrtf(h->correction2));
+    vf keep = v_set(1.0f - h->lr * h->decay);
     vf rest1 = v_set(1.0f - h->beta1), rest2 = v_set(1.0f - h->beta2), eps = v_set(h->eps);
     vf beta1 = v_set(h->beta1), beta2 = v_set(h->beta2), scale = v_set(h->grad_scale);
     uint64_t from = tile * PST_FLAT_TILE;

@@ -52,7 +52,8 @@ static void check_operand(const kernel_case *k, const case_state *grads, uint32_
     differences(&s, x, want);
     double distance = case_distance(got->data, want, x->n);
     if (!(distance <= TOLERANCE))
-        fail_msg("%s: gradient %u of operand kind %u is %.3g from the differences", case_text(k), index, kind, distance);
+        fail_msg("%s: gradient %u of operand kind %u is %.3g from the differences", case_text(k), index, kind,
+                 distance);
     free(want);
     case_close(&s);
 }
