@@ -125,16 +125,46 @@ pst_status pst_group_barrier(pst_group *g) {
     return g->hub ? PST_OK : pst_group_collective(g, PST_COLL_BARRIER, NULL, 0, PST_F32, 0);
 }
 
-typedef struct { uint32_t status; char message[508]; } verdict;
+typedef struct { uint32_t status; char message[1020]; } verdict;
+static _Thread_local char agreed[sizeof((verdict *)0)->message];
+
+static verdict verdict_of(pst_status status) {
+    verdict v = {.status = status};
+    agreed[0] = 0;
+    if (status != PST_OK) snprintf(v.message, sizeof v.message, "%s", pst_error());
+    return v;
+}
+
+static pst_status adopt(const verdict *v) {
+    snprintf(agreed, sizeof agreed, "%s", v->message);
+    return pst_fail((pst_status)v->status, "%s", v->message);
+}
+
+int pst_group_said_by_all(void) { return agreed[0] && !strcmp(agreed, pst_error()); }
 
 pst_status pst_group_agree(pst_group *g, pst_status mine) {
     if (g->hub) return mine;
-    verdict own = {.status = mine}, *all = calloc(g->n_rank, sizeof *all);
+    verdict own = verdict_of(mine), *all = calloc(g->n_rank, sizeof *all);
     if (!all) return pst_fail(PST_ENOMEM, "no memory to hear %u ranks", g->n_rank);
-    if (mine != PST_OK) snprintf(own.message, sizeof own.message, "%s", pst_error());
     pst_status status = pst_group_all_gather(g, &own, sizeof own, all);
     for (uint32_t r = 0; status == PST_OK && r < g->n_rank; r++)
-        if (all[r].status != PST_OK) status = pst_fail((pst_status)all[r].status, "%s", all[r].message);
+        if (all[r].status != PST_OK) status = adopt(&all[r]);
     free(all);
+    return status;
+}
+
+pst_status pst_group_agree_world(pst_world *w, pst_status mine) {
+    static const char key[] = "penstock.verdict";
+    if (w->size == 1) return mine;
+    verdict own = verdict_of(mine);
+    pst_status status = w->ops->put(w, key, &own, sizeof own);
+    if (status == PST_OK) status = w->ops->fence(w);
+    for (uint32_t r = 0; status == PST_OK && r < w->size; r++) {
+        verdict *theirs = NULL;
+        size_t bytes = 0;
+        status = w->ops->get(w, r, key, (void **)&theirs, &bytes);
+        if (status == PST_OK && bytes == sizeof *theirs && theirs->status != PST_OK) status = adopt(theirs);
+        free(theirs);
+    }
     return status;
 }

@@ -37,5 +37,9 @@ pst_status pst_group_all_gather(pst_group *g, const void *mine, uint64_t bytes, 
 /* Every rank's status joined: OK when all are OK; else the status of the first rank that failed, with its message. Use
  * before going on from something that can fail on one rank only. */
 pst_status pst_group_agree(pst_group *g, pst_status mine);
+/* The same over the world's own means, before there are ranks. */
+pst_status pst_group_agree_world(pst_world *world, pst_status mine);
+/* 1 when this thread's last failure was agreed upon, so that every rank has the same message and one may say it. */
+int pst_group_said_by_all(void);
 pst_status pst_group_barrier(pst_group *g);
 #endif

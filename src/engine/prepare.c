@@ -145,6 +145,8 @@ static pst_status prepare_into(pst_prepared *p) {
         p->model_config.micro_batch = 1;
         p->model_config.dropout = 0;
     } else {
+        if (strcmp(p->config->train.precision, "fp32"))
+            return pst_fail(PST_EINPUT, "train.precision %s is not in this version; use fp32", p->config->train.precision);
         p->optim = pst_optim_find(p->config->train.optimizer);
         if (!p->optim) return pst_fail(PST_EINPUT, "unknown optimizer '%s'", p->config->train.optimizer);
     }
@@ -198,6 +200,8 @@ static uint64_t largest(const pst_prepared *p, uint32_t *rank) {
     return most;
 }
 
+enum { MOST_RANKS = 64 }; /* of the advice */
+
 /* Peak of the same run with another schedule, micro-batch size or number of ranks; UINT64_MAX when impossible. */
 static uint64_t peak_with(const pst_prepared *p, const char *schedule, int64_t micro_batch, uint32_t n_rank) {
     pst_config changed = *p->config; /* shallow: only read below */
@@ -208,6 +212,7 @@ static uint64_t peak_with(const pst_prepared *p, const char *schedule, int64_t m
     changed.train.micro_batch = micro_batch;
     options.n_rank = n_rank;
     if (micro_batch < 1 || changed.train.batch % micro_batch) return UINT64_MAX;
+    options.n_eval_micro = (uint32_t)(changed.train.batch / micro_batch);
     if (pst_prepare(&changed, &options, &other) != PST_OK) return UINT64_MAX;
     uint64_t most = largest(other, &rank);
     pst_prepared_close(other);
@@ -217,21 +222,25 @@ static uint64_t peak_with(const pst_prepared *p, const char *schedule, int64_t m
 /* The cheapest change, in the order of what it costs in speed, that brings every rank under the limit. */
 static void suggest(const pst_prepared *p, uint64_t limit, char *text, size_t bytes) {
     const pst_config *c = p->config;
-    if (!strcmp(c->parallel.schedule, "gpipe") && peak_with(p, "1f1b", c->train.micro_batch, p->options.n_rank) <= limit) {
+    const char *schedule = c->parallel.schedule;
+    int64_t micro_batch = c->train.micro_batch;
+    uint32_t ranks = p->options.n_rank;
+    if (strcmp(schedule, "1f1b") && peak_with(p, "1f1b", micro_batch, ranks) <= limit) {
         snprintf(text, bytes, "parallel.schedule=1f1b would fit");
         return;
     }
-    for (int64_t micro = c->train.micro_batch / 2; micro >= 1; micro /= 2)
-        if (peak_with(p, c->parallel.schedule, micro, p->options.n_rank) <= limit) {
+    for (int64_t micro = micro_batch - 1; micro >= 1; micro--)
+        if (c->train.batch % micro == 0 && peak_with(p, schedule, micro, ranks) <= limit) {
             snprintf(text, bytes, "train.micro_batch=%" PRId64 " would fit", micro);
             return;
         }
-    for (uint32_t n = p->options.n_rank * 2; n <= 64; n *= 2)
-        if (peak_with(p, c->parallel.schedule, 1, n) <= limit) {
-            snprintf(text, bytes, "%u ranks of this memory with train.micro_batch=1 would fit", n);
+    for (uint32_t n = ranks + 1; n <= MOST_RANKS && n <= p->graph->n_node; n += n < 16 ? 1 : n / 2)
+        for (int one = 0; one < 2; one++) {
+            if (peak_with(p, schedule, one ? 1 : micro_batch, n) > limit) continue;
+            snprintf(text, bytes, "-n %u%s would fit, with as much memory for each", n, one ? " and train.micro_batch=1" : "");
             return;
         }
-    snprintf(text, bytes, "no schedule, micro-batch or number of ranks up to 64 would fit");
+    snprintf(text, bytes, "no schedule, micro-batch or number of ranks up to %d would fit", MOST_RANKS);
 }
 
 pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit) {

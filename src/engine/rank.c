@@ -137,6 +137,7 @@ static pst_status step(pst_device *device, const void *block) {
     const double *answer = at(r, r->layout->norm_answer);
     pst_optim_hyper h = r->hyper;
     r->loss_sum = answer[0], r->grad_norm = answer[1], r->clip_scale = answer[2];
+    if (!isfinite(answer[0]) || !isfinite(answer[1])) return PST_OK; /* diverged: the weights stay numbers */
     h.grad_scale = (float)answer[2];
     for (uint32_t i = 0; i < p->graph->n_param; i++) {
         float *weight = pst_rank_weight(r, i), *state[2] = {NULL, NULL};

@@ -11,8 +11,30 @@
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */
 
+/* A sum is finite when all of its terms are (times 0, so that large ones cannot overflow). */
+static int is_finite(const float *x, uint64_t n) {
+    float sum = 0;
+    for (uint64_t i = 0; x && i < n; i++) sum += x[i] * 0.0f;
+    return sum == 0;
+}
+
+/* Nothing that is no number replaces a good checkpoint. */
+static pst_status check_finite(const pst_trainer *t, const pst_rank *r) {
+    for (uint32_t i = 0; i < t->p->graph->n_param; i++) {
+        const pst_param *param = t->p->graph->param + i;
+        uint64_t n = pst_param_elements(param);
+        int good = is_finite(pst_rank_weight(r, i), n);
+        for (uint32_t s = 0; good && s < t->p->optim->n_state; s++) good = is_finite(pst_rank_state(r, i, s), n);
+        if (good) continue;
+        return pst_fail(PST_EINPUT, "training has diverged: after step %" PRIu64 " %s is not finite; lower train.lr (%g)", t->step,
+                        param->name, t->config->train.lr);
+    }
+    return PST_OK;
+}
+
 static pst_status write_shard(const pst_trainer *t, const pst_rank *r, const char *folder) {
     const pst_prepared *p = t->p;
+    PST_TRY(check_finite(t, r));
     pst_ckpt_entry *entry = calloc(r->layout->n_owned + 1, sizeof *entry);
     if (!entry) return pst_fail(PST_ENOMEM, "no memory to list the parameters of rank %u", r->rank);
     for (uint32_t i = 0; i < r->layout->n_owned; i++) {
@@ -96,15 +118,87 @@ pst_status pst_save_read_weights(pst_rank *r, const char *source) {
     return status;
 }
 
-static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
+static pst_status check_params(const pst_ckpt *ckpt, const pst_graph *g) {
+    for (uint32_t i = 0; i < g->n_param; i++) {
+        const pst_param *param = g->param + i;
+        const pst_ckpt_tensor *tensor = pst_ckpt_tensor_find(ckpt, param->name);
+        if (!tensor) return pst_fail(PST_EINPUT, "%s is of another model: it holds no tensor %s", ckpt->path, param->name);
+        if (tensor->n_dim != param->n_dim || memcmp(tensor->dim, param->dim, param->n_dim * sizeof *tensor->dim))
+            return pst_fail(PST_EINPUT, "%s is of a model of other sizes: tensor %s has another shape", ckpt->path, param->name);
+    }
+    return PST_OK;
+}
+
+/* What shapes do not show. */
+static pst_status check_model(const pst_ckpt *ckpt, const pst_prepared *p) {
+    const pst_model_row *row;
+    pst_model_config was, is = p->model_config;
+    pst_config *c = NULL;
+    PST_TRY(check_params(ckpt, p->graph));
+    pst_status status = pst_config_parse(ckpt->config, "run.yaml of the checkpoint", NULL, 0, &c);
+    if (status == PST_OK) status = pst_prepare_model(c, p->options.vocabulary, &row, &was);
+    pst_config_close(c);
+    PST_TRY(status);
+    if (was.heads != is.heads)
+        return pst_fail(PST_EINPUT, "%s was trained with model.heads %u, not %u", ckpt->path, was.heads, is.heads);
+    if (was.activation != is.activation) return pst_fail(PST_EINPUT, "%s was trained with another model.activation", ckpt->path);
+    return PST_OK;
+}
+
+static pst_status check_resume(const pst_ckpt *ckpt, const pst_prepared *p, pst_data *data) {
     const pst_ckpt_info *info = &ckpt->info;
-    if (info->data_hash != t->data->row->hash(t->data))
+    PST_TRY(check_model(ckpt, p));
+    if (strcmp(info->optimizer, p->optim->name))
+        return pst_fail(PST_EINPUT, "%s was trained with optimizer %s, not %s; resume with the same", ckpt->path,
+                        *info->optimizer ? info->optimizer : "(none)", p->optim->name);
+    if (info->next_sample != info->step * (uint64_t)p->config->train.batch)
+        return pst_fail(PST_EINPUT, "%s was trained with train.batch %" PRIu64 ", not %" PRId64 "; resume with the same",
+                        ckpt->path, info->step ? info->next_sample / info->step : 0, p->config->train.batch);
+    if (info->data_hash != data->row->hash(data))
         return pst_fail(PST_EINPUT, "%s was trained on other data (files, sizes, split or context differ), so its position "
                                     "cannot be restored", ckpt->path);
-    if (info->next_sample != info->step * (uint64_t)t->config->train.batch)
-        return pst_fail(PST_EINPUT, "%s was trained with train.batch %" PRIu64 "; resume with the same", ckpt->path,
-                        info->step ? info->next_sample / info->step : 0);
-    if (info->seed != (uint64_t)t->config->train.seed)
+    return PST_OK;
+}
+
+pst_status pst_save_check_resume(const pst_prepared *p, pst_data *data, const char *resume) {
+    pst_ckpt *ckpt = NULL;
+    pst_status status = open_newest(resume, &ckpt);
+    if (status == PST_OK) status = check_resume(ckpt, p, data);
+    pst_ckpt_close(ckpt);
+    return status;
+}
+
+/* Splits ".../RUN/checkpoints/STEP": zeros behind RUN and before STEP, which is returned; NULL when it is no such path. */
+static char *split_run(char *path) {
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') path[--n] = 0;
+    char *step = strrchr(path, '/');
+    if (!step || step == path) return NULL;
+    *step = 0;
+    char *folder = strrchr(path, '/');
+    if (!folder || folder == path || strcmp(folder, "/checkpoints")) return NULL;
+    *folder = 0;
+    return step + 1;
+}
+
+pst_status pst_save_resumed_run(const char *resume, char *run, size_t bytes) {
+    char *found = NULL, *newest = NULL;
+    *run = 0;
+    PST_TRY(pst_ckpt_find(resume, &found));
+    char *real = realpath(found, NULL), *step = split_run(found), *real_step = real ? split_run(real) : NULL;
+    const char *folder = step && real_step && !strcmp(step, real_step) ? found : real; /* not through a link such as `best` */
+    if (real_step && pst_ckpt_find(folder, &newest) == PST_OK && strlen(folder) < bytes) {
+        const char *last = split_run(newest);
+        if (last && !strcmp(last, real_step)) strcpy(run, folder);
+    }
+    free(real), free(found), free(newest);
+    return PST_OK;
+}
+
+static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
+    const pst_ckpt_info *info = &ckpt->info;
+    PST_TRY(check_resume(ckpt, t->p, t->data));
+    if (info->seed != (uint64_t)t->config->train.seed && t->group->leader)
         pst_log(PST_LOG_WARN, "%s was trained with seed %" PRIu64 ", not %" PRId64, ckpt->path, info->seed, t->config->train.seed);
     for (uint32_t i = 0; i < t->group->n_local; i++) PST_TRY(read_rank(t->group->local[i], ckpt, t->p->optim));
     t->step = t->checkpointed = info->step;
@@ -130,6 +224,14 @@ pst_status pst_save_read_hf(pst_rank *r, const char *source) {
     for (uint32_t i = 0; i < g->n_param; i++) weight[i] = pst_rank_weight(r, i);
     pst_status status = pst_hf_import(source, r->p->model, g, weight);
     free(weight);
+    return status;
+}
+
+pst_status pst_save_check_hf(const pst_prepared *p, const char *source) {
+    float **nowhere = calloc(p->graph->n_param + (size_t)1, sizeof *nowhere);
+    if (!nowhere) return pst_fail(PST_ENOMEM, "no memory to check %s", source);
+    pst_status status = pst_hf_import(source, p->model, p->graph, nowhere);
+    free(nowhere);
     return status;
 }
 

@@ -1,16 +1,12 @@
-/* The training loop, and how a run starts: in this process, on local ranks, or as a rank of a job. */
-#include "base/hash.h"
+/* The training loop, and where a run happens: in this process, on local ranks, or as a rank of a job. */
 #include "base/log.h"
 #include "comm/launch.h"
 #include "engine/trainer.h"
-#include "pipeline/timeline.h"
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* --- stopping --------------------------------------------------------------------------------------------------- */
@@ -18,8 +14,7 @@
 static volatile sig_atomic_t stop_signals;
 
 static void on_signal(int number) {
-    (void)number;
-    if (stop_signals++) _exit(130); /* the second one means: at once */
+    if (stop_signals++) _exit(128 + number); /* the second one means: at once */
 }
 
 typedef struct { struct sigaction interrupt, terminate; } saved_signals;
@@ -34,158 +29,6 @@ static void catch_signals(saved_signals *saved) {
 static void release_signals(const saved_signals *saved) {
     sigaction(SIGINT, &saved->interrupt, NULL);
     sigaction(SIGTERM, &saved->terminate, NULL);
-}
-
-/* --- set-up ----------------------------------------------------------------------------------------------------- */
-
-static pst_status open_data(const pst_config *c, uint32_t context, pst_data **data) {
-    const pst_data_row *row;
-    PST_TRY(pst_registry_data(c->data.kind, &row));
-    pst_data_config config = {.paths = c->data.paths, .n_path = c->data.n_path, .validation = c->data.validation,
-                              .context = context, .seed = (uint64_t)c->train.seed, .tokenizer = c->data.tokenizer};
-    return row->open(&config, data);
-}
-
-static uint32_t threads_per_rank(const pst_config *c, uint32_t ranks_here) {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if (c->parallel.threads) return (uint32_t)c->parallel.threads;
-    return cores > (long)ranks_here ? (uint32_t)(cores / ranks_here) : 1;
-}
-
-/* What a rank may use: as configured, else its share of what the machine has free. */
-static uint64_t memory_limit(const pst_config *c, uint32_t ranks_here) {
-    unsigned long long kib = 0;
-    char line[128];
-    if (c->parallel.memory > 0) return (uint64_t)c->parallel.memory;
-    FILE *f = fopen("/proc/meminfo", "r");
-    while (f && fgets(line, sizeof line, f) && sscanf(line, "MemAvailable: %llu", &kib) != 1) continue;
-    if (f) fclose(f);
-    return kib * 1024 / ranks_here;
-}
-
-/* Everything that can be known to be wrong before any rank starts. */
-static pst_status prepare(const pst_config *c, uint32_t n_rank, uint32_t ranks_here, pst_data **data,
-                          pst_prepared **prepared) {
-    const pst_model_row *model;
-    pst_model_config sizes;
-    pst_data *d = NULL;
-    pst_prepared *p = NULL;
-    PST_TRY(pst_prepare_model(c, 0, &model, &sizes));
-    PST_TRY(open_data(c, sizes.context, &d));
-    uint32_t n_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
-    pst_prepare_options options = {.n_rank = n_rank, .threads = threads_per_rank(c, ranks_here), .isa = pst_cpu_isa(),
-                                   .n_eval_micro = n_micro, .vocabulary = d->row->vocabulary(d)};
-    pst_status status = pst_prepare(c, &options, &p);
-    if (status == PST_OK) status = pst_prepare_fits(p, memory_limit(c, ranks_here));
-    if (status != PST_OK) {
-        pst_prepared_close(p);
-        d->row->close(d);
-        return status;
-    }
-    *data = d;
-    *prepared = p;
-    return PST_OK;
-}
-
-static int exists(const char *path) {
-    struct stat s;
-    return lstat(path, &s) == 0;
-}
-
-/* mkdir -p. */
-static pst_status make_folders(const char *path) {
-    char part[1024];
-    snprintf(part, sizeof part, "%s", path);
-    for (char *slash = strchr(part + 1, '/');; slash = strchr(slash + 1, '/')) {
-        if (slash) *slash = 0;
-        if (mkdir(part, 0777) != 0 && errno != EEXIST) return pst_fail(PST_ENOMEM, "%s: %s", part, strerror(errno));
-        if (!slash) return PST_OK;
-        *slash = '/';
-    }
-}
-
-/* A resumed run goes on in its own folder; a new one gets runs/NAME, or runs/NAME-2, ... when that is taken. */
-static pst_status choose_folder(const pst_trainer *t, char *out, size_t bytes) {
-    const char *resume = t->options->resume;
-    if (resume && *resume) {
-        char *end = strstr(strcpy(out, resume), "/checkpoints");
-        if (end) *end = 0;
-        return PST_OK;
-    }
-    snprintf(out, bytes, "%s/%s", t->options->runs, t->config->name);
-    for (int k = 2; exists(out) && k < 10000; k++) snprintf(out, bytes, "%s/%s-%d", t->options->runs, t->config->name, k);
-    return make_folders(out);
-}
-
-static pst_status write_text(const char *folder, const char *name, pst_status (*print)(const void *, FILE *),
-                             const void *what) {
-    char path[1024];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    FILE *f = fopen(path, "w");
-    if (!f) return pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
-    pst_status status = print(what, f);
-    if (fclose(f) != 0 && status == PST_OK) status = pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
-    return status;
-}
-
-static pst_status print_config(const void *what, FILE *f) { return pst_config_print(what, f); }
-static pst_status print_plan(const void *what, FILE *f) {
-    const pst_prepared *p = what;
-    return pst_plan_print(p->plan, p->graph, f);
-}
-
-/* Rank 0 makes the folder and tells the others its name. */
-static pst_status open_folder(pst_trainer *t) {
-    pst_status status = PST_OK;
-    if (t->group->leader) {
-        status = choose_folder(t, t->folder, sizeof t->folder);
-        if (status == PST_OK) status = write_text(t->folder, "run.yaml", print_config, t->config);
-        if (status == PST_OK) status = write_text(t->folder, "plan.yaml", print_plan, t->p);
-    }
-    PST_TRY(pst_group_agree(t->group, status));
-    return pst_group_broadcast(t->group, t->folder, sizeof t->folder, 0);
-}
-
-static pst_status open_weights(pst_trainer *t) {
-    const char *resume = t->options->resume;
-    for (uint32_t i = 0; i < t->group->n_local; i++) PST_TRY(pst_rank_init_weights(t->group->local[i]));
-    t->best_loss = INFINITY;
-    t->validation_loss = NAN;
-    t->checkpointed = UINT64_MAX;
-    if (resume && *resume) return pst_save_resume(t);
-    if (*t->config->model.weights) return pst_save_import(t, t->config->model.weights);
-    return PST_OK;
-}
-
-static pst_status open_metrics(pst_trainer *t) {
-    const pst_prepared *p = t->p;
-    double peak = 0;
-    pst_status status = PST_OK;
-    if (t->group->leader) {
-        peak = pst_cpu_peak_flops(p->options.isa, p->options.threads) * p->options.n_rank;
-        status = pst_metrics_open(p, t->folder, t->step, peak, t->options->quiet, &t->metrics);
-    }
-    PST_TRY(pst_group_agree(t->group, status));
-    t->report = calloc(p->options.n_rank, sizeof *t->report);
-    if (!t->report) return pst_fail(PST_ENOMEM, "no memory for reports of %u ranks", p->options.n_rank);
-    return pst_fit_open(p, &t->fit);
-}
-
-static void announce(const pst_trainer *t) {
-    const pst_prepared *p = t->p;
-    uint64_t params = 0, most = 0;
-    if (!t->group->leader || t->options->quiet) return;
-    for (uint32_t i = 0; i < p->graph->n_param; i++) params += pst_param_elements(p->graph->param + i);
-    for (uint32_t r = 0; r < p->options.n_rank; r++) most = p->layout[r]->total > most ? p->layout[r]->total : most;
-    printf("%s: %s, %.2f M parameters, %u rank%s x %u thread%s, %s, %u micro-batches of %u\n", t->config->name,
-           p->graph->name, (double)params / 1e6, p->options.n_rank, p->options.n_rank > 1 ? "s" : "", p->options.threads,
-           p->options.threads > 1 ? "s" : "", p->plan->schedule, p->plan->n_micro, p->plan->micro_batch);
-    printf("predicted: bubble %.1f%%, peak memory %.1f MiB on the largest rank\n", p->timing->bubble * 100,
-           (double)most / 1048576.0);
-    if (p->plan->n_micro < p->options.n_rank)
-        pst_log(PST_LOG_WARN, "%u micro-batches cannot fill %u stages: %.0f%% of the time is bubble; use a smaller "
-                "train.micro_batch or a larger train.batch", p->plan->n_micro, p->options.n_rank, p->timing->bubble * 100);
-    fflush(stdout);
 }
 
 /* --- one step --------------------------------------------------------------------------------------------------- */
@@ -259,12 +102,25 @@ static void write_metrics(pst_trainer *t, uint64_t wall_ns) {
     for (uint32_t k = 1; k < p->options.n_rank; k++)
         if (t->report[k].span_ns > t->report[longest].span_ns) longest = k;
     const pst_report *l = &t->report[longest];
-    pst_metrics_step s = {.step = t->step, .loss = r->loss_sum / tokens, .lr = learning_rate(p->config, t->step - 1),
+    pst_metrics_step s = {.step = t->step, .loss = t->study ? NAN : r->loss_sum / tokens, .lr = learning_rate(p->config, t->step - 1),
                           .grad_norm = r->grad_norm, .step_s = (double)wall_ns * 1e-9,
                           .bubble = l->span_ns ? 1 - (double)l->busy_ns / (double)l->span_ns : 0,
                           .predicted_step_s = pst_fit_step_s(t->fit), .predicted_bubble = pst_fit_bubble(t->fit),
                           .tokens = t->step * (uint64_t)tokens};
     pst_metrics_step_done(t->metrics, &s, t->report);
+}
+
+/* Every rank has the same numbers and stops alike. The step that failed has not changed the weights (rank.c), but those
+ * before it were on their way out: the checkpoints stay as they are. */
+static pst_status check_finite(const pst_trainer *t) {
+    const pst_rank *r = t->group->local[0];
+    char last[64] = "there is no checkpoint yet";
+    if (t->study || (isfinite(r->loss_sum) && isfinite(r->grad_norm))) return PST_OK;
+    if (t->checkpointed != UINT64_MAX) snprintf(last, sizeof last, "the last checkpoint is of step %" PRIu64, t->checkpointed);
+    pst_status status = pst_fail(PST_EINPUT, "training has diverged at step %" PRIu64 ": loss %g, gradient norm %g; lower "
+                                 "train.lr (%g)%s; %s", t->step, fabs(r->loss_sum), fabs(r->grad_norm), t->config->train.lr,
+                                 t->config->train.clip > 0 ? "" : " or set train.clip", last);
+    return pst_group_agree(t->group, status);
 }
 
 static pst_status train_step(pst_trainer *t) {
@@ -277,53 +133,8 @@ static pst_status train_step(pst_trainer *t) {
     t->validation_loss = NAN; /* of these weights: not measured yet */
     PST_TRY(gather_reports(t, wall_ns));
     if (t->metrics) write_metrics(t, wall_ns);
+    PST_TRY(check_finite(t));
     return pst_fit_add(t->fit, t->report);
-}
-
-/* --- timeline --------------------------------------------------------------------------------------------------- */
-
-static pst_status write_timeline(const pst_trainer *t, pst_span *const *span) {
-    char path[1024], title[160];
-    snprintf(title, sizeof title, "%s, step %" PRIu64 ", measured: %s, %u stages, %u micro-batches", t->config->name, t->step,
-             t->p->plan->schedule, t->p->options.n_rank, t->p->plan->n_micro);
-    for (int svg = 0; svg < 2; svg++) {
-        snprintf(path, sizeof path, "%s/%s", t->folder, svg ? "timeline.svg" : "trace.json");
-        FILE *f = fopen(path, "w");
-        if (!f) return pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
-        pst_status status = svg ? pst_timeline_svg(t->p->job, span, title, f) : pst_timeline_trace(t->p->job, span, f);
-        if (fclose(f) != 0 && status == PST_OK) status = pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
-        PST_TRY(status);
-    }
-    return PST_OK;
-}
-
-/* Gathers every rank's spans of the step just done on one time axis and draws them. */
-static pst_status trace_step(pst_trainer *t) {
-    uint32_t n = t->p->options.n_rank, most = 0;
-    uint64_t first = PST_NEVER;
-    for (uint32_t r = 0; r < n; r++) {
-        if (t->p->job->list[r].n_instr > most) most = t->p->job->list[r].n_instr;
-        if (t->report[r].origin_ns < first) first = t->report[r].origin_ns;
-    }
-    pst_span *mine = calloc((size_t)t->group->n_local * most, sizeof *mine), *all = calloc((size_t)n * most, sizeof *all);
-    pst_span **span = calloc(n, sizeof *span);
-    pst_status status = mine && all && span ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a timeline");
-    for (uint32_t i = 0; status == PST_OK && i < t->group->n_local; i++) {
-        const pst_rank *r = t->group->local[i];
-        uint64_t origin;
-        memcpy(mine + (size_t)i * most, pst_executor_spans(r->executor, &origin),
-               t->p->job->list[r->rank].n_instr * sizeof *mine);
-    }
-    if (status == PST_OK) status = pst_group_all_gather(t->group, mine, most * sizeof *mine, all);
-    for (uint32_t r = 0; status == PST_OK && r < n; r++) {
-        span[r] = all + (size_t)r * most;
-        for (uint32_t i = 0; i < t->p->job->list[r].n_instr; i++)
-            span[r][i].start += t->report[r].origin_ns - first, span[r][i].end += t->report[r].origin_ns - first;
-    }
-    if (status == PST_OK && t->group->leader && write_timeline(t, span) != PST_OK)
-        pst_log(PST_LOG_WARN, "no timeline: %s", pst_error());
-    free(mine), free(all), free(span);
-    return status;
 }
 
 /* --- the loop --------------------------------------------------------------------------------------------------- */
@@ -332,19 +143,24 @@ static int due(int64_t every, uint64_t step) { return every > 0 && step % (uint6
 
 static pst_status validate(pst_trainer *t) {
     uint64_t tokens;
+    if (t->study) return PST_OK;
     PST_TRY(pst_feed_validate(t, &t->validation_loss, &tokens));
     if (t->metrics && tokens) pst_metrics_validation(t->metrics, t->step, t->validation_loss, tokens);
-    return PST_OK;
+    if (!tokens || isfinite(t->validation_loss)) return PST_OK;
+    pst_status status = pst_fail(PST_EINPUT, "training has diverged: the validation loss after step %" PRIu64 " is %g; lower "
+                                 "train.lr (%g)", t->step, fabs(t->validation_loss), t->config->train.lr);
+    return pst_group_agree(t->group, status);
 }
 
-/* A checkpoint that cannot be written is said and survived; a dead peer is not. */
+/* A checkpoint that cannot be written is said and survived; a dead peer and weights that are no numbers are not. */
 static pst_status checkpoint(pst_trainer *t) {
     char path[1100];
-    if (t->checkpointed == t->step) return PST_OK;
+    if (t->checkpointed == t->step || t->study) return PST_OK;
     pst_status status = pst_save(t, path, sizeof path);
+    if (status == PST_EPEER || status == PST_EINPUT) return status;
     if (t->metrics) pst_metrics_checkpoint(t->metrics, t->step, path, status);
     if (status == PST_OK) t->checkpointed = t->step;
-    return status == PST_EPEER ? status : PST_OK;
+    return PST_OK;
 }
 
 static int asked_to_stop(const pst_trainer *t) {
@@ -358,12 +174,41 @@ static pst_status loop(pst_trainer *t, int *stopped) {
     uint64_t traced = t->config->log.trace ? (uint64_t)t->config->log.trace : steps > 1 ? steps - 1 : steps;
     while (t->step < steps && !*stopped) {
         PST_TRY(train_step(t));
+        t->trained = 1;
         *stopped = asked_to_stop(t);
-        if (t->step == traced) PST_TRY(trace_step(t));
-        if (due(t->config->train.validate_every, t->step) && t->step < steps) PST_TRY(validate(t));
-        if (due(t->config->checkpoint.every, t->step) && t->step < steps) PST_TRY(checkpoint(t));
+        if (t->step == traced) {
+            PST_TRY(pst_trace_step(t));
+            t->traced = 1;
+        }
+        if (*stopped || t->step == steps) return PST_OK; /* finish() does the rest */
+        if (due(t->config->train.validate_every, t->step)) PST_TRY(validate(t));
+        if (due(t->config->checkpoint.every, t->step)) PST_TRY(checkpoint(t));
     }
     return PST_OK;
+}
+
+/* --canary: what was predicted to the byte is what was touched, on every rank. */
+static pst_status check_memory(const pst_trainer *t) {
+    pst_status status = PST_OK;
+    for (uint32_t i = 0; status == PST_OK && i < t->group->n_local; i++) {
+        const pst_rank *r = t->group->local[i];
+        uint64_t touched = pst_arena_touched(&r->arena, 0, r->arena.bytes);
+        if (!pst_arena_intact(&r->arena)) status = pst_fail(PST_EINTERNAL, "rank %u wrote behind its memory", r->rank);
+        else if (touched != r->layout->total)
+            status = pst_fail(PST_EINTERNAL, "rank %u touched %" PRIu64 " bytes, predicted were %" PRIu64, r->rank, touched,
+                              r->layout->total);
+    }
+    PST_TRY(pst_group_agree(t->group, status));
+    if (t->group->leader && !t->options->quiet) printf("memory      every rank touched exactly the bytes predicted\n");
+    return PST_OK;
+}
+
+static void say_end(const pst_trainer *t, int stopped, uint64_t hash) {
+    printf("%s after step %" PRIu64 "; weights %016" PRIx64 "\n", stopped ? "stopped" : "done", t->step, hash);
+    printf("metrics     %s/metrics.jsonl\n", t->folder);
+    if (t->traced) printf("timeline    %s/timeline.svg, trace.json\n", t->folder);
+    if (t->checkpointed == t->step && t->step) printf("checkpoint  %s/checkpoints/step-%08" PRIu64 "\n", t->folder, t->step);
+    fflush(stdout);
 }
 
 static pst_status finish(pst_trainer *t, int stopped) {
@@ -371,43 +216,52 @@ static pst_status finish(pst_trainer *t, int stopped) {
     if (!stopped) PST_TRY(validate(t));
     PST_TRY(checkpoint(t));
     PST_TRY(pst_save_weights_hash(t, &hash));
-    if (!t->metrics) return PST_OK;
-    pst_metrics_end(t->metrics, t->step, hash, stopped ? "interrupted" : "done");
-    if (t->options->quiet) return PST_OK;
-    printf("%s after step %" PRIu64 "; weights %016" PRIx64 "\n", stopped ? "stopped" : "done", t->step, hash);
-    printf("metrics     %s/metrics.jsonl\n", t->folder);
-    if (!stopped) printf("timeline    %s/timeline.svg, trace.json\n", t->folder);
-    if (t->checkpointed == t->step) printf("checkpoint  %s/checkpoints/step-%08" PRIu64 "\n", t->folder, t->step);
-    fflush(stdout);
-    return PST_OK;
+    if (t->metrics) pst_metrics_end(t->metrics, t->step, hash, stopped ? "interrupted" : "done");
+    if (t->metrics && !t->options->quiet) say_end(t, stopped, hash);
+    return t->options->canary && !t->study && t->trained ? check_memory(t) : PST_OK;
+}
+
+/* Each rank looks for itself; all leave together, with one message. */
+static pst_status prepare(pst_trainer *t, uint32_t n_rank) {
+    uint32_t ranks_here = t->world->size == 1 ? n_rank : t->world->local_size;
+    pst_status status = pst_setup_prepare(t->config, t->options, n_rank, ranks_here, &t->data, &t->p);
+    return pst_group_agree_world(t->world, status);
 }
 
 static pst_status run(pst_trainer *t, uint32_t n_rank) {
     int stopped = 0;
-    uint32_t ranks_here = t->world->size == 1 ? n_rank : t->world->local_size;
-    PST_TRY(prepare(t->config, n_rank, ranks_here, &t->data, &t->p));
+    PST_TRY(prepare(t, n_rank));
     PST_TRY(pst_group_open(t->world, t->config->parallel.transport, n_rank, &t->group));
     t->world = NULL;
     PST_TRY(pst_group_open_ranks(t->group, t->p, 1));
-    PST_TRY(open_folder(t));
-    PST_TRY(open_weights(t));
-    PST_TRY(open_metrics(t));
-    announce(t);
+    PST_TRY(pst_setup_folder(t));
+    PST_TRY(pst_setup_weights(t));
+    PST_TRY(pst_setup_metrics(t));
+    pst_setup_announce(t);
     PST_TRY(loop(t, &stopped));
     return finish(t, stopped);
 }
 
+/* All ranks have failed alike and leave together: one says why, and the others wait for that, because a launcher ends the
+ * job when the first has left. */
+static void say_once(pst_world *world) {
+    if (world->rank == 0) fprintf(stderr, "penstock: %s\n", pst_error());
+    if (world->size > 1) world->ops->fence(world);
+    pst_error_clear();
+}
+
 /* Runs this process' part of the job. Takes the world over. */
 static pst_status train_here(const pst_config *c, const pst_train_options *o, pst_world *world, uint32_t n_rank) {
-    pst_trainer t = {.config = c, .options = o, .world = world};
+    pst_trainer t = {.config = c, .options = o, .world = world, .study = !strcmp(c->parallel.device, "timed")};
     saved_signals saved;
     catch_signals(&saved);
     int launched = world->launched_by_us;
     pst_status status = run(&t, n_rank);
     release_signals(&saved);
-    if (status == PST_EPEER && launched) pst_error_clear(); /* our launcher names the culprit, once */
     pst_fit_close(t.fit);
     pst_metrics_close(t.metrics);
+    if (status == PST_EPEER && launched) pst_error_clear(); /* our launcher names the culprit, once */
+    if (status != PST_OK && pst_group_said_by_all()) say_once(t.group ? t.group->world : t.world);
     if (t.group) pst_group_close(t.group, status != PST_OK);
     if (t.world) t.world->ops->close(t.world);
     if (t.data) t.data->row->close(t.data);
@@ -421,35 +275,55 @@ static pst_status train_local(const pst_config *c, const pst_train_options *o, u
     pst_data *data;
     pst_prepared *p;
     int exit_status = 0;
-    PST_TRY(prepare(c, n_rank, n_rank, &data, &p));
+    PST_TRY(pst_setup_prepare(c, o, n_rank, n_rank, &data, &p));
     data->row->close(data);
     pst_prepared_close(p);
     PST_TRY(pst_launch_local(n_rank, o->argv, 3000, &exit_status));
     if (!exit_status) return PST_OK;
+    if (exit_status > 128) { /* interrupted twice: gone as an interrupted program goes */
+        signal(exit_status - 128, SIG_DFL);
+        raise(exit_status - 128);
+    }
     for (pst_status s = PST_EINPUT; s <= PST_EINTERNAL; s++)
         if (pst_status_exit(s) == exit_status) return pst_error_clear(), s; /* the ranks and the launcher have said why */
     return pst_fail(PST_EINTERNAL, "the job failed with exit status %d", exit_status);
 }
 
-pst_status pst_train(const pst_config *c, const pst_train_options *o) {
+/* What a job of several processes asks for, and what it is. */
+static pst_status check_job(const pst_config *c, const pst_train_options *o, const pst_world *world, uint32_t *n_rank) {
+    if (o->ranks && o->ranks != world->size)
+        return pst_fail(PST_EINPUT, "-n %" PRId64 ", but the launcher has started %u ranks; leave -n out", o->ranks, world->size);
+    PST_TRY(pst_prepare_ranks(c, world->size, n_rank));
+    if (!strcmp(c->parallel.transport, "self") && world->size > 1)
+        return pst_fail(PST_EINPUT, "transport self runs all ranks in one process, but this job has %u processes", world->size);
+    return PST_OK;
+}
+
+static void set_log_level(const char *name) {
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    for (int i = 0; i < 4; i++)
+        if (!strcmp(name, names[i])) pst_log_set_level((pst_log_level)i);
+}
+
+pst_status pst_train(const pst_config *c, const pst_train_options *options) {
     const pst_world_ops *ops = pst_registry_world();
-    int alone = !strcmp(ops->name, "single"), self = !strcmp(c->parallel.transport, "self");
+    pst_train_options o = *options;
     pst_world *world;
     uint32_t n_rank;
-    if (alone) {
-        PST_TRY(pst_prepare_ranks(c, o->ranks, &n_rank));
-        if (n_rank > 1 && !self && o->argv) return train_local(c, o, n_rank);
+    if (!o.resume) o.resume = "";
+    if (!o.runs) o.runs = "runs";
+    set_log_level(c->log.level);
+    if (!strcmp(ops->name, "single")) {
+        PST_TRY(pst_prepare_ranks(c, o.ranks, &n_rank));
+        if (n_rank > 1 && strcmp(c->parallel.transport, "self") && o.argv) return train_local(c, &o, n_rank);
+        PST_TRY(ops->open(&world));
+        return train_here(c, &o, world, n_rank);
     }
     PST_TRY(ops->open(&world));
-    if (!alone || world->size > 1) {
-        pst_log_set_rank((int)world->rank);
-        pst_status status = pst_prepare_ranks(c, world->size, &n_rank);
-        if (status == PST_OK && self && world->size > 1)
-            status = pst_fail(PST_EINPUT, "transport self runs all ranks in one process, but this job has %u processes", world->size);
-        if (status != PST_OK) {
-            world->ops->close(world);
-            return status;
-        }
-    }
-    return train_here(c, o, world, n_rank);
+    pst_log_set_rank((int)world->rank);
+    pst_status status = check_job(c, &o, world, &n_rank);
+    if (status == PST_OK) return train_here(c, &o, world, n_rank);
+    say_once(world);
+    world->ops->close(world);
+    return status;
 }

@@ -1,10 +1,12 @@
-/* One training run in this process: what train.c (the loop), feed.c (data in, losses out) and save.c (checkpoints)
- * share. */
+/* One training run in this process: what setup.c (before the first step), train.c (the loop), feed.c (data in, losses
+ * out), trace.c (the timeline) and save.c (checkpoints) share. */
 #ifndef PST_ENGINE_TRAINER_H
 #define PST_ENGINE_TRAINER_H
 #include "engine/group.h"
 #include "engine/metrics.h"
 #include "penstock/run.h"
+
+enum { PST_TRAINER_FOLDER = 768 };
 
 typedef struct {
     const pst_config *config;
@@ -16,11 +18,25 @@ typedef struct {
     pst_metrics *metrics;           /* rank 0's process only */
     pst_fit *fit;
     pst_report *report;             /* [n_rank] of the last step */
-    char folder[768];               /* runs/NAME */
+    char folder[PST_TRAINER_FOLDER]; /* runs/NAME */
+    int trained, traced;            /* a step was made, a timeline drawn */
+    int study;                      /* the device computes nothing: no losses, no weights, times only */
     uint64_t step;                  /* optimizer steps done */
     double validation_loss, best_loss; /* the last one, NaN when there is none; the best so far, infinity */
     uint64_t checkpointed;          /* step of the last checkpoint written or resumed from, UINT64_MAX none */
 } pst_trainer;
+
+/* setup.c, in this order. prepare: everything that can be known to be wrong before any rank starts; each rank for
+ * itself, or once before they are started. ranks_here: of the job on this host. The others are collective. */
+pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, uint32_t n_rank, uint32_t ranks_here,
+                             pst_data **data, pst_prepared **prepared);
+pst_status pst_setup_folder(pst_trainer *t);    /* run.yaml and plan.yaml in it */
+pst_status pst_setup_weights(pst_trainer *t);   /* from the seed, a file, or the checkpoint to go on from */
+pst_status pst_setup_metrics(pst_trainer *t);
+void pst_setup_announce(const pst_trainer *t);
+
+/* trace.c: gathers the spans of the step just done and draws them; a full disk is said and survived. Collective. */
+pst_status pst_trace_step(pst_trainer *t);
 
 /* feed.c: fills data tensors of every local rank for the training batch that starts at `sample`. */
 pst_status pst_feed_batch(pst_trainer *t, uint64_t sample);
@@ -29,10 +45,16 @@ pst_status pst_feed_batch(pst_trainer *t, uint64_t sample);
 pst_status pst_feed_validate(pst_trainer *t, double *loss, uint64_t *tokens);
 
 /* save.c: writes checkpoint `t->step`, collective; path receives its folder. A failure to write is returned but leaves
- * everything usable. */
+ * everything usable. EINPUT: weights or state are not finite, and nothing was written. */
 pst_status pst_save(pst_trainer *t, char *path, size_t bytes);
 /* Reads the newest complete checkpoint under t->options->resume and sets t->step; collective. */
 pst_status pst_save_resume(pst_trainer *t);
+/* Whether `resume` and a model.weights file can be what this run starts from: headers and shapes, not the tensors'
+ * bytes. EINPUT says why not. Not collective. */
+pst_status pst_save_check_resume(const pst_prepared *p, pst_data *data, const char *resume);
+pst_status pst_save_check_hf(const pst_prepared *p, const char *source);
+/* The run folder whose newest checkpoint `resume` means; "" when it is another one. */
+pst_status pst_save_resumed_run(const char *resume, char *run, size_t bytes);
 /* XXH64 of all weights (docs/formats.md), collective. */
 pst_status pst_save_weights_hash(pst_trainer *t, uint64_t *hash);
 /* Weights of a Hugging Face file (model.weights), collective. */

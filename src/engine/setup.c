@@ -1,0 +1,196 @@
+/* What happens before the first step: everything that can be known to be wrong is found out, the run gets its folder,
+ * the weights their first values. */
+#include "base/log.h"
+#include "engine/save.h"
+#include "engine/trainer.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* --- what can be known to be wrong ------------------------------------------------------------------------------ */
+
+static pst_status open_data(const pst_config *c, uint32_t context, pst_data **data) {
+    const pst_data_row *row;
+    PST_TRY(pst_registry_data(c->data.kind, &row));
+    pst_data_config config = {.paths = c->data.paths, .n_path = c->data.n_path, .validation = c->data.validation,
+                              .context = context, .seed = (uint64_t)c->train.seed, .tokenizer = c->data.tokenizer};
+    return row->open(&config, data);
+}
+
+static uint32_t threads_per_rank(const pst_config *c, uint32_t ranks_here) {
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (c->parallel.threads) return (uint32_t)c->parallel.threads;
+    return cores > (long)ranks_here ? (uint32_t)(cores / ranks_here) : 1;
+}
+
+/* What a rank may use: as configured, else its share of what the machine has free. */
+static uint64_t memory_limit(const pst_config *c, uint32_t ranks_here) {
+    unsigned long long kib = 0;
+    char line[128];
+    if (c->parallel.memory > 0) return (uint64_t)c->parallel.memory;
+    FILE *f = fopen("/proc/meminfo", "r");
+    while (f && fgets(line, sizeof line, f) && sscanf(line, "MemAvailable: %llu", &kib) != 1) continue;
+    if (f) fclose(f);
+    return kib * 1024 / ranks_here;
+}
+
+static pst_status check_device(const pst_prepared *p) {
+    const pst_device_ops *ops;
+    pst_device_config config = {.spec = "", .threads = p->options.threads};
+    return pst_registry_device(p->config->parallel.device, &config, &ops);
+}
+
+/* The files that the run starts from: headers and shapes, not the tensors' bytes. */
+static pst_status check_sources(const pst_prepared *p, pst_data *data, const char *resume) {
+    if (resume && *resume) return pst_save_check_resume(p, data, resume);
+    return *p->config->model.weights ? pst_save_check_hf(p, p->config->model.weights) : PST_OK;
+}
+
+pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, uint32_t n_rank, uint32_t ranks_here,
+                             pst_data **data, pst_prepared **prepared) {
+    const pst_model_row *model;
+    pst_model_config sizes;
+    pst_data *d = NULL;
+    pst_prepared *p = NULL;
+    PST_TRY(pst_prepare_model(c, 0, &model, &sizes));
+    PST_TRY(open_data(c, sizes.context, &d));
+    uint32_t n_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
+    pst_prepare_options options = {.n_rank = n_rank, .threads = threads_per_rank(c, ranks_here), .isa = pst_cpu_isa(),
+                                   .n_eval_micro = n_micro, .vocabulary = d->row->vocabulary(d)};
+    pst_status status = pst_prepare(c, &options, &p);
+    if (status == PST_OK) status = check_device(p);
+    if (status == PST_OK) status = check_sources(p, d, o->resume);
+    if (status == PST_OK) status = pst_prepare_fits(p, memory_limit(c, ranks_here));
+    if (status != PST_OK) {
+        pst_prepared_close(p);
+        d->row->close(d);
+        return status;
+    }
+    *data = d;
+    *prepared = p;
+    return PST_OK;
+}
+
+/* --- the folder ------------------------------------------------------------------------------------------------- */
+
+/* mkdir -p of everything above the last name. */
+static pst_status make_parents(const char *path) {
+    char part[PST_TRAINER_FOLDER];
+    snprintf(part, sizeof part, "%s", path);
+    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        if (mkdir(part, 0777) != 0 && errno != EEXIST) return pst_fail(PST_ENOMEM, "%s: %s", part, strerror(errno));
+        *slash = '/';
+    }
+    return PST_OK;
+}
+
+/* runs/NAME, or runs/NAME-2, ... when that is taken; the folder is new and nobody else's. */
+static pst_status make_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDER]) {
+    const char *name = t->config->name, *runs = t->options->runs;
+    for (int k = 1; k < 10000; k++) {
+        int used = k == 1 ? snprintf(out, PST_TRAINER_FOLDER, "%s/%s", runs, name)
+                          : snprintf(out, PST_TRAINER_FOLDER, "%s/%s-%d", runs, name, k);
+        if (used >= PST_TRAINER_FOLDER) return pst_fail(PST_EINPUT, "the path of the run's folder below '%.60s...' is too long", runs);
+        if (k == 1) PST_TRY(make_parents(out));
+        if (mkdir(out, 0777) == 0) return PST_OK;
+        if (errno != EEXIST) return pst_fail(PST_ENOMEM, "%s: %s", out, strerror(errno));
+    }
+    return pst_fail(PST_EINPUT, "%s/%s-2 to -9999 are taken: remove some, or give another name", runs, name);
+}
+
+/* A run resumed from its newest checkpoint goes on in its own folder. From an older checkpoint, or from one that lies in
+ * no run's folder, the way leads elsewhere: a new folder, so that nothing is overwritten. */
+static pst_status choose_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDER]) {
+    if (!*t->options->resume) return make_folder(t, out);
+    char run[PST_TRAINER_FOLDER];
+    PST_TRY(pst_save_resumed_run(t->options->resume, run, sizeof run));
+    if (!*run) {
+        PST_TRY(make_folder(t, out));
+        pst_log(PST_LOG_INFO, "%s is not the newest checkpoint of a run; what follows goes to %s", t->options->resume, out);
+        return PST_OK;
+    }
+    strcpy(out, run);
+    return PST_OK;
+}
+
+/* Replaces folder/name in one step. */
+static pst_status write_text(const char *folder, const char *name, pst_status (*print)(const void *, FILE *),
+                             const void *what) {
+    char path[PST_TRAINER_FOLDER + 32], fresh[PST_TRAINER_FOLDER + 40];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    snprintf(fresh, sizeof fresh, "%s.new", path);
+    FILE *f = fopen(fresh, "w");
+    if (!f) return pst_fail(PST_ENOMEM, "%s: %s", fresh, strerror(errno));
+    pst_status status = print(what, f);
+    if (fclose(f) != 0 && status == PST_OK) status = pst_fail(PST_ENOMEM, "%s: %s", fresh, strerror(errno));
+    if (status == PST_OK && rename(fresh, path) != 0) status = pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
+    if (status != PST_OK) unlink(fresh);
+    return status;
+}
+
+static pst_status print_config(const void *what, FILE *f) { return pst_config_print(what, f); }
+static pst_status print_plan(const void *what, FILE *f) {
+    const pst_prepared *p = what;
+    return pst_plan_print(p->plan, p->graph, f);
+}
+
+/* Rank 0 makes the folder and tells the others its name. */
+pst_status pst_setup_folder(pst_trainer *t) {
+    pst_status status = PST_OK;
+    if (t->group->leader) {
+        status = choose_folder(t, t->folder);
+        if (status == PST_OK) status = write_text(t->folder, "run.yaml", print_config, t->config);
+        if (status == PST_OK) status = write_text(t->folder, "plan.yaml", print_plan, t->p);
+    }
+    PST_TRY(pst_group_agree(t->group, status));
+    return pst_group_broadcast(t->group, t->folder, sizeof t->folder, 0);
+}
+
+/* --- weights, metrics ------------------------------------------------------------------------------------------- */
+
+pst_status pst_setup_weights(pst_trainer *t) {
+    for (uint32_t i = 0; i < t->group->n_local; i++) PST_TRY(pst_rank_init_weights(t->group->local[i]));
+    t->best_loss = INFINITY;
+    t->validation_loss = NAN;
+    t->checkpointed = UINT64_MAX;
+    if (*t->options->resume) return pst_save_resume(t);
+    if (*t->config->model.weights) return pst_save_import(t, t->config->model.weights);
+    return PST_OK;
+}
+
+pst_status pst_setup_metrics(pst_trainer *t) {
+    const pst_prepared *p = t->p;
+    pst_status status = PST_OK;
+    if (t->group->leader) {
+        double peak = pst_cpu_peak_flops(p->options.isa, p->options.threads) * p->options.n_rank;
+        status = pst_metrics_open(p, t->folder, t->step, peak, t->options->quiet, &t->metrics);
+    }
+    PST_TRY(pst_group_agree(t->group, status));
+    t->report = calloc(p->options.n_rank, sizeof *t->report);
+    if (!t->report) return pst_fail(PST_ENOMEM, "no memory for reports of %u ranks", p->options.n_rank);
+    return pst_fit_open(p, &t->fit);
+}
+
+void pst_setup_announce(const pst_trainer *t) {
+    const pst_prepared *p = t->p;
+    uint64_t params = 0, most = 0;
+    if (!t->group->leader) return;
+    if (t->study) pst_log(PST_LOG_WARN, "device timed computes nothing: no losses, no weights, no checkpoints, times only");
+    if (p->plan->n_micro < p->options.n_rank)
+        pst_log(PST_LOG_WARN, "%u micro-batches cannot fill %u stages: %.0f%% of the time is bubble; use a smaller "
+                "train.micro_batch or a larger train.batch", p->plan->n_micro, p->options.n_rank, p->timing->bubble * 100);
+    if (t->options->quiet) return;
+    for (uint32_t i = 0; i < p->graph->n_param; i++) params += pst_param_elements(p->graph->param + i);
+    for (uint32_t r = 0; r < p->options.n_rank; r++) most = p->layout[r]->total > most ? p->layout[r]->total : most;
+    printf("%s: %s, %.2f M parameters, %u rank%s x %u thread%s, %s, %u micro-batches of %u\n", t->config->name,
+           p->graph->name, (double)params / 1e6, p->options.n_rank, p->options.n_rank > 1 ? "s" : "", p->options.threads,
+           p->options.threads > 1 ? "s" : "", p->plan->schedule, p->plan->n_micro, p->plan->micro_batch);
+    printf("predicted: bubble %.1f%%, peak memory %.1f MiB on the largest rank\n", p->timing->bubble * 100,
+           (double)most / 1048576.0);
+    if (t->step) printf("resumed after step %llu\n", (unsigned long long)t->step);
+    fflush(stdout);
+}
