@@ -18,21 +18,27 @@ static int read_times(const char *text, pst_simulate_options *o) {
     return 0;
 }
 
-/* A plan, or a schedule with its sizes: one of the two, and whole. */
-static int check(const pst_command *command, size_t n, const pst_simulate_options *o) {
+enum { MOST_PASSES = 1 << 22 }; /* stages x micro-batches that a study can take: seconds and a few GB */
+
+/* A plan, or a schedule with its sizes: one of the two, and whole. times: NULL when not given. */
+static int check(const pst_command *command, size_t n, const pst_simulate_options *o, const char *times) {
     if (n == 1 && o->schedule) return pst_cli_wrong("a plan names its own schedule: leave out --schedule or the plan");
     if (n == 1 && (o->stages || o->micro_batches))
         return pst_cli_wrong("--stages and --micro-batches go with --schedule; a plan has its own");
+    if (n == 1 && (times || o->transfer_ms > 0))
+        return pst_cli_wrong("--times and --transfer go with --schedule; a plan has its own");
     if (n == 0 && !o->schedule)
         return pst_cli_wrong("nothing to simulate; usage: %s %s", command->command, command->operands);
     if (n == 0 && !o->stages) return pst_cli_wrong("--schedule needs --stages P");
     if (n == 0 && !o->micro_batches) return pst_cli_wrong("--schedule needs --micro-batches M");
+    if (n == 0 && o->stages * o->micro_batches > MOST_PASSES)
+        return pst_cli_wrong("--stages times --micro-batches is above %d, more than can be simulated", MOST_PASSES);
     return 0;
 }
 
 int pst_cli_simulate(const pst_cli_call *call) {
     pst_simulate_options o = {.trace = "", .svg = ""};
-    const char *times = "1,1,1";
+    const char *times = NULL;
     const pst_option rows[] = {
         {0, "schedule", "NAME", PST_OPTION_STRING, 0, 0, "gpipe, 1f1b or 1f1b-early.", &o.schedule},
         {'p', "stages", "P", PST_OPTION_INT, 1, 4096, "Pipeline stages.", &o.stages},
@@ -54,7 +60,7 @@ int pst_cli_simulate(const pst_cli_call *call) {
     size_t n = 0;
     int done;
     if (pst_cli_parse(&command, call, &n, &done)) return done;
-    if (pst_cli_operands(&command, n, 0, 1) || check(&command, n, &o) || read_times(times, &o))
+    if (pst_cli_operands(&command, n, 0, 1) || check(&command, n, &o, times) || read_times(times ? times : "1,1,1", &o))
         return pst_status_exit(PST_EINPUT);
     if (n == 1) o.plan = call->argv[1];
     return pst_cli_end(pst_simulate_study(&o, stdout));

@@ -1,6 +1,7 @@
 /* `penstock generate`: text from a checkpoint. One rank, forward only; the window is computed afresh for every token. */
 #include "base/rng.h"
 #include "comm/world.h"
+#include "engine/checkpoint.h"
 #include "engine/group.h"
 #include "engine/hf.h"
 #include "engine/save.h"
@@ -23,30 +24,53 @@ typedef struct {
     uint32_t data, logits;      /* tensors */
 } generator;
 
-static int is_file(const char *path) {
-    struct stat s;
-    return stat(path, &s) == 0 && S_ISREG(s.st_mode);
+/* The configuration that a checkpoint carries. */
+static pst_status config_of_checkpoint(const char *source, pst_config **config) {
+    struct stat st;
+    char *folder = NULL;
+    pst_ckpt *ckpt = NULL;
+    if (stat(source, &st) != 0) return pst_fail(PST_EINPUT, "%s: %s", source, strerror(errno));
+    if (!S_ISDIR(st.st_mode))
+        return pst_fail(PST_EINPUT, "%s: neither a run, a checkpoint of a run, nor a Hugging Face model with config.json", source);
+    PST_TRY(pst_ckpt_find(source, &folder));
+    pst_status status = pst_ckpt_open(folder, &ckpt);
+    if (status == PST_OK) status = pst_config_parse(ckpt->config, folder, NULL, 0, config);
+    pst_ckpt_close(ckpt);
+    free(folder);
+    return status;
 }
 
-/* The configuration that goes with a source: run.yaml of a run folder or of the run that a checkpoint is in. */
-static pst_status find_config(const char *source, pst_config **config) {
-    static const char *const places[] = {"%s/run.yaml", "%s/../run.yaml", "%s/../../run.yaml"};
+static const char *activation_name(pst_activation activation) {
+    return activation == PST_ACT_GELU_ERF ? "gelu_erf" : activation == PST_ACT_RELU ? "relu" : "gelu_tanh";
+}
+
+/* 1 when a tokenizer's file lies in the folder `source` or beside the file. */
+static int has_tokenizer(const char *source) {
+    static const char *const names[] = {"vocab.json", "tokenizer.json"};
+    struct stat st;
     char path[1200];
-    for (int i = 0; i < 3; i++) {
-        snprintf(path, sizeof path, places[i], source);
-        if (is_file(path)) return pst_config_load(path, NULL, 0, config);
+    const char *slash = strrchr(source, '/');
+    int folder = stat(source, &st) == 0 && S_ISDIR(st.st_mode);
+    int used = folder ? (int)strlen(source) : slash ? (int)(slash - source) : 0;
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%.*s%s%s", used, source, used ? "/" : "./", names[i]);
+        if (access(path, F_OK) == 0) return 1;
     }
-    return pst_fail(PST_EINPUT, "%s: neither a run, a checkpoint of a run, nor a Hugging Face model with config.json", source);
+    return 0;
 }
 
-/* A Hugging Face model says its sizes in config.json. */
+/* A Hugging Face model says its sizes in config.json. Its tokens must be bytes: no other tokenizer is here. */
 static pst_status config_of_hf(const char *source, pst_config **config) {
     pst_model_config m = {0};
     char text[512];
     PST_TRY(pst_hf_config(source, &m));
+    if (m.vocabulary < BYTES || (m.vocabulary > BYTES && has_tokenizer(source)))
+        return pst_fail(PST_EINPUT, "%s has a tokenizer of its own (%u tokens); this version generates from models of bytes only",
+                        source, m.vocabulary);
     snprintf(text, sizeof text,
-             "model: {kind: gpt, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u}\n"
-             "data: {kind: text, paths: [none]}\n", m.layers, m.heads, m.channels, m.context, m.vocabulary);
+             "model: {kind: gpt, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u, activation: %s}\n"
+             "data: {kind: text, paths: [none]}\n", m.layers, m.heads, m.channels, m.context, m.vocabulary,
+             activation_name(m.activation));
     return pst_config_parse(text, source, NULL, 0, config);
 }
 
@@ -54,7 +78,7 @@ static pst_status open_model(generator *g, const char *source) {
     int hf = pst_hf_is(source);
     long cores = sysconf(_SC_NPROCESSORS_ONLN);
     pst_world *world;
-    PST_TRY(hf ? config_of_hf(source, &g->config) : find_config(source, &g->config));
+    PST_TRY(hf ? config_of_hf(source, &g->config) : config_of_checkpoint(source, &g->config));
     pst_prepare_options options = {.n_rank = 1, .threads = cores > 0 ? (uint32_t)cores : 1, .isa = pst_cpu_isa(),
                                    .infer = 1, .vocabulary = BYTES};
     PST_TRY(pst_prepare(g->config, &options, &g->p));
