@@ -18,7 +18,7 @@ typedef struct {
     double value[RUN_MAX_STEPS];
     char hash[20], folder[512];
     double validation;
-    uint64_t peak[16], predicted[16];
+    uint64_t peak[16], predicted[16], resident[16]; /* of the last step */
     int n_rank;
 } run_result;
 
@@ -42,9 +42,11 @@ static inline void run_read_line(const json_t *j, run_result *r) {
         r->value[r->steps] = json_real_value(json_object_get(j, "loss"));
         snprintf(r->loss[r->steps++], 40, "%.17g", json_real_value(json_object_get(j, "loss")));
         const json_t *peak = json_object_get(j, "peak_bytes"), *predicted = json_object_get(j, "predicted_peak_bytes");
+        const json_t *resident = json_object_get(j, "resident_bytes");
         r->n_rank = (int)json_array_size(peak);
         for (int k = 0; k < r->n_rank && k < 16; k++) {
             r->peak[k] = (uint64_t)json_integer_value(json_array_get(peak, (size_t)k));
+            r->resident[k] = (uint64_t)json_integer_value(json_array_get(resident, (size_t)k));
             r->predicted[k] = (uint64_t)json_integer_value(json_array_get(predicted, (size_t)k));
         }
     } else if (event && !strcmp(event, "validation")) {
