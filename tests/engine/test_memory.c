@@ -126,7 +126,8 @@ static void check_resident(const run_result *r, const char *what) {
 #define SMALL                                                                                                          \
     "name: run\nmodel: {kind: gpt, layers: 4, heads: 4, channels: 192, context: 96}\n"                                 \
     "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/**/*.c\"]}\n"                                                 \
-    "train: {steps: 4, batch: 8, micro_batch: 2, warmup: 0}\nparallel: {threads: 1}\n"
+    "train: {steps: 4, batch: 8, micro_batch: 2, warmup: 0, validate_every: 2}\nparallel: {threads: 1}\n"               \
+    "checkpoint: {every: 2}\n"
 
 static void test_resident(void **unused) {
     (void)unused;
