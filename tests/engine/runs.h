@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { RUN_MAX_STEPS = 64 };
+enum { RUN_MAX_STEPS = 256 };
 
 typedef struct {
     int exit_status, steps;

@@ -1,7 +1,7 @@
 /* test: label=quick timeout=60
  * The same numbers in every layout: losses and the final weight hash are equal to the bit for every number of ranks,
  * schedule and thread count, on `self`, with clipping that bites and dropout, and for a run stopped and resumed under
- * another -n. tests/cli/test_layouts.sh does the same through the program, over UCX. */
+ * another -n. test_layouts_ucx.c does the same through the program. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
