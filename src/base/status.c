@@ -44,7 +44,7 @@ static void keep(const char *text) {
     trail[n] = 0;
 }
 
-pst_status pst_fail(pst_status status, const char *fmt, ...) {
+pst_status (pst_fail)(pst_status status, const char *fmt, ...) {
     char text[TRAIL_BYTES]; /* not in place: the arguments may point into the trail */
     va_list args;
     va_start(args, fmt);
@@ -54,7 +54,7 @@ pst_status pst_fail(pst_status status, const char *fmt, ...) {
     return status;
 }
 
-pst_status pst_fail_in(pst_status status, const char *fmt, ...) {
+pst_status (pst_fail_in)(pst_status status, const char *fmt, ...) {
     char text[TRAIL_BYTES];
     va_list args;
     va_start(args, fmt);

@@ -10,6 +10,11 @@ pst_status pst_fail(pst_status status, const char *fmt, ...) PST_PRINTF(2, 3);
 /* Puts "<text>: " in front of this thread's message and returns `status` (for callers that know where). */
 pst_status pst_fail_in(pst_status status, const char *fmt, ...) PST_PRINTF(2, 3);
 
+#ifdef __clang_analyzer__ /* which does not look into other files: both return the status that they are given */
+#define pst_fail(status, ...) ((pst_fail)((status), __VA_ARGS__), (status))
+#define pst_fail_in(status, ...) ((pst_fail_in)((status), __VA_ARGS__), (status))
+#endif
+
 /* Clears this thread's message. */
 void pst_error_clear(void);
 
