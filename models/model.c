@@ -36,6 +36,7 @@ pst_status pst_model_check(const pst_model_config *c) {
     };
     for (size_t i = 0; i < sizeof(size) / sizeof(size[0]); i++)
         if (size[i].value == 0) return pst_fail(PST_EINPUT, "model.%s is 0; give it, or a preset", size[i].name);
+    if (c->infer && c->dtype != PST_F32) return pst_fail(PST_EINTERNAL, "logits are read as F32");
     if (!(c->dropout >= 0 && c->dropout < 1))
         return pst_fail(PST_EINPUT, "model.dropout is %g; 0 <= dropout < 1 is possible", (double)c->dropout);
     return PST_OK;

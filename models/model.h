@@ -10,7 +10,8 @@ typedef struct {
     float dropout;
     pst_activation activation; /* GELU_TANH for GPT-2 */
     uint32_t micro_batch;
-    int infer; /* no loss: the graph ends with logits[b,T,V] (role OUTPUT) */
+    int infer; /* no loss: the graph ends with logits[b,T,V] (role OUTPUT), and dtype is F32 */
+    pst_dtype dtype; /* of the graph */
 } pst_model_config;
 
 /* A line of a model's table of presets. */

@@ -174,7 +174,8 @@ pst_status pst_graph_add(pst_graph *g, const char *op, const char *name, const p
 
 pst_status pst_graph_out(pst_graph *g, pst_node *node, pst_tensor_role role, uint32_t n_dim, const uint64_t *dim) {
     if (node->n_out >= PST_MAX_OUT) return pst_fail(PST_EINTERNAL, "%s has too many outputs", node->op->name);
-    pst_tensor t = {.role = role, .dtype = PST_F32, .n_dim = n_dim, .producer = g->n_node};
+    pst_tensor t = {.role = role, .dtype = g->dtype, .n_dim = n_dim, .producer = g->n_node};
+    if (role == PST_TENSOR_OUTPUT) t.dtype = PST_F32;
     snprintf(t.name, sizeof(t.name), node->n_out ? "%.90s.out%u" : "%.90s.out", node->name, node->n_out);
     PST_TRY(check_shape(t.name, n_dim, dim));
     memcpy(t.dim, dim, n_dim * sizeof(dim[0])); /* a copy: `dim` may point into the array that grows now */
@@ -191,6 +192,9 @@ static uint64_t product(const uint64_t *dim, uint32_t n_dim) {
 uint64_t pst_tensor_elements(const pst_tensor *t) { return product(t->dim, t->n_dim); }
 uint64_t pst_tensor_bytes(const pst_tensor *t) { return pst_tensor_elements(t) * pst_dtype_bytes(t->dtype); }
 uint64_t pst_param_elements(const pst_param *p) { return product(p->dim, p->n_dim); }
+uint64_t pst_param_bytes(const pst_graph *g, const pst_param *p) {
+    return pst_param_elements(p) * pst_dtype_bytes(g->dtype);
+}
 
 uint32_t pst_graph_find_param(const pst_graph *g, const char *name) {
     for (uint32_t i = 0; i < g->n_param; i++)
@@ -234,8 +238,8 @@ static uint64_t hash_node(const pst_node *d, uint64_t h) {
 }
 
 uint64_t pst_graph_hash(const pst_graph *g) {
-    uint32_t head[] = {g->micro_batch, g->n_tensor, g->n_param, g->n_node};
-    uint64_t h = hash_u32(head, 4, hash_text(g->name, 0));
+    uint32_t head[] = {g->micro_batch, (uint32_t)g->dtype, g->n_tensor, g->n_param, g->n_node};
+    uint64_t h = hash_u32(head, 5, hash_text(g->name, 0));
     for (uint32_t i = 0; i < g->n_tensor; i++) {
         const pst_tensor *t = &g->tensor[i];
         uint32_t field[] = {(uint32_t)t->role, (uint32_t)t->dtype, t->n_dim, t->producer};

@@ -71,6 +71,9 @@ typedef struct {
 typedef struct pst_graph {
     char name[PST_NAME_MAX];
     uint32_t micro_batch;
+    /* Of activations, of their gradients and of parameters as operators read them: F32 or BF16. Losses, row statistics
+       and gradient accumulators are F32 in any case. Set before the first operator is added; F32 when opened. */
+    pst_dtype dtype;
     uint32_t n_tensor, n_param, n_node;
     pst_tensor *tensor;
     pst_param *param;
@@ -89,12 +92,14 @@ pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index
  * operands and creates the output tensors "<name>.out"; *out receives the first one. */
 pst_status pst_graph_add(pst_graph *g, const char *op, const char *name, const pst_attr *attr, const uint32_t *in,
                          uint32_t n_in, const uint32_t *param, uint32_t n_param, uint32_t *out);
-/* For infer: creates output tensor number node->n_out of `node` (float32 activation unless role says otherwise). */
+/* For infer: creates output tensor number node->n_out of `node`: of the graph's dtype, but F32 when role is OUTPUT. */
 pst_status pst_graph_out(pst_graph *g, pst_node *node, pst_tensor_role role, uint32_t n_dim, const uint64_t *dim);
 
 uint64_t pst_tensor_elements(const pst_tensor *t);
 uint64_t pst_tensor_bytes(const pst_tensor *t);
 uint64_t pst_param_elements(const pst_param *p);
+/* As operators read it; master weights, accumulators and optimizer state are fp32 and may be larger. */
+uint64_t pst_param_bytes(const pst_graph *g, const pst_param *p);
 /* Index by name, PST_NONE when there is none. */
 uint32_t pst_graph_find_param(const pst_graph *g, const char *name);
 /* Parameter indices in name order (strcmp), the order of every sum over parameters; out has n_param entries. */

@@ -19,11 +19,11 @@ const pst_op_row *pst_op_find(const char *name) {
     return NULL;
 }
 
-pst_status pst_node_expect_f32(const pst_graph *g, const pst_node *node, uint32_t i, uint32_t n_dim) {
+pst_status pst_node_expect_float(const pst_graph *g, const pst_node *node, uint32_t i, uint32_t n_dim) {
     const pst_tensor *t = pst_node_in(g, node, i);
-    if (t->dtype != PST_F32)
-        return pst_fail(PST_EINPUT, "%s needs floating point, but input %s is %s", node->op->name, t->name,
-                        pst_dtype_name(t->dtype));
+    if (t->dtype != g->dtype)
+        return pst_fail(PST_EINPUT, "%s needs floating point (%s), but input %s is %s", node->op->name,
+                        pst_dtype_name(g->dtype), t->name, pst_dtype_name(t->dtype));
     if (n_dim ? t->n_dim != n_dim : t->n_dim < 2)
         return pst_fail(PST_EINPUT, "%s needs %s%u dimensions, but input %s has %u", node->op->name,
                         n_dim ? "" : "at least ", n_dim ? n_dim : 2, t->name, t->n_dim);

@@ -51,7 +51,7 @@ struct pst_op_row {
  *                 F: IN0 PARAM0 PARAM1 OUT0 SAVED0   B: IN0 PARAM0 SAVED0 DOUT0 SUM0 DIN0(may share SUM0)
  *                 W: IN0 SAVED0 DOUT0 DPARAM0 DPARAM1
  *  linear         in: x[..,K]; param: weight[N,K] (+ bias[N]); y = act(x weight^T + bias)
- *                 saved0 (with activation): z[rows,N] before it, saved1: dz[rows,N] from B to W
+ *                 saved0 (with activation): z[rows,N] before it, saved1: dz[rows,N] from B to W; graph's dtype
  *                 without activation  F: IN0 PARAM0 [PARAM1] OUT0   B: PARAM0 DOUT0 DIN0
  *                                     W: IN0 DOUT0 DPARAM0 [DPARAM1]
  *                 with activation     F: IN0 PARAM0 [PARAM1] OUT0 SAVED0

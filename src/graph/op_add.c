@@ -3,7 +3,7 @@
 #include <string.h>
 
 static pst_status infer(pst_graph *g, pst_node *node) {
-    for (uint32_t i = 0; i < 2; i++) PST_TRY(pst_node_expect_f32(g, node, i, 0));
+    for (uint32_t i = 0; i < 2; i++) PST_TRY(pst_node_expect_float(g, node, i, 0));
     const pst_tensor *a = pst_node_in(g, node, 0), *b = pst_node_in(g, node, 1);
     if (a->n_dim != b->n_dim || memcmp(a->dim, b->dim, a->n_dim * sizeof(a->dim[0])) != 0)
         return pst_fail(PST_EINPUT, "add needs equal shapes, but %s and %s differ", a->name, b->name);

@@ -3,7 +3,7 @@
 #include "graph/op_list.h"
 
 static pst_status infer(pst_graph *g, pst_node *node) {
-    PST_TRY(pst_node_expect_f32(g, node, 0, 3));
+    PST_TRY(pst_node_expect_float(g, node, 0, 3));
     const pst_tensor *qkv = pst_node_in(g, node, 0);
     uint64_t heads = node->attr.heads;
     if (heads == 0) return pst_fail(PST_EINPUT, "attention needs heads > 0");

@@ -3,7 +3,7 @@
 #include "graph/op_list.h"
 
 static pst_status infer(pst_graph *g, pst_node *node) {
-    PST_TRY(pst_node_expect_f32(g, node, 0, 3));
+    PST_TRY(pst_node_expect_float(g, node, 0, 3));
     PST_TRY(pst_node_expect_i32(g, node, 1, 2));
     const pst_tensor *logits = pst_node_in(g, node, 0), *targets = pst_node_in(g, node, 1);
     if (targets->dim[0] != logits->dim[0] || targets->dim[1] != logits->dim[1])

@@ -3,7 +3,7 @@
 #include "graph/op_list.h"
 
 static pst_status infer(pst_graph *g, pst_node *node) {
-    PST_TRY(pst_node_expect_f32(g, node, 0, 0));
+    PST_TRY(pst_node_expect_float(g, node, 0, 0));
     const pst_tensor *x = pst_node_in(g, node, 0);
     for (uint32_t i = 0; i < 2; i++) PST_TRY(pst_node_expect_param(g, node, i, pst_tensor_columns(x), 0));
     if (!(node->attr.eps > 0)) return pst_fail(PST_EINPUT, "layer_norm needs eps > 0");

@@ -3,7 +3,7 @@
 #include "graph/op_list.h"
 
 static pst_status infer(pst_graph *g, pst_node *node) {
-    PST_TRY(pst_node_expect_f32(g, node, 0, 0));
+    PST_TRY(pst_node_expect_float(g, node, 0, 0));
     const pst_tensor *x = pst_node_in(g, node, 0);
     const pst_param *weight = pst_node_param(g, node, 0);
     uint64_t features = weight->dim[0];
@@ -22,7 +22,7 @@ static pst_status infer(pst_graph *g, pst_node *node) {
     node->n_saved = 2;
     for (uint32_t i = 0; i < 2; i++) {
         node->saved[i].elements = elements;
-        node->saved[i].dtype = PST_F32;
+        node->saved[i].dtype = g->dtype;
     }
     return PST_OK;
 }
@@ -54,10 +54,11 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
 static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops, uint64_t *bytes) {
     const pst_tensor *x = pst_node_in(g, node, 0), *y = &g->tensor[node->out[0]];
     *flops = 2 * pst_tensor_elements(x) * pst_tensor_columns(y);
-    *bytes = pst_tensor_bytes(x) + pst_tensor_bytes(y) + 4 * pst_param_elements(pst_node_param(g, node, 0));
+    *bytes = pst_tensor_bytes(x) + pst_tensor_bytes(y) + pst_param_bytes(g, pst_node_param(g, node, 0));
     if (node->attr.activation != PST_ACT_NONE && pass != PST_PASS_W)
         *bytes += pst_tensor_bytes(y) * (pass == PST_PASS_F ? 1 : 2);
-    if (pass == PST_PASS_W) *bytes += 4 * pst_param_elements(pst_node_param(g, node, 0)); /* read and written */
+    if (pass == PST_PASS_W) /* the fp32 accumulator is read and written */
+        *bytes = pst_tensor_bytes(x) + pst_tensor_bytes(y) + 8 * pst_param_elements(pst_node_param(g, node, 0));
 }
 
 const pst_op_row pst_op_linear = {

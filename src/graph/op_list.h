@@ -31,8 +31,8 @@ static inline const pst_param *pst_node_param(const pst_graph *g, const pst_node
 static inline uint64_t pst_tensor_columns(const pst_tensor *t) { return t->dim[t->n_dim - 1]; }
 static inline uint64_t pst_tensor_rows(const pst_tensor *t) { return pst_tensor_elements(t) / pst_tensor_columns(t); }
 
-/* EINPUT unless input i is fp32 with n_dim dimensions (0: any number from 2). */
-pst_status pst_node_expect_f32(const pst_graph *g, const pst_node *node, uint32_t i, uint32_t n_dim);
+/* EINPUT unless input i is of the graph's floating point type, with n_dim dimensions (0: any number from 2). */
+pst_status pst_node_expect_float(const pst_graph *g, const pst_node *node, uint32_t i, uint32_t n_dim);
 /* EINPUT unless input i is int32 with n_dim dimensions. */
 pst_status pst_node_expect_i32(const pst_graph *g, const pst_node *node, uint32_t i, uint32_t n_dim);
 /* EINPUT unless parameter i has exactly these dimensions (d1 = 0: one dimension). */

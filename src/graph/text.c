@@ -1,7 +1,7 @@
 /* The text form of a graph, written and read back to the same graph:
  *
  *     penstock-graph 1
- *     graph gpt micro_batch 4
+ *     graph gpt micro_batch 4                          (F32; "dtype BF16" may follow)
  *     param wte.weight [256,128] normal 0.02 decay
  *     data tokens [4,64]
  *     node embedding embedding in tokens param wte.weight,wpe.weight
@@ -66,7 +66,9 @@ static uint32_t print_data(const pst_graph *g, uint32_t from, uint32_t end, FILE
 }
 
 pst_status pst_graph_print(const pst_graph *g, FILE *out) {
-    fprintf(out, "penstock-graph 1\ngraph %s micro_batch %u\n", g->name, g->micro_batch);
+    fprintf(out, "penstock-graph 1\ngraph %s micro_batch %u", g->name, g->micro_batch);
+    if (g->dtype != PST_F32) fprintf(out, " dtype %s", pst_dtype_name(g->dtype));
+    fputc('\n', out);
     for (uint32_t i = 0; i < g->n_param; i++) print_param(&g->param[i], out);
     uint32_t next = 0;
     for (uint32_t i = 0; i < g->n_node; i++) {
@@ -239,6 +241,20 @@ static pst_status parse_output(pst_graph *g, const line *l) {
     return PST_OK;
 }
 
+static pst_status parse_graph(const line *l, pst_graph **graph) {
+    uint64_t micro_batch = 0;
+    int typed = l->n == 6 && strcmp(l->word[4], "dtype") == 0;
+    if ((l->n != 4 && !typed) || strcmp(l->word[0], "graph") != 0 || strcmp(l->word[2], "micro_batch") != 0)
+        return pst_fail(PST_EINPUT, "expected: graph NAME micro_batch N [dtype F32|BF16]");
+    PST_TRY(read_u64(l->word[3], 1, INT32_MAX, &micro_batch));
+    int bf16 = typed && strcmp(l->word[5], pst_dtype_name(PST_BF16)) == 0;
+    if (typed && !bf16 && strcmp(l->word[5], pst_dtype_name(PST_F32)) != 0)
+        return pst_fail(PST_EINPUT, "a graph computes in F32 or BF16, not in \"%.40s\"", l->word[5]);
+    PST_TRY(pst_graph_open(l->word[1], (uint32_t)micro_batch, graph));
+    (*graph)->dtype = bf16 ? PST_BF16 : PST_F32;
+    return PST_OK;
+}
+
 /* The reader's state: line 1 is the format's name, line 2 opens the graph. */
 typedef struct {
     int seen_format;
@@ -246,17 +262,11 @@ typedef struct {
 } reader;
 
 static pst_status parse_line(reader *r, const line *l) {
-    uint64_t micro_batch = 0;
     if (!r->seen_format) {
         r->seen_format = l->n == 2 && strcmp(l->word[0], "penstock-graph") == 0 && strcmp(l->word[1], "1") == 0;
         return r->seen_format ? PST_OK : pst_fail(PST_EINPUT, "a graph starts with \"penstock-graph 1\"");
     }
-    if (!r->g) {
-        if (l->n != 4 || strcmp(l->word[0], "graph") != 0 || strcmp(l->word[2], "micro_batch") != 0)
-            return pst_fail(PST_EINPUT, "expected: graph NAME micro_batch N");
-        PST_TRY(read_u64(l->word[3], 1, INT32_MAX, &micro_batch));
-        return pst_graph_open(l->word[1], (uint32_t)micro_batch, &r->g);
-    }
+    if (!r->g) return parse_graph(l, &r->g);
     if (strcmp(l->word[0], "data") == 0) return parse_data(r->g, l);
     if (strcmp(l->word[0], "param") == 0) return parse_param(r->g, l);
     if (strcmp(l->word[0], "node") == 0) return parse_node(r->g, l);
