@@ -1,7 +1,7 @@
 /* How fast each kernel is at GPT-2 124M's shapes (micro-batch 4, 256 tokens unless told otherwise), beside the FMA peak
  * of the machine. FLOPs and bytes are those of the operator rows; a time is the median of several runs. With one thread
  * it is the thread's CPU time, which neighbours on the machine disturb less.
- * usage: bench_kernels [threads] [samples] [tokens] [operator] */
+ * usage: bench_kernels [threads] [samples] [tokens] [operator, "" for all] [fp32|bf16] */
 #include "tests/kernels/case.h"
 #include <time.h>
 
@@ -68,12 +68,8 @@ static void time_case(const kernel_case *k, pst_device *device, double peak, int
     printf("%s x %d\n", case_text(k), times);
     double total = 0;
     for (int pass = 0; pass < PST_PASS_COUNT; pass++) {
-        if (!case_has_pass(&s, (pst_pass)pass)) continue;
-        for (uint32_t i = 0; i < n; i++)
-            if (!strcmp(rows[i].op, k->op) && rows[i].pass == (pst_pass)pass && !(rows[i].isa & ~device->isa)) {
-                time_row(&s, &rows[i], device, peak, &total);
-                break;
-            }
+        const pst_kernel_row *row = case_row(rows, n, k, (pst_pass)pass, device->isa);
+        if (case_has_pass(&s, (pst_pass)pass) && row) time_row(&s, row, device, peak, &total);
     }
     sums[strcmp(k->op, "linear") != 0] += times * total;
     case_close(&s);
@@ -112,16 +108,17 @@ int main(int argc, char **argv) {
     uint32_t threads = argc > 1 ? (uint32_t)atoi(argv[1]) : 2;
     uint64_t b = argc > 2 ? (uint64_t)atoi(argv[2]) : 4, t = argc > 3 ? (uint64_t)atoi(argv[3]) : 256;
     const char *only = argc > 4 ? argv[4] : "";
+    pst_dtype dtype = argc > 5 && !strcmp(argv[5], "bf16") ? PST_BF16 : PST_F32;
     pst_device *device;
     one_thread = threads == 1;
     if (pst_device_cpu.open(&(pst_device_config){.spec = "", .threads = threads}, &device) != PST_OK) {
         fprintf(stderr, "%s\n", pst_error());
         return 5;
     }
-    double peak = pst_cpu_peak_flops(device->isa, threads), sums[2] = {0, 0};
-    printf("%u threads, isa %u, peak %.1f GFLOP/s, b=%lu t=%lu\n", threads, device->isa, peak * 1e-9, (unsigned long)b,
+    double peak = pst_cpu_peak_flops(device->isa, dtype, threads), sums[2] = {0, 0};
+    printf("%u threads, isa %u, %s, peak %.1f GFLOP/s, b=%lu t=%lu\n", threads, device->isa, pst_dtype_name(dtype), peak * 1e-9, (unsigned long)b,
            (unsigned long)t);
-    const struct { kernel_case k; int times; } cases[] = {
+    struct { kernel_case k; int times; } cases[] = {
         {{.op = "embedding", .b = b, .t = t, .c = 768, .f = 50257, .second = 1}, 1},
         {{.op = "layer_norm", .b = b, .t = t, .c = 768}, 25},
         {{.op = "linear", .b = b, .t = t, .c = 768, .f = 2304, .second = 1}, 12},
@@ -134,6 +131,7 @@ int main(int argc, char **argv) {
         {{.op = "linear", .b = b, .t = t, .c = 768, .f = 50257}, 1},
         {{.op = "cross_entropy", .b = b, .t = t, .c = 50257}, 1},
     };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) cases[i].k.dtype = dtype;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         if (strstr(cases[i].k.op, only)) time_case(&cases[i].k, device, peak, cases[i].times, sums);
     if (!*only) time_flat(device, sums);

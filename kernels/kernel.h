@@ -30,7 +30,9 @@ typedef struct {
     uint64_t (*scratch)(const pst_graph *g, const pst_node *node, uint32_t threads);
     /* Runs on device->pool when it has one. Results never depend on the number of threads, nor on where operands lie. */
     pst_status (*launch)(pst_device *device, const pst_call *call);
+    uint32_t dtypes;          /* bits 1 << pst_dtype: graphs whose activations and parameters it takes */
 } pst_kernel_row;
+enum { PST_TAKES_F32 = 1 << PST_F32, PST_TAKES_BF16 = 1 << PST_BF16 };
 
 /* Rows of each backend, best first. */
 const pst_kernel_row *pst_kernels_cpu(uint32_t *n);
@@ -48,6 +50,8 @@ typedef struct {
     double (*sum_squares)(pst_pool *pool, const float *x, uint64_t n);
     /* y += x */
     void (*accumulate)(pst_pool *pool, float *y, const float *x, uint64_t n);
+    /* y = x as bf16, rounded to nearest even (subnormal numbers may become 0). */
+    void (*narrow)(pst_pool *pool, const float *x, uint16_t *y, uint64_t n);
 } pst_flat;
 const pst_flat *pst_flat_choose(uint32_t isa);
 const pst_flat *pst_flat_ref(void);
@@ -55,6 +59,6 @@ const pst_flat *pst_flat_ref(void);
 /* The CPU device ("cpu"): isa found at run time, PENSTOCK_ISA=avx2|avx512|generic lowers it. */
 extern const pst_device_ops pst_device_cpu;
 uint32_t pst_cpu_isa(void);
-/* Peak fp32 FLOP/s of `threads` cores, from an FMA loop of about 3 ms. */
-double pst_cpu_peak_flops(uint32_t isa, uint32_t threads);
+/* Peak FLOP/s of `threads` cores in products of this type (summed in fp32), from a loop of about 3 ms. */
+double pst_cpu_peak_flops(uint32_t isa, pst_dtype dtype, uint32_t threads);
 #endif

@@ -41,6 +41,7 @@ static int is_mine(const builder *b, uint32_t chunk) { return b->job->rank_of_ch
 /* --- parameters ------------------------------------------------------------------------------------------------- */
 
 static uint32_t n_param(const builder *b) { return b->g ? b->g->n_param : 0; }
+/* Of an accumulator, a state, a master weight. */
 static uint64_t param_bytes(const builder *b, uint32_t p) {
     return pst_param_elements(b->g->param + p) * sizeof(float);
 }
@@ -58,12 +59,16 @@ static int param_is_mine(const builder *b, uint32_t p) {
 static void place_weights(builder *b) {
     begin(b, PST_REGION_WEIGHT);
     for (uint32_t p = 0; p < n_param(b); p++)
-        b->layout->weight[p] = param_is_mine(b, p) ? take(b, param_bytes(b, p)) : ABSENT;
+        b->layout->weight[p] = param_is_mine(b, p) ? take(b, pst_param_bytes(b->g, b->g->param + p)) : ABSENT;
     finish(b, PST_REGION_WEIGHT);
 }
 
 static void place_state(builder *b, const pst_optim_row *optim) {
     begin(b, PST_REGION_STATE);
+    for (uint32_t p = 0; p < n_param(b); p++)
+        b->layout->master[p] = b->g->dtype == PST_F32 ? b->layout->weight[p]
+                             : param_is_mine(b, p)    ? take(b, param_bytes(b, p))
+                                                      : ABSENT;
     for (uint32_t i = 0; i < 2; i++)
         for (uint32_t p = 0; p < n_param(b); p++)
             b->layout->state[i][p] =
@@ -215,13 +220,14 @@ static pst_status open_grads(pst_layout *x, const pst_graph *g) {
 static pst_status open_layout(const builder *b, const pst_slots *slots, const pst_slots *eval_slots) {
     pst_layout *x = b->layout;
     uint32_t n_tensor = b->g ? b->g->n_tensor : 0;
-    x->weight = offsets(n_param(b)), x->state[0] = offsets(n_param(b)), x->state[1] = offsets(n_param(b));
+    x->weight = offsets(n_param(b)), x->master = offsets(n_param(b));
+    x->state[0] = offsets(n_param(b)), x->state[1] = offsets(n_param(b));
     x->data = offsets(n_tensor), x->output = offsets(n_tensor);
     x->class_base = offsets(slots->n_class), x->eval_class_base = offsets(eval_slots ? eval_slots->n_class : 0);
     x->has_chunk = calloc(b->cut->n_chunk, 1);
     x->owned = calloc(n_param(b) + 1, sizeof *x->owned);
     x->norm_of_rank = offsets(x->n_rank), x->owned_of_rank = calloc(x->n_rank, sizeof *x->owned_of_rank);
-    if (!x->weight || !x->state[0] || !x->state[1] || !x->data || !x->output || !x->class_base || !x->eval_class_base ||
+    if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->data || !x->output || !x->class_base || !x->eval_class_base ||
         !x->has_chunk || !x->owned || !x->norm_of_rank || !x->owned_of_rank)
         return pst_fail(PST_ENOMEM, "no memory for a layout");
     for (uint32_t c = 0; c < b->cut->n_chunk; c++) x->has_chunk[c] = (uint8_t)is_mine(b, c);
@@ -255,7 +261,7 @@ pst_status pst_layout_build(const pst_graph *g, const pst_cut *cut, const pst_jo
 void pst_layout_close(pst_layout *x) {
     if (!x) return;
     if (x->grad) free(x->grad[0]);
-    free(x->weight), free(x->state[0]), free(x->state[1]), free(x->grad), free(x->data), free(x->output);
+    free(x->weight), free(x->master), free(x->state[0]), free(x->state[1]), free(x->grad), free(x->data), free(x->output);
     free(x->class_base), free(x->eval_class_base), free(x->has_chunk), free(x->owned), free(x->norm_of_rank),
         free(x->owned_of_rank);
     free(x);

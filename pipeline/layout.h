@@ -10,8 +10,8 @@
 #include "pipeline/instr.h"
 
 typedef enum {
-    PST_REGION_WEIGHT,   /* parameters of the rank, each once */
-    PST_REGION_STATE,    /* optimizer state */
+    PST_REGION_WEIGHT,   /* parameters of the rank, each once, in the graph's dtype */
+    PST_REGION_STATE,    /* optimizer state, and fp32 master weights when the graph's dtype is another */
     PST_REGION_CONTROL,  /* norm vectors: fp64 sums by rank */
     PST_REGION_DATA,     /* tokens, targets: [n_micro] of each data tensor used on the rank */
     PST_REGION_OUTPUT,   /* losses (or logits): [n_micro] of each output tensor made on the rank */
@@ -28,6 +28,7 @@ struct pst_layout {
     uint64_t total;                          /* predicted peak bytes of the arena */
     uint64_t start[PST_REGION_COUNT], bytes[PST_REGION_COUNT];
     uint64_t *weight;                        /* [n_param] offset in the arena, UINT64_MAX when not on this rank */
+    uint64_t *master;                        /* [n_param] the fp32 weight that is updated; F32: weight itself */
     uint64_t *state[2];                      /* [n_param] */
     uint64_t **grad;                         /* [n_param][n_use] */
     uint64_t *data;                          /* [n_tensor] offset of micro-batch 0; the next is pst_tensor_bytes on */

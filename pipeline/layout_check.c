@@ -55,7 +55,8 @@ static pst_status check_ranges(ranges *all, uint32_t rank) {
 static void add_params(ranges *all, const pst_layout *x, const pst_graph *g) {
     for (uint32_t p = 0; g && p < g->n_param; p++) {
         uint64_t bytes = pst_param_elements(g->param + p) * sizeof(float);
-        add(all, x, PST_REGION_WEIGHT, x->weight[p], bytes, p);
+        add(all, x, PST_REGION_WEIGHT, x->weight[p], pst_param_bytes(g, g->param + p), p);
+        if (g->dtype != PST_F32) add(all, x, PST_REGION_STATE, x->master[p], bytes, p);
         add(all, x, PST_REGION_STATE, x->state[0][p], bytes, p);
         add(all, x, PST_REGION_STATE, x->state[1][p], bytes, p);
         for (uint32_t u = 0; u < g->param[p].n_use; u++) add(all, x, PST_REGION_GRAD, x->grad[p][u], bytes, p);

@@ -3,7 +3,9 @@
  * the lanes: no sum across lanes, one running maximum per lane. B keeps them [query][key] and needs only exp(s - lse).
  *
  * F: a tile is (batch, head, block of queries). B: the blocks of keys are taken in order, and for each of them a tile
- * is (batch, head): dq is summed over blocks of keys in order, dk and dv over blocks of queries in order. */
+ * is (batch, head): dq is summed over blocks of keys in order, dk and dv over blocks of queries in order.
+ *
+ * fp32 operands are read and summed where they lie. bf16 ones are widened block by block, and summed in scratch. */
 
 enum {
     ATT = 64,                                         /* side of a block */
@@ -14,8 +16,11 @@ enum {
 typedef struct {
     uint64_t b, t, c, heads, d;
     float scale;
-    const float *qkv, *out, *dout, *lse_in;
-    float *dst, *lse, *scratch;
+    const vx *qkv, *out, *dout;
+    vx *dst;
+    const float *lse_in;
+    float *lse, *scratch;
+    float *dq;                    /* B in bf16: [b,heads,t,d], behind the scratch of all threads */
     uint64_t scratch_floats;      /* of one thread */
     uint64_t key_block;           /* B */
 } attention_job;
@@ -77,11 +82,45 @@ static void small_product(uint64_t m, uint64_t cols, uint64_t depth, const float
 }
 
 /* to[d][ATT] = from[n][d]^T, columns from n on are zero. */
-static void transpose(const float *from, uint64_t ld, uint64_t n, uint64_t d, float *to) {
+static void transpose(const vx *from, uint64_t ld, uint64_t n, uint64_t d, float *to) {
     for (uint64_t c0 = 0; c0 < d; c0 += 8)
         for (uint64_t i = 0; i < ATT; i++)
-            for (uint64_t c = c0; c < pst_min_u64(c0 + 8, d); c++) to[c * ATT + i] = i < n ? from[i * ld + c] : 0.0f;
+            for (uint64_t c = c0; c < pst_min_u64(c0 + 8, d); c++) to[c * ATT + i] = i < n ? x_get(from[i * ld + c]) : 0.0f;
 }
+
+/* A block of at most ATT rows of d floats to read from, or to sum up in; own: ATT * d floats of scratch, which bf16
+ * needs. */
+typedef struct { float *at; uint64_t ld; } panel;
+#if defined(VEC_BF16)
+enum { ATT_F_PANELS = 3, ATT_B_PANELS = 5 };
+static panel read_panel(const vx *from, uint64_t ld, uint64_t rows, uint64_t d, float *own) {
+    for (uint64_t r = 0; r < rows; r++)
+        VEC_EACH(i, n, d, { v_store_n(own + r * d + i, x_load_n(from + r * ld + i, n), n); });
+    return (panel){own, d};
+}
+static panel sum_panel(vx *to, uint64_t ld, uint64_t d, float *own) {
+    (void)to, (void)ld;
+    return (panel){own, d};
+}
+/* The sums are complete: rounds them to their place. */
+static void put_panel(panel p, vx *to, uint64_t ld, uint64_t rows, uint64_t d) {
+    for (uint64_t r = 0; r < rows; r++)
+        VEC_EACH(i, n, d, { x_store_n(to + r * ld + i, v_load_n(p.at + r * p.ld + i, n), n); });
+}
+#else
+enum { ATT_F_PANELS = 0, ATT_B_PANELS = 0 };
+static panel read_panel(const vx *from, uint64_t ld, uint64_t rows, uint64_t d, float *own) {
+    (void)rows, (void)d, (void)own;
+    return (panel){(float *)(uintptr_t)from, ld};
+}
+static panel sum_panel(vx *to, uint64_t ld, uint64_t d, float *own) {
+    (void)d, (void)own;
+    return (panel){to, ld};
+}
+static void put_panel(panel p, vx *to, uint64_t ld, uint64_t rows, uint64_t d) {
+    (void)p, (void)to, (void)ld, (void)rows, (void)d;
+}
+#endif
 
 /* One block of scores s[n_key][ATT queries] to probabilities, with the running maximum and sum of each query;
  * factor: by what the output so far is to be multiplied. diagonal: key k sees only queries >= k. */
@@ -117,30 +156,33 @@ VEC_INLINE void scale_row(float *x, float by, uint64_t count) {
     VEC_EACH(i, n, count, { v_store_n(x + i, v_load_n(x + i, n) * v_set(by), n); });
 }
 
-static uint64_t attention_f_floats(uint64_t d) { return ATT * d + ATT * ATT + 3 * ATT; }
+static uint64_t attention_f_floats(uint64_t d) { return (1 + ATT_F_PANELS) * ATT * d + ATT * ATT + 3 * ATT; }
 
 static void attention_f_tile(void *arg, uint64_t tile, uint32_t thread) {
     const attention_job *j = arg;
     uint64_t blocks = pst_div_up(j->t, ATT), bh = tile / blocks, block = blocks - 1 - tile % blocks, ld = 3 * j->c;
     uint64_t q0 = block * ATT, n_q = pst_min_u64(ATT, j->t - q0), at = bh % j->heads * j->d;
-    const float *first = j->qkv + bh / j->heads * j->t * ld + at;
-    float *out = j->dst + (bh / j->heads * j->t + q0) * j->c + at;
+    const vx *first = j->qkv + bh / j->heads * j->t * ld + at;
+    vx *to = j->dst + (bh / j->heads * j->t + q0) * j->c + at;
     float *qt = j->scratch + thread * j->scratch_floats, *s = qt + ATT * j->d, *max = s + ATT * ATT;
-    float *sum = max + ATT, *factor = sum + ATT;
+    float *sum = max + ATT, *factor = sum + ATT, *own = factor + ATT;
+    panel out = sum_panel(to, j->c, j->d, own);
     transpose(first + q0 * ld, ld, n_q, j->d, qt);
     for (int i = 0; i < ATT; i++) max[i] = -__builtin_inff(), sum[i] = 0.0f;
     for (uint64_t k0 = 0; k0 <= q0; k0 += ATT) {
-        const float *k = first + k0 * ld + j->c, *v = k + j->c;
         uint64_t n_key = pst_min_u64(ATT, j->t - k0);
-        small_product(n_key, ATT, j->d, k, ld, 1, qt, ATT, s, ATT, 0);
+        panel k = read_panel(first + k0 * ld + j->c, ld, n_key, j->d, own + ATT * j->d);
+        panel v = read_panel(first + k0 * ld + 2 * j->c, ld, n_key, j->d, own + 2 * ATT * j->d);
+        small_product(n_key, ATT, j->d, k.at, k.ld, 1, qt, ATT, s, ATT, 0);
         softmax_block(s, n_key, j->scale, k0 == q0, max, sum, factor);
-        for (uint64_t i = 0; k0 && i < n_q; i++) scale_row(out + i * j->c, factor[i], j->d);
-        small_product(n_q, j->d, n_key, s, 1, ATT, v, ld, out, j->c, k0 != 0);
+        for (uint64_t i = 0; k0 && i < n_q; i++) scale_row(out.at + i * out.ld, factor[i], j->d);
+        small_product(n_q, j->d, n_key, s, 1, ATT, v.at, v.ld, out.at, out.ld, k0 != 0);
     }
     for (uint64_t i = 0; i < n_q; i++) {
-        scale_row(out + i * j->c, 1.0f / sum[i], j->d);
+        scale_row(out.at + i * out.ld, 1.0f / sum[i], j->d);
         j->lse[bh * j->t + q0 + i] = max[i] + logf(sum[i]);
     }
+    put_panel(out, to, j->c, n_q, j->d);
 }
 
 static attention_job attention_of(const pst_call *call) {
@@ -169,9 +211,9 @@ static pst_status attention_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-VEC_INLINE float row_dot(const float *a, const float *b, uint64_t count) {
+VEC_INLINE float row_dot(const vx *a, const vx *b, uint64_t count) {
     vf sum = v_set(0.0f);
-    VEC_EACH(i, n, count, { sum = v_fma(v_load_n(a + i, n), v_load_n(b + i, n), sum); });
+    VEC_EACH(i, n, count, { sum = v_fma(x_load_n(a + i, n), x_load_n(b + i, n), sum); });
     return (float)v_sum(sum);
 }
 
@@ -191,33 +233,42 @@ VEC_INLINE void slope_row(float *s, float *dp, float scale, float lse, float del
     }
 }
 
-static uint64_t attention_b_floats(uint64_t d) { return 2 * ATT * d + 2 * ATT * ATT; }
+static uint64_t attention_b_floats(uint64_t d) { return (2 + ATT_B_PANELS) * ATT * d + 2 * ATT * ATT; }
 
 static void attention_b_tile(void *arg, uint64_t bh, uint32_t thread) {
     const attention_job *j = arg;
     uint64_t ld = 3 * j->c, k0 = j->key_block * ATT, n_key = pst_min_u64(ATT, j->t - k0), d = j->d;
     uint64_t head = bh % j->heads * d, first = bh / j->heads * j->t * ld + head;
-    const float *k = j->qkv + first + k0 * ld + j->c, *v = k + j->c;
-    float *dk = j->dst + first + k0 * ld + j->c, *dv = dk + j->c;
+    const vx *k_at = j->qkv + first + k0 * ld + j->c;
+    vx *dk_to = j->dst + first + k0 * ld + j->c, *dv_to = dk_to + j->c;
     float *kt = j->scratch + thread * j->scratch_floats, *vt = kt + ATT * d, *s = vt + ATT * d, *dp = s + ATT * ATT;
-    transpose(k, ld, n_key, d, kt);
-    transpose(v, ld, n_key, d, vt);
+    float *own = dp + ATT * ATT;
+    panel k = read_panel(k_at, ld, n_key, d, own);
+    panel dk = sum_panel(dk_to, ld, d, own + ATT * d), dv = sum_panel(dv_to, ld, d, own + 2 * ATT * d);
+    transpose(k_at, ld, n_key, d, kt);
+    transpose(k_at + j->c, ld, n_key, d, vt);
     for (uint64_t q0 = k0; q0 < j->t; q0 += ATT) {
         uint64_t n_q = pst_min_u64(ATT, j->t - q0), row = (bh / j->heads * j->t + q0) * j->c + head;
-        const float *q = j->qkv + first + q0 * ld, *dout = j->dout + row;
-        small_product(n_q, ATT, d, q, ld, 1, kt, ATT, s, ATT, 0);
-        small_product(n_q, ATT, d, dout, j->c, 1, vt, ATT, dp, ATT, 0);
+        panel q = read_panel(j->qkv + first + q0 * ld, ld, n_q, d, own + 3 * ATT * d);
+        panel dout = read_panel(j->dout + row, j->c, n_q, d, own + 4 * ATT * d);
+        panel dq = sum_panel(j->dst + first + q0 * ld, ld, d, j->dq + (bh * j->t + q0) * d);
+        small_product(n_q, ATT, d, q.at, q.ld, 1, kt, ATT, s, ATT, 0);
+        small_product(n_q, ATT, d, dout.at, dout.ld, 1, vt, ATT, dp, ATT, 0);
         for (uint64_t i = 0; i < n_q; i++)
             slope_row(s + i * ATT, dp + i * ATT, j->scale, j->lse_in[bh * j->t + q0 + i],
-                      row_dot(dout + i * j->c, j->out + row + i * j->c, d), q0 == k0 ? i + 1 : n_key);
-        small_product(n_key, d, n_q, s, 1, ATT, dout, j->c, dv, ld, q0 != k0);
-        small_product(n_key, d, n_q, dp, 1, ATT, q, ld, dk, ld, q0 != k0);
-        small_product(n_q, d, n_key, dp, ATT, 1, k, ld, j->dst + first + q0 * ld, ld, k0 != 0);
+                      row_dot(j->dout + row + i * j->c, j->out + row + i * j->c, d), q0 == k0 ? i + 1 : n_key);
+        small_product(n_key, d, n_q, s, 1, ATT, dout.at, dout.ld, dv.at, dv.ld, q0 != k0);
+        small_product(n_key, d, n_q, dp, 1, ATT, q.at, q.ld, dk.at, dk.ld, q0 != k0);
+        small_product(n_q, d, n_key, dp, ATT, 1, k.at, k.ld, dq.at, dq.ld, k0 != 0);
+        if (q0 == k0) put_panel(dq, j->dst + first + q0 * ld, ld, n_q, d); /* later keys are hidden from it */
     }
+    put_panel(dk, dk_to, ld, n_key, d);
+    put_panel(dv, dv_to, ld, n_key, d);
 }
 
 static uint64_t attention_b_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
-    return threads * attention_b_floats(head_dim(g, node)) * sizeof(float);
+    uint64_t dq = ATT_B_PANELS ? pst_tensor_count(&g->tensor[node->out[0]]) : 0;
+    return (threads * attention_b_floats(head_dim(g, node)) + dq) * sizeof(float);
 }
 
 /* IN0 OUT0 SAVED0 DOUT0 DIN0 */
@@ -226,6 +277,7 @@ static pst_status attention_b(pst_device *device, const pst_call *call) {
     j.out = call->arg[1], j.lse_in = call->arg[2], j.dout = call->arg[3], j.dst = call->arg[4];
     j.scratch_floats = attention_b_floats(j.d);
     memset(j.scratch, 0, device->threads * j.scratch_floats * sizeof(float));
+    j.dq = ATT_B_PANELS ? j.scratch + device->threads * j.scratch_floats : j.scratch;
     for (j.key_block = 0; j.key_block * ATT < j.t; j.key_block++)
         pst_device_run(device, attention_b_tile, &j, j.b * j.heads);
     return PST_OK;

@@ -1,5 +1,5 @@
 /* What the files of the CPU backend share. Vector code is written once, in the *_vec.h files, and compiled once per
- * instruction set by avx2.c and avx512.c, whatever machine the build runs on. */
+ * instruction set by avx2.c and avx512.c, and for bf16 storage by avx512_bf16.c, whatever machine the build runs on. */
 #ifndef PST_KERNELS_CPU_H
 #define PST_KERNELS_CPU_H
 #include "kernels/kernel.h"
@@ -13,39 +13,57 @@ typedef struct {
     /* `turns` rounds of independent fused multiply-adds; returns FLOPs done. The sum goes to *sink. */
     double (*fma_loop)(uint64_t turns, float *sink);
 } pst_cpu_table;
+const pst_cpu_table *pst_cpu_avx512_bf16(void); /* the rows of bf16 graphs */
 const pst_cpu_table *pst_cpu_avx512(void);
 const pst_cpu_table *pst_cpu_avx2(void);
 const pst_cpu_table *pst_cpu_generic(void);
 
-/* C[m,n] (+)= op(A) op(B), row-major, computed on fixed tiles of C. */
+/* C[m,n] (+)= op(A) op(B), row-major, computed on fixed tiles of C, summed in fp32. */
 typedef struct {
+    pst_dtype dtype;          /* of A and B: F32, or BF16 where the machine has AVX512-BF16 */
     int trans_a, trans_b;
     uint64_t m, n, k;
-    const float *a, *b;
+    const void *a, *b;
     uint64_t lda, ldb;
-    float *c;
+    /* NULL: a band of tiles at a time is summed in `band`, pst_gemm_band_bytes() of it, and handed to finish. */
+    float *c, *band;
     uint64_t ldc;
     int add;                  /* 0: C is overwritten */
-    /* Called by the thread that has just finished a tile of C, while it is in cache. May be NULL. */
-    void (*finish)(void *arg, uint64_t row, uint64_t rows, uint64_t col, uint64_t cols);
+    /* Called by the thread that has just finished a tile, while it is in cache; sum[r * ld + c] is its element r, c.
+       NULL: there is nothing to be done. */
+    void (*finish)(void *arg, const float *sum, uint64_t ld, uint64_t row, uint64_t rows, uint64_t col, uint64_t cols);
     void *finish_arg;
 } pst_gemm;
+/* Every byte of it is written. threads: of the device. */
+uint64_t pst_gemm_band_bytes(uint64_t m, uint64_t n, uint32_t threads);
 pst_status pst_gemm_run(pst_device *device, const pst_gemm *gemm);
 /* Once per thread that computes: the library must not start threads of its own. */
 void pst_gemm_start_thread(void *unused);
 /* Before the first product of the process: the instruction sets that the library may use. */
 void pst_gemm_set_isa(uint32_t isa);
 
-/* The element-wise half of `linear`, per instruction set. Matrices are row-major with ld elements between rows. */
+/* A tile of a product on its way into y (and z). Matrices are row-major with ld elements between rows. */
 typedef struct {
-    /* z NULL: y = act(y + bias). Else: z += bias, y = act(z). bias may be NULL. */
-    void (*finish)(pst_activation act, float *z, float *y, const float *bias, uint64_t rows, uint64_t cols,
-                   uint64_t ld);
+    const float *sum;         /* may be the same memory as z or y */
+    uint64_t sum_ld;
+    void *z, *y;              /* z may be NULL */
+    const void *bias;         /* NULL: none */
+    uint64_t rows, cols, ld;
+} pst_linear_tile;
+
+/* The element-wise half of `linear`, per instruction set and element type. */
+typedef struct {
+    pst_dtype dtype;          /* of every void * here */
+    /* z = sum + bias, y = act(sum + bias). */
+    void (*finish)(pst_activation act, const pst_linear_tile *tile);
     /* dz = dy * act'(z); dz may be dy. */
-    void (*slope)(pst_activation act, const float *z, const float *dy, float *dz, uint64_t n);
+    void (*slope)(pst_activation act, const void *z, const void *dy, void *dz, uint64_t n);
     /* out[c] (+)= sum over rows of x[r,c], in blocks of PST_SUM_ROWS rows. */
-    void (*column_sum)(const float *x, uint64_t rows, uint64_t cols, uint64_t ld, float *out, int first);
+    void (*column_sum)(const void *x, uint64_t rows, uint64_t cols, uint64_t ld, float *out, int first);
 } pst_linear_ops;
+/* Scratch of bf16: a band of sums. fp32 needs none. */
+uint64_t pst_linear_forward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads);
+uint64_t pst_linear_backward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads);
 pst_status pst_linear_forward(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
 pst_status pst_linear_backward(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
 pst_status pst_linear_weight(pst_device *device, const pst_call *call, const pst_linear_ops *ops);

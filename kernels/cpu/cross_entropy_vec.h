@@ -4,30 +4,32 @@ enum { LOSS_ROWS = 4, LOSS_PIECE = 2048 };
 
 typedef struct {
     uint64_t rows, v;
-    const float *logits, *saved;
+    const vx *logits;
+    const float *saved;
     const int32_t *target;
-    float *loss, *lse, *dlogits, scale;
+    vx *dlogits;
+    float *loss, *lse, scale;
 } loss_job;
 
-VEC_INLINE float row_max(const float *x, uint64_t count) {
+VEC_INLINE float row_max(const vx *x, uint64_t count) {
     vf max[4];
     VEC_UNROLL
     for (int k = 0; k < 4; k++) max[k] = v_set(-__builtin_inff());
     uint64_t i = 0;
     for (; i + 4 * VEC_W <= count; i += 4 * VEC_W)
         VEC_UNROLL
-        for (int k = 0; k < 4; k++) max[k] = v_max(max[k], v_load(x + i + (uint64_t)k * VEC_W));
-    VEC_EACH(k, n, count - i, { max[0] = v_max(max[0], v_keep_n(v_load_n(x + i + k, n), -__builtin_inff(), n)); });
+        for (int k = 0; k < 4; k++) max[k] = v_max(max[k], x_load(x + i + (uint64_t)k * VEC_W));
+    VEC_EACH(k, n, count - i, { max[0] = v_max(max[0], v_keep_n(x_load_n(x + i + k, n), -__builtin_inff(), n)); });
     return v_max_of(v_max(v_max(max[0], max[1]), v_max(max[2], max[3])));
 }
 
 /* Pieces of LOSS_PIECE are summed in floats, the pieces in double. */
-VEC_INLINE double row_exp_sum(const float *x, float max, uint64_t count) {
+VEC_INLINE double row_exp_sum(const vx *x, float max, uint64_t count) {
     double total = 0;
     for (uint64_t from = 0; from < count; from += LOSS_PIECE) {
         uint64_t piece = pst_min_u64(LOSS_PIECE, count - from);
         vf sum = v_set(0.0f);
-        VEC_EACH(i, n, piece, { sum = sum + v_keep_n(v_exp(v_load_n(x + from + i, n) - v_set(max)), 0.0f, n); });
+        VEC_EACH(i, n, piece, { sum = sum + v_keep_n(v_exp(x_load_n(x + from + i, n) - v_set(max)), 0.0f, n); });
         total += v_sum(sum);
     }
     return total;
@@ -38,11 +40,11 @@ static void loss_f_tile(void *arg, uint64_t tile, uint32_t thread) {
     const loss_job *j = arg;
     uint64_t end = pst_min_u64((tile + 1) * LOSS_ROWS, j->rows);
     for (uint64_t r = tile * LOSS_ROWS; r < end; r++) {
-        const float *x = j->logits + r * j->v;
+        const vx *x = j->logits + r * j->v;
         float max = row_max(x, j->v);
         double lse = (double)max + log(row_exp_sum(x, max, j->v));
         j->lse[r] = (float)lse;
-        j->loss[r] = j->target[r] < 0 ? 0.0f : (float)(lse - (double)x[j->target[r]]);
+        j->loss[r] = j->target[r] < 0 ? 0.0f : (float)(lse - (double)x_get(x[j->target[r]]));
     }
 }
 
@@ -61,15 +63,15 @@ static void loss_b_tile(void *arg, uint64_t tile, uint32_t thread) {
     const loss_job *j = arg;
     uint64_t end = pst_min_u64((tile + 1) * LOSS_ROWS, j->rows);
     for (uint64_t r = tile * LOSS_ROWS; r < end; r++) {
-        const float *x = j->logits + r * j->v;
-        float *dx = j->dlogits + r * j->v;
+        const vx *x = j->logits + r * j->v;
+        vx *dx = j->dlogits + r * j->v;
         if (j->target[r] < 0) {
             memset(dx, 0, j->v * sizeof *dx);
             continue;
         }
-        float at = x[j->target[r]], lse = j->saved[r];
-        VEC_EACH(i, n, j->v, { v_store_n(dx + i, v_exp(v_load_n(x + i, n) - v_set(lse)) * v_set(j->scale), n); });
-        dx[j->target[r]] = (float)(expm1((double)at - (double)lse) * (double)j->scale);
+        float at = x_get(x[j->target[r]]), lse = j->saved[r];
+        VEC_EACH(i, n, j->v, { x_store_n(dx + i, v_exp(x_load_n(x + i, n) - v_set(lse)) * v_set(j->scale), n); });
+        x_put(dx + j->target[r], (float)(expm1((double)at - (double)lse) * (double)j->scale));
     }
 }
 

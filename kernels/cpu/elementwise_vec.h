@@ -3,8 +3,8 @@
 typedef struct {
     uint64_t count, samples, per_sample, tiles_per_sample, key, sample;
     float rate;
-    const float *a, *b;
-    float *out;
+    const vx *a, *b;
+    vx *out;
 } flat_job;
 
 /* Philox4x32-10 (base/rng.c) for VEC_W counters; word[w] lane l is word w of the counter in lane l. */
@@ -45,15 +45,15 @@ static void dropout_tile(void *arg, uint64_t tile, uint32_t thread) {
     const flat_job *j = arg;
     uint64_t s = tile / j->tiles_per_sample, from = tile % j->tiles_per_sample * PST_FLAT_TILE;
     uint64_t count = pst_min_u64(PST_FLAT_TILE, j->per_sample - from);
-    const float *in = j->a + s * j->per_sample + from;
-    float *out = j->out + s * j->per_sample + from;
+    const vx *in = j->a + s * j->per_sample + from;
+    vx *out = j->out + s * j->per_sample + from;
     vf rate = v_set(j->rate), scale = v_set(1.0f / (1.0f - j->rate)), zero = v_set(0.0f), uniform[4];
     for (uint64_t at = 0; at < count; at += 4 * VEC_W) {
         draw(j, j->sample + s, (from + at) / 4, uniform);
         for (uint64_t r = 0; r < 4 && at + r * VEC_W < count; r++) {
             uint64_t i = at + r * VEC_W;
             unsigned n = (unsigned)pst_min_u64(VEC_W, count - i);
-            v_store_n(out + i, v_if_ge(uniform[r], rate, v_load_n(in + i, n) * scale, zero), n);
+            x_store_n(out + i, v_if_ge(uniform[r], rate, x_load_n(in + i, n) * scale, zero), n);
         }
     }
 }
@@ -79,7 +79,7 @@ static void add_tile(void *arg, uint64_t tile, uint32_t thread) {
     const flat_job *j = arg;
     uint64_t from = tile * PST_FLAT_TILE, count = pst_min_u64(PST_FLAT_TILE, j->count - from);
     VEC_EACH(i, n, count, {
-        v_store_n(j->out + from + i, v_load_n(j->a + from + i, n) + v_load_n(j->b + from + i, n), n);
+        x_store_n(j->out + from + i, x_load_n(j->a + from + i, n) + x_load_n(j->b + from + i, n), n);
     });
 }
 

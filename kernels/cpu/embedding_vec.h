@@ -6,8 +6,9 @@ enum { EMBED_ROWS = 32, EMBED_COLS = 64, EMBED_CLEAR = 64 };
 typedef struct {
     uint64_t rows, t, c, v, t_max;
     const int32_t *token;
-    const float *wte, *wpe, *dy;
-    float *out, *dwte, *dwpe;
+    const vx *wte, *wpe, *dy;
+    vx *out;
+    float *dwte, *dwpe;
     int first;
 } embed_job;
 
@@ -27,12 +28,12 @@ static void embed_f_tile(void *arg, uint64_t tile, uint32_t thread) {
     const embed_job *j = arg;
     uint64_t end = pst_min_u64((tile + 1) * EMBED_ROWS, j->rows);
     for (uint64_t r = tile * EMBED_ROWS; r < end; r++) {
-        const float *wte = j->wte + (uint64_t)j->token[r] * j->c, *wpe = j->wpe ? j->wpe + r % j->t * j->c : NULL;
-        float *out = j->out + r * j->c;
+        const vx *wte = j->wte + (uint64_t)j->token[r] * j->c, *wpe = j->wpe ? j->wpe + r % j->t * j->c : NULL;
+        vx *out = j->out + r * j->c;
         VEC_EACH(i, n, j->c, {
-            vf v = v_load_n(wte + i, n);
-            if (wpe) v = v + v_load_n(wpe + i, n);
-            v_store_n(out + i, v, n);
+            vf v = x_load_n(wte + i, n);
+            if (wpe) v = v + x_load_n(wpe + i, n);
+            x_store_n(out + i, v, n);
         });
     }
 }
@@ -61,8 +62,8 @@ static void embed_w_tile(void *arg, uint64_t tile, uint32_t thread) {
     uint64_t col = tile * EMBED_COLS, cols = pst_min_u64(EMBED_COLS, j->c - col);
     for (uint64_t r = 0; r < j->rows; r++) {
         float *out = j->dwte + (uint64_t)j->token[r] * j->c + col;
-        const float *dy = j->dy + r * j->c + col;
-        VEC_EACH(i, n, cols, { v_store_n(out + i, v_load_n(out + i, n) + v_load_n(dy + i, n), n); });
+        const vx *dy = j->dy + r * j->c + col;
+        VEC_EACH(i, n, cols, { v_store_n(out + i, v_load_n(out + i, n) + x_load_n(dy + i, n), n); });
     }
 }
 
@@ -75,8 +76,8 @@ static void embed_position_tile(void *arg, uint64_t tile, uint32_t thread) {
         float *out = j->dwpe + t * j->c;
         if (j->first) memset(out, 0, j->c * sizeof *out);
         for (uint64_t r = t; t < j->t && r < j->rows; r += j->t) {
-            const float *dy = j->dy + r * j->c;
-            VEC_EACH(i, n, j->c, { v_store_n(out + i, v_load_n(out + i, n) + v_load_n(dy + i, n), n); });
+            const vx *dy = j->dy + r * j->c;
+            VEC_EACH(i, n, j->c, { v_store_n(out + i, v_load_n(out + i, n) + x_load_n(dy + i, n), n); });
         }
     }
 }

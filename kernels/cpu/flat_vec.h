@@ -5,6 +5,7 @@ enum { SUM_BLOCK = 4096, SUM_CHUNK = 1024 /* block sums held at a time */ };
 typedef struct {
     const pst_optim_hyper *h;
     float *weight, *m, *v, *y;
+    uint16_t *half;
     const float *x;
     double *block;
     uint64_t n;
@@ -126,6 +127,22 @@ static void flat_accumulate(pst_pool *pool, float *y, const float *x, uint64_t n
     run_pool(pool, accumulate_tile, &j, pst_div_up(n, PST_FLAT_TILE));
 }
 
+static void narrow_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const array_job *j = arg;
+    uint64_t from = tile * PST_FLAT_TILE, count = pst_min_u64(PST_FLAT_TILE, j->n - from);
+#if defined(VEC_BF16)
+    VEC_EACH(i, n, count, { x_store_n(j->half + from + i, v_load_n(j->x + from + i, n), n); });
+#else
+    for (uint64_t i = from; i < from + count; i++) j->half[i] = pst_bf16_from_f32(j->x[i]);
+#endif
+}
+
+static void flat_narrow(pst_pool *pool, const float *x, uint16_t *y, uint64_t n) {
+    array_job j = {.x = x, .half = y, .n = n};
+    run_pool(pool, narrow_tile, &j, pst_div_up(n, PST_FLAT_TILE));
+}
+
 /* 12 independent chains: enough for two units with a latency of 4 to 6 cycles. */
 static double fma_loop(uint64_t turns, float *sink) {
     vf sum[12], a = v_set(0.999f), b = v_set(1e-3f);
@@ -133,8 +150,12 @@ static double fma_loop(uint64_t turns, float *sink) {
     for (int k = 0; k < 12; k++) sum[k] = v_set((float)k);
     for (uint64_t i = 0; i < turns; i++)
         VEC_UNROLL
+#if defined(VEC_BF16)
+        for (int k = 0; k < 12; k++) sum[k] = _mm512_dpbf16_ps(sum[k], (__m512bh)a, (__m512bh)b);
+#else
         for (int k = 0; k < 12; k++) sum[k] = v_fma(sum[k], a, b);
+#endif
     VEC_UNROLL
     for (int k = 0; k < 12; k++) *sink += (float)v_sum(sum[k]);
-    return (double)turns * 12 * 2 * VEC_W;
+    return (double)turns * 12 * 2 * (VEC_W * 4 / sizeof(vx));
 }

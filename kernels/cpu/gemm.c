@@ -4,7 +4,8 @@
  *
  * About a millisecond a tile, so that transfers are polled between tiles. Tiles are as square as that allows: below
  * 1/rows + 1/cols = 0.0038 the library (2.6, AVX2) copies its operands before use; above, it reads them where they lie,
- * at half speed or worse when rows are a multiple of 4096 bytes apart. */
+ * at half speed or worse when rows are a multiple of 4096 bytes apart. bf16 products take the same cut, and half the
+ * time; where C is not fp32 they are summed in a band of tiles in scratch, so that an element is rounded once. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"
 #include <oneapi/dnnl/dnnl.h>
@@ -12,30 +13,63 @@
 
 extern void omp_set_num_threads(int n); /* libgomp's; its header comes with the compiler, not with the library */
 
-enum { TILE_ROWS = 512, TILE_COLS = 512, MAX_COLS = 1536, TILE_DEPTH = 256, MIN_TILES = 4 };
+/* C = alpha op(A) op(B) + beta C with bf16 A and B, row-major like dnnl_sgemm. The library exports it, but declares it in
+ * none of its installed headers. Its matmul primitive ends up here (gemm:jit), at the same speed, after descriptors, a
+ * cache of primitives per shape and memory objects per call have been paid for. */
+extern dnnl_status_t dnnl_gemm_bf16bf16f32(char trans_a, char trans_b, dnnl_dim_t m, dnnl_dim_t n, dnnl_dim_t k,
+                                           float alpha, const uint16_t *a, dnnl_dim_t lda, const uint16_t *b,
+                                           dnnl_dim_t ldb, float beta, float *c, dnnl_dim_t ldc);
+
+enum { TILE_ROWS = 512, TILE_COLS = 512, MAX_COLS = 1536, TILE_DEPTH = 256, MIN_TILES = 4, BAND_TILES = 4 /* per thread */ };
 static const double COPY_BELOW = 0.0037;
 
 typedef struct {
     const pst_gemm *gemm;
-    uint64_t tile_m, tile_n, tiles_n;
-    uint64_t from, to; /* the piece [from, to) of the sum */
+    uint64_t tile_m, tile_n, tiles_n, tiles;
+    uint64_t first, band; /* the band's first tile; tiles of a band */
+    uint64_t from, to;    /* the piece [from, to) of the sum */
     _Atomic int failed;
 } job;
+
+typedef struct { uint64_t row, rows, col, cols; } place;
+
+static place place_of(const job *j, uint64_t tile) {
+    uint64_t row = tile / j->tiles_n * j->tile_m, col = tile % j->tiles_n * j->tile_n;
+    return (place){row, pst_min_u64(j->tile_m, j->gemm->m - row), col, pst_min_u64(j->tile_n, j->gemm->n - col)};
+}
+
+/* Floats of the band in front of tile `tile`: tiles lie one behind the other, without gaps. */
+static uint64_t band_before(const job *j, uint64_t tile) {
+    uint64_t floats = 0;
+    for (uint64_t t = tile - tile % j->band; t < tile; t++) floats += place_of(j, t).rows * place_of(j, t).cols;
+    return floats;
+}
+
+static dnnl_status_t multiply(const job *j, place at, float *sum, uint64_t ld) {
+    const pst_gemm *g = j->gemm;
+    char ta = g->trans_a ? 'T' : 'N', tb = g->trans_b ? 'T' : 'N';
+    dnnl_dim_t m = (dnnl_dim_t)at.rows, n = (dnnl_dim_t)at.cols, k = (dnnl_dim_t)(j->to - j->from);
+    dnnl_dim_t lda = (dnnl_dim_t)g->lda, ldb = (dnnl_dim_t)g->ldb, ldc = (dnnl_dim_t)ld;
+    uint64_t a = g->trans_a ? j->from * g->lda + at.row : at.row * g->lda + j->from;
+    uint64_t b = g->trans_b ? at.col * g->ldb + j->from : j->from * g->ldb + at.col;
+    float beta = g->add || j->from ? 1.0f : 0.0f;
+    if (g->dtype == PST_BF16)
+        return dnnl_gemm_bf16bf16f32(ta, tb, m, n, k, 1.0f, (const uint16_t *)g->a + a, lda, (const uint16_t *)g->b + b,
+                                     ldb, beta, sum, ldc);
+    return dnnl_sgemm(ta, tb, m, n, k, 1.0f, (const float *)g->a + a, lda, (const float *)g->b + b, ldb, beta, sum, ldc);
+}
 
 static void run_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     job *j = arg;
     const pst_gemm *g = j->gemm;
-    uint64_t row = tile / j->tiles_n * j->tile_m, col = tile % j->tiles_n * j->tile_n, depth = j->to - j->from;
-    uint64_t rows = pst_min_u64(j->tile_m, g->m - row), cols = pst_min_u64(j->tile_n, g->n - col);
-    const float *a = g->a + (g->trans_a ? j->from * g->lda + row : row * g->lda + j->from);
-    const float *b = g->b + (g->trans_b ? col * g->ldb + j->from : j->from * g->ldb + col);
-    dnnl_status_t status =
-        dnnl_sgemm(g->trans_a ? 'T' : 'N', g->trans_b ? 'T' : 'N', (dnnl_dim_t)rows, (dnnl_dim_t)cols,
-                   (dnnl_dim_t)depth, 1.0f, a, (dnnl_dim_t)g->lda, b, (dnnl_dim_t)g->ldb,
-                   g->add || j->from ? 1.0f : 0.0f, g->c + row * g->ldc + col, (dnnl_dim_t)g->ldc);
+    tile += j->first;
+    place at = place_of(j, tile);
+    uint64_t ld = g->c ? g->ldc : at.cols;
+    float *sum = g->c ? g->c + at.row * ld + at.col : g->band + band_before(j, tile);
+    dnnl_status_t status = multiply(j, at, sum, ld);
     if (status != dnnl_success) atomic_store_explicit(&j->failed, (int)status, memory_order_relaxed);
-    if (j->to == g->k && g->finish) g->finish(g->finish_arg, row, rows, col, cols);
+    if (j->to == g->k && g->finish) g->finish(g->finish_arg, sum, ld, at.row, at.rows, at.col, at.cols);
 }
 
 /* `whole` in `parts` pieces of equal length but for rounding up to `unit`. */
@@ -57,18 +91,41 @@ static void choose_tile(job *j) {
             j->tile_m = part_of(j->tile_m, 2, 16);
     }
     j->tiles_n = pst_div_up(n, j->tile_n);
+    j->tiles = pst_div_up(m, j->tile_m) * j->tiles_n;
+    j->band = j->tiles;
+}
+
+uint64_t pst_gemm_band_bytes(uint64_t m, uint64_t n, uint32_t threads) {
+    pst_gemm gemm = {.m = m, .n = n};
+    job j = {.gemm = &gemm};
+    uint64_t most = 0;
+    choose_tile(&j);
+    j.band = BAND_TILES * threads;
+    for (uint64_t last = j.band - 1; last < j.tiles + j.band - 1; last += j.band) {
+        uint64_t end = pst_min_u64(last, j.tiles - 1);
+        uint64_t floats = band_before(&j, end) + place_of(&j, end).rows * place_of(&j, end).cols;
+        if (floats > most) most = floats;
+    }
+    return most * sizeof(float);
+}
+
+/* The product of C's tiles [first, end), piece after piece of the sum. */
+static void run_band(pst_device *device, job *j, uint64_t end) {
+    const pst_gemm *g = j->gemm;
+    uint64_t piece = part_of(g->k, pst_div_up(g->k, TILE_DEPTH), 16);
+    for (j->from = 0; j->from < g->k && !j->failed; j->from = j->to) {
+        j->to = pst_min_u64(j->from + piece, g->k);
+        pst_device_run(device, run_tile, j, end - j->first);
+    }
 }
 
 pst_status pst_gemm_run(pst_device *device, const pst_gemm *gemm) {
     job j = {.gemm = gemm};
     choose_tile(&j);
-    uint64_t tiles = pst_div_up(gemm->m, j.tile_m) * j.tiles_n;
-    uint64_t piece = part_of(gemm->k, pst_div_up(gemm->k, TILE_DEPTH), 16);
-    for (j.from = 0; j.from < gemm->k && !j.failed; j.from = j.to) {
-        j.to = pst_min_u64(j.from + piece, gemm->k);
-        pst_device_run(device, run_tile, &j, tiles);
-    }
-    if (j.failed) return pst_fail(PST_ENOMEM, "dnnl_sgemm failed with status %d", (int)j.failed);
+    if (!gemm->c) j.band = BAND_TILES * (device ? device->threads : 1);
+    for (j.first = 0; j.first < j.tiles && !j.failed; j.first += j.band)
+        run_band(device, &j, pst_min_u64(j.first + j.band, j.tiles));
+    if (j.failed) return pst_fail(PST_ENOMEM, "a matrix product failed in the library, status %d", (int)j.failed);
     return PST_OK;
 }
 

@@ -18,21 +18,25 @@ static float slope_of(pst_activation act, float z) {
     return act == PST_ACT_RELU && !(z > 0) ? 0.0f : 1.0f;
 }
 
-static void finish(pst_activation act, float *z, float *y, const float *bias, uint64_t rows, uint64_t cols,
-                   uint64_t ld) {
-    for (uint64_t r = 0; r < rows; r++)
-        for (uint64_t c = 0; c < cols; c++) {
-            float value = (z ? z : y)[r * ld + c] + (bias ? bias[c] : 0.0f);
-            if (z) z[r * ld + c] = value;
-            y[r * ld + c] = act_of(act, value);
+static void finish(pst_activation act, const pst_linear_tile *t) {
+    const float *bias = t->bias;
+    float *z = t->z, *y = t->y;
+    for (uint64_t r = 0; r < t->rows; r++)
+        for (uint64_t c = 0; c < t->cols; c++) {
+            float value = t->sum[r * t->sum_ld + c] + (bias ? bias[c] : 0.0f);
+            if (z) z[r * t->ld + c] = value;
+            y[r * t->ld + c] = act_of(act, value);
         }
 }
 
-static void slope(pst_activation act, const float *z, const float *dy, float *dz, uint64_t n) {
+static void slope(pst_activation act, const void *from_z, const void *from_dy, void *to_dz, uint64_t n) {
+    const float *z = from_z, *dy = from_dy;
+    float *dz = to_dz;
     for (uint64_t i = 0; i < n; i++) dz[i] = dy[i] * slope_of(act, z[i]);
 }
 
-static void column_sum(const float *x, uint64_t rows, uint64_t cols, uint64_t ld, float *out, int first) {
+static void column_sum(const void *from_x, uint64_t rows, uint64_t cols, uint64_t ld, float *out, int first) {
+    const float *x = from_x;
     for (uint64_t c = 0; c < cols; c++) {
         double sum = 0;
         for (uint64_t r = 0; r < rows; r++) sum += x[r * ld + c];
@@ -40,7 +44,7 @@ static void column_sum(const float *x, uint64_t rows, uint64_t cols, uint64_t ld
     }
 }
 
-static const pst_linear_ops ops = {finish, slope, column_sum};
+static const pst_linear_ops ops = {PST_F32, finish, slope, column_sum};
 
 static pst_status linear_f(pst_device *device, const pst_call *call) { return pst_linear_forward(device, call, &ops); }
 static pst_status linear_b(pst_device *device, const pst_call *call) { return pst_linear_backward(device, call, &ops); }
@@ -56,9 +60,9 @@ static double fma_loop(uint64_t turns, float *sink) {
 
 const pst_cpu_table *pst_cpu_generic(void) {
     static const pst_kernel_row rows[] = {
-        {"linear", PST_PASS_F, "cpu/generic/linear", 0, NULL, NULL, linear_f},
-        {"linear", PST_PASS_B, "cpu/generic/linear", 0, NULL, NULL, linear_b},
-        {"linear", PST_PASS_W, "cpu/generic/linear", 0, NULL, NULL, linear_w},
+        {"linear", PST_PASS_F, "cpu/generic/linear", 0, NULL, NULL, linear_f, PST_TAKES_F32},
+        {"linear", PST_PASS_B, "cpu/generic/linear", 0, NULL, NULL, linear_b, PST_TAKES_F32},
+        {"linear", PST_PASS_W, "cpu/generic/linear", 0, NULL, NULL, linear_w, PST_TAKES_F32},
     };
     static pst_cpu_table table = {0, rows, sizeof rows / sizeof rows[0], NULL, fma_loop};
     return &table;

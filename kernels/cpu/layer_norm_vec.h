@@ -6,32 +6,34 @@ typedef struct {
     uint64_t rows, n;
     float eps;
     int first;
-    const float *x, *weight, *bias, *saved, *dy, *sum;
-    float *out, *stats, *dweight, *dbias;
+    const vx *x, *weight, *bias, *dy, *sum;
+    const float *saved;
+    vx *out;
+    float *stats, *dweight, *dbias;
 } norm_job;
 
 /* Four running sums hide the latency of an addition; the order is the same for every row of this width. */
-VEC_INLINE double row_sum(const float *x, uint64_t count) {
+VEC_INLINE double row_sum(const vx *x, uint64_t count) {
     vf sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)};
     uint64_t i = 0;
     for (; i + 4 * VEC_W <= count; i += 4 * VEC_W)
         VEC_UNROLL
-        for (int j = 0; j < 4; j++) sum[j] = sum[j] + v_load(x + i + (uint64_t)j * VEC_W);
-    VEC_EACH(k, n, count - i, { sum[0] = sum[0] + v_load_n(x + i + k, n); });
+        for (int j = 0; j < 4; j++) sum[j] = sum[j] + x_load(x + i + (uint64_t)j * VEC_W);
+    VEC_EACH(k, n, count - i, { sum[0] = sum[0] + x_load_n(x + i + k, n); });
     return v_sum((sum[0] + sum[1]) + (sum[2] + sum[3]));
 }
 
-VEC_INLINE double row_variance(const float *x, float mean, uint64_t count) {
+VEC_INLINE double row_variance(const vx *x, float mean, uint64_t count) {
     vf sum[4] = {v_set(0.0f), v_set(0.0f), v_set(0.0f), v_set(0.0f)}, m = v_set(mean);
     uint64_t i = 0;
     for (; i + 4 * VEC_W <= count; i += 4 * VEC_W)
         VEC_UNROLL
         for (int j = 0; j < 4; j++) {
-            vf d = v_load(x + i + (uint64_t)j * VEC_W) - m;
+            vf d = x_load(x + i + (uint64_t)j * VEC_W) - m;
             sum[j] = v_fma(d, d, sum[j]);
         }
     VEC_EACH(k, n, count - i, {
-        vf d = v_keep_n(v_load_n(x + i + k, n) - m, 0.0f, n);
+        vf d = v_keep_n(x_load_n(x + i + k, n) - m, 0.0f, n);
         sum[0] = v_fma(d, d, sum[0]);
     });
     return v_sum((sum[0] + sum[1]) + (sum[2] + sum[3])) / (double)count;
@@ -42,13 +44,13 @@ static void norm_f_tile(void *arg, uint64_t tile, uint32_t thread) {
     const norm_job *j = arg;
     uint64_t end = pst_min_u64((tile + 1) * NORM_ROWS, j->rows);
     for (uint64_t r = tile * NORM_ROWS; r < end; r++) {
-        const float *x = j->x + r * j->n;
-        float *y = j->out + r * j->n;
+        const vx *x = j->x + r * j->n;
+        vx *y = j->out + r * j->n;
         float mean = (float)(row_sum(x, j->n) / (double)j->n);
         float rstd = (float)(1 / sqrt(row_variance(x, mean, j->n) + (double)j->eps));
         VEC_EACH(i, n, j->n, {
-            vf h = (v_load_n(x + i, n) - v_set(mean)) * v_set(rstd);
-            v_store_n(y + i, v_fma(h, v_load_n(j->weight + i, n), v_load_n(j->bias + i, n)), n);
+            vf h = (x_load_n(x + i, n) - v_set(mean)) * v_set(rstd);
+            x_store_n(y + i, v_fma(h, x_load_n(j->weight + i, n), x_load_n(j->bias + i, n)), n);
         });
         j->stats[2 * r] = mean;
         j->stats[2 * r + 1] = rstd;
@@ -67,22 +69,22 @@ static pst_status layer_norm_f(pst_device *device, const pst_call *call) {
 
 /* g = dy * weight, h = (x - mean) * rstd: dx = rstd * (g - mean(g) - h * mean(g h)) + sum */
 VEC_INLINE void norm_b_row(const norm_job *j, uint64_t r) {
-    const float *x = j->x + r * j->n, *dy = j->dy + r * j->n, *sum = j->sum ? j->sum + r * j->n : NULL;
-    float *dx = j->out + r * j->n;
+    const vx *x = j->x + r * j->n, *dy = j->dy + r * j->n, *sum = j->sum ? j->sum + r * j->n : NULL;
+    vx *dx = j->out + r * j->n;
     vf mean = v_set(j->saved[2 * r]), rstd = v_set(j->saved[2 * r + 1]);
     vf g_sum = v_set(0.0f), gh_sum = v_set(0.0f);
     VEC_EACH(i, n, j->n, {
-        vf g = v_load_n(dy + i, n) * v_load_n(j->weight + i, n); /* 0 behind the end */
+        vf g = x_load_n(dy + i, n) * x_load_n(j->weight + i, n); /* 0 behind the end */
         g_sum = g_sum + g;
-        gh_sum = v_fma(g, (v_load_n(x + i, n) - mean) * rstd, gh_sum);
+        gh_sum = v_fma(g, (x_load_n(x + i, n) - mean) * rstd, gh_sum);
     });
     vf g_mean = v_set((float)(v_sum(g_sum) / (double)j->n)), gh_mean = v_set((float)(v_sum(gh_sum) / (double)j->n));
     VEC_EACH(i, n, j->n, {
-        vf g = v_load_n(dy + i, n) * v_load_n(j->weight + i, n);
-        vf h = (v_load_n(x + i, n) - mean) * rstd;
+        vf g = x_load_n(dy + i, n) * x_load_n(j->weight + i, n);
+        vf h = (x_load_n(x + i, n) - mean) * rstd;
         vf d = v_fnma(h, gh_mean, g - g_mean) * rstd;
-        if (sum) d = d + v_load_n(sum + i, n);
-        v_store_n(dx + i, d, n);
+        if (sum) d = d + x_load_n(sum + i, n);
+        x_store_n(dx + i, d, n);
     });
 }
 
@@ -112,8 +114,8 @@ static void norm_w_tile(void *arg, uint64_t tile, uint32_t thread) {
         VEC_EACH(i, n, cols, {
             vf dw = v_set(0.0f), db = dw;
             for (uint64_t r = from; r < end; r++) {
-                vf dy = v_load_n(j->dy + r * j->n + col + i, n);
-                vf h = (v_load_n(j->x + r * j->n + col + i, n) - v_set(j->saved[2 * r])) * v_set(j->saved[2 * r + 1]);
+                vf dy = x_load_n(j->dy + r * j->n + col + i, n);
+                vf h = (x_load_n(j->x + r * j->n + col + i, n) - v_set(j->saved[2 * r])) * v_set(j->saved[2 * r + 1]);
                 dw = v_fma(dy, h, dw);
                 db = db + dy;
             }

@@ -1,4 +1,5 @@
-/* Linear: three products, with the element-wise rest done on tiles that are still in cache. */
+/* Linear: three products, with the element-wise rest done on tiles that are still in cache. In bf16 a product is summed
+ * in scratch, and rounded once when it goes to its place. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"
 
@@ -7,8 +8,10 @@ typedef struct {
     pst_activation act;
     uint64_t rows, k, n;      /* x[rows,k], weight[n,k], y[rows,n] */
     int bias, active, first;
-    const float *in, *dy;     /* bias, z or dz, by pass */
-    float *y, *z, *out;
+    const uint8_t *in, *dy;   /* bias, z or dz, by pass; elements of ops->dtype */
+    uint8_t *y, *z;
+    float *out;
+    uint64_t size, ld;        /* bytes of an element; of y and z */
 } job;
 
 static job job_of(const pst_call *call, const pst_linear_ops *ops) {
@@ -16,13 +19,33 @@ static job job_of(const pst_call *call, const pst_linear_ops *ops) {
     const pst_node *node = call->node;
     return (job){.ops = ops, .act = node->attr.activation, .rows = pst_tensor_rows(in), .k = pst_tensor_last(in),
                  .n = call->graph->param[node->param[0]].dim[0], .bias = node->n_param > 1,
-                 .active = node->attr.activation != PST_ACT_NONE, .first = call->first};
+                 .active = node->attr.activation != PST_ACT_NONE, .first = call->first,
+                 .size = pst_dtype_bytes(ops->dtype)};
 }
 
-static void finish(void *arg, uint64_t row, uint64_t rows, uint64_t col, uint64_t cols) {
+static void finish(void *arg, const float *sum, uint64_t sum_ld, uint64_t row, uint64_t rows, uint64_t col,
+                   uint64_t cols) {
     const job *j = arg;
-    uint64_t at = row * j->n + col;
-    j->ops->finish(j->act, j->z ? j->z + at : NULL, j->y + at, j->in ? j->in + col : NULL, rows, cols, j->n);
+    uint64_t at = (row * j->ld + col) * j->size;
+    pst_linear_tile tile = {.sum = sum, .sum_ld = sum_ld, .z = j->z ? j->z + at : NULL, .y = j->y + at,
+                            .bias = j->in ? j->in + col * j->size : NULL, .rows = rows, .cols = cols, .ld = j->ld};
+    j->ops->finish(j->act, &tile);
+}
+
+/* Where a product of this element type is summed: in place, or in scratch. */
+static void sum_in(pst_gemm *gemm, const pst_call *call, void *place) {
+    if (gemm->dtype == PST_F32) gemm->c = place;
+    else gemm->band = call->scratch;
+}
+
+uint64_t pst_linear_forward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
+    return pst_gemm_band_bytes(pst_tensor_rows(&g->tensor[node->in[0]]), g->param[node->param[0]].dim[0],
+                               threads);
+}
+
+uint64_t pst_linear_backward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
+    return pst_gemm_band_bytes(pst_tensor_rows(&g->tensor[node->in[0]]), pst_tensor_last(&g->tensor[node->in[0]]),
+                               threads);
 }
 
 /* IN0 PARAM0 [PARAM1] OUT0 [SAVED0] */
@@ -31,30 +54,34 @@ pst_status pst_linear_forward(pst_device *device, const pst_call *call, const ps
     j.in = j.bias ? call->arg[2] : NULL;
     j.y = call->arg[2 + j.bias];
     j.z = j.active ? call->arg[3 + j.bias] : NULL;
-    pst_gemm gemm = {.trans_b = 1, .m = j.rows, .n = j.n, .k = j.k, .a = call->arg[0], .lda = j.k, .b = call->arg[1],
-                     .ldb = j.k, .c = j.z ? j.z : j.y, .ldc = j.n,
-                     .finish = j.bias || j.active ? finish : NULL, .finish_arg = &j};
+    j.ld = j.n;
+    pst_gemm gemm = {.dtype = ops->dtype, .trans_b = 1, .m = j.rows, .n = j.n, .k = j.k, .a = call->arg[0], .lda = j.k,
+                     .b = call->arg[1], .ldb = j.k, .ldc = j.n,
+                     .finish = j.bias || j.active || ops->dtype != PST_F32 ? finish : NULL, .finish_arg = &j};
+    sum_in(&gemm, call, j.z ? j.z : j.y);
     return pst_gemm_run(device, &gemm);
 }
 
 static void slope_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const job *j = arg;
-    uint64_t from = tile * PST_FLAT_TILE, n = pst_min_u64(PST_FLAT_TILE, j->rows * j->n - from);
-    j->ops->slope(j->act, j->in + from, j->dy + from, j->out + from, n);
+    uint64_t from = tile * PST_FLAT_TILE, n = pst_min_u64(PST_FLAT_TILE, j->rows * j->n - from), at = from * j->size;
+    j->ops->slope(j->act, j->in + at, j->dy + at, j->z + at, n);
 }
 
 /* PARAM0 DOUT0 DIN0 or PARAM0 SAVED0 DOUT0 SAVED1 DIN0 */
 pst_status pst_linear_backward(pst_device *device, const pst_call *call, const pst_linear_ops *ops) {
     job j = job_of(call, ops);
-    const float *dz = call->arg[1];
+    const void *dz = call->arg[1];
     if (j.active) {
-        j.in = call->arg[1], j.dy = call->arg[2], j.out = call->arg[3];
+        j.in = call->arg[1], j.dy = call->arg[2], j.z = call->arg[3];
         pst_device_run(device, slope_tile, &j, pst_div_up(j.rows * j.n, PST_FLAT_TILE));
-        dz = j.out;
+        dz = j.z;
     }
-    pst_gemm gemm = {.m = j.rows, .n = j.k, .k = j.n, .a = dz, .lda = j.n, .b = call->arg[0], .ldb = j.k,
-                     .c = call->arg[j.active ? 4 : 2], .ldc = j.k};
+    job to = {.ops = ops, .act = PST_ACT_NONE, .y = call->arg[j.active ? 4 : 2], .size = j.size, .ld = j.k};
+    pst_gemm gemm = {.dtype = ops->dtype, .m = j.rows, .n = j.k, .k = j.n, .a = dz, .lda = j.n, .b = call->arg[0],
+                     .ldb = j.k, .ldc = j.k, .finish = ops->dtype != PST_F32 ? finish : NULL, .finish_arg = &to};
+    sum_in(&gemm, call, to.y);
     return pst_gemm_run(device, &gemm);
 }
 
@@ -62,7 +89,7 @@ static void bias_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const job *j = arg;
     uint64_t col = tile * PST_SUM_COLS, cols = pst_min_u64(PST_SUM_COLS, j->n - col);
-    j->ops->column_sum(j->dy + col, j->rows, cols, j->n, j->out + col, j->first);
+    j->ops->column_sum(j->dy + col * j->size, j->rows, cols, j->n, j->out + col, j->first);
 }
 
 /* IN0 DOUT0|SAVED1 DPARAM0 [DPARAM1] */
@@ -73,7 +100,7 @@ pst_status pst_linear_weight(pst_device *device, const pst_call *call, const pst
         j.out = call->arg[3];
         pst_device_run(device, bias_tile, &j, pst_div_up(j.n, PST_SUM_COLS));
     }
-    pst_gemm gemm = {.trans_a = 1, .m = j.n, .n = j.k, .k = j.rows, .a = j.dy, .lda = j.n, .b = call->arg[0],
+    pst_gemm gemm = {.dtype = ops->dtype, .trans_a = 1, .m = j.n, .n = j.k, .k = j.rows, .a = j.dy, .lda = j.n, .b = call->arg[0],
                      .ldb = j.k, .c = call->arg[2], .ldc = j.k, .add = !call->first};
     return pst_gemm_run(device, &gemm);
 }

@@ -26,34 +26,34 @@ VEC_INLINE vf slope_of(pst_activation act, vf z) {
     return v_if_gt(z, v_set(0.0f), v_set(1.0f), v_set(0.0f));
 }
 
-VEC_INLINE void finish_act(pst_activation act, float *z, float *y, const float *bias, uint64_t rows, uint64_t cols,
-                           uint64_t ld) {
-    for (uint64_t r = 0; r < rows; r++) {
-        float *from = (z ? z : y) + r * ld, *to = y + r * ld;
-        VEC_EACH(i, n, cols, {
+VEC_INLINE void finish_act(pst_activation act, const pst_linear_tile *t) {
+    const vx *bias = t->bias;
+    for (uint64_t r = 0; r < t->rows; r++) {
+        const float *from = t->sum + r * t->sum_ld;
+        vx *z = t->z ? (vx *)t->z + r * t->ld : NULL, *y = (vx *)t->y + r * t->ld;
+        VEC_EACH(i, n, t->cols, {
             vf v = v_load_n(from + i, n);
-            if (bias) v = v + v_load_n(bias + i, n);
-            if (z) v_store_n(from + i, v, n);
-            v_store_n(to + i, act_of(act, v), n);
+            if (bias) v = v + x_load_n(bias + i, n);
+            if (z) x_store_n(z + i, v, n);
+            x_store_n(y + i, act_of(act, v), n);
         });
     }
 }
 
-static void linear_finish(pst_activation act, float *z, float *y, const float *bias, uint64_t rows, uint64_t cols,
-                          uint64_t ld) {
+static void linear_finish(pst_activation act, const pst_linear_tile *tile) {
     switch (act) { /* a constant in each call, so that each loop has its own body */
-    case PST_ACT_GELU_TANH: finish_act(PST_ACT_GELU_TANH, z, y, bias, rows, cols, ld); break;
-    case PST_ACT_GELU_ERF: finish_act(PST_ACT_GELU_ERF, z, y, bias, rows, cols, ld); break;
-    case PST_ACT_RELU: finish_act(PST_ACT_RELU, z, y, bias, rows, cols, ld); break;
-    default: finish_act(PST_ACT_NONE, z, y, bias, rows, cols, ld); break;
+    case PST_ACT_GELU_TANH: finish_act(PST_ACT_GELU_TANH, tile); break;
+    case PST_ACT_GELU_ERF: finish_act(PST_ACT_GELU_ERF, tile); break;
+    case PST_ACT_RELU: finish_act(PST_ACT_RELU, tile); break;
+    default: finish_act(PST_ACT_NONE, tile); break;
     }
 }
 
-VEC_INLINE void slope_act(pst_activation act, const float *z, const float *dy, float *dz, uint64_t count) {
-    VEC_EACH(i, n, count, { v_store_n(dz + i, v_load_n(dy + i, n) * slope_of(act, v_load_n(z + i, n)), n); });
+VEC_INLINE void slope_act(pst_activation act, const vx *z, const vx *dy, vx *dz, uint64_t count) {
+    VEC_EACH(i, n, count, { x_store_n(dz + i, x_load_n(dy + i, n) * slope_of(act, x_load_n(z + i, n)), n); });
 }
 
-static void linear_slope(pst_activation act, const float *z, const float *dy, float *dz, uint64_t n) {
+static void linear_slope(pst_activation act, const void *z, const void *dy, void *dz, uint64_t n) {
     switch (act) {
     case PST_ACT_GELU_TANH: slope_act(PST_ACT_GELU_TANH, z, dy, dz, n); break;
     case PST_ACT_GELU_ERF: slope_act(PST_ACT_GELU_ERF, z, dy, dz, n); break;
@@ -62,14 +62,15 @@ static void linear_slope(pst_activation act, const float *z, const float *dy, fl
 }
 
 /* cols <= PST_SUM_COLS. */
-static void column_sum(const float *x, uint64_t rows, uint64_t cols, uint64_t ld, float *out, int first) {
+static void column_sum(const void *from_x, uint64_t rows, uint64_t cols, uint64_t ld, float *out, int first) {
+    const vx *x = from_x;
     float total[PST_SUM_COLS] = {0};
     for (uint64_t from = 0; from < rows; from += PST_SUM_ROWS) {
         uint64_t block = pst_min_u64(PST_SUM_ROWS, rows - from);
-        const float *at = x + from * ld;
+        const vx *at = x + from * ld;
         VEC_EACH(i, n, cols, {
             vf sum = v_set(0.0f);
-            for (uint64_t r = 0; r < block; r++) sum = sum + v_load_n(at + r * ld + i, n);
+            for (uint64_t r = 0; r < block; r++) sum = sum + x_load_n(at + r * ld + i, n);
             v_store_n(total + i, v_load_n(total + i, n) + sum, n);
         });
     }
@@ -80,7 +81,15 @@ static void column_sum(const float *x, uint64_t rows, uint64_t cols, uint64_t ld
     });
 }
 
-static const pst_linear_ops linear_ops = {linear_finish, linear_slope, column_sum};
+#if defined(VEC_BF16)
+static const pst_linear_ops linear_ops = {PST_BF16, linear_finish, linear_slope, column_sum};
+#define linear_f_scratch pst_linear_forward_scratch
+#define linear_b_scratch pst_linear_backward_scratch
+#else
+static const pst_linear_ops linear_ops = {PST_F32, linear_finish, linear_slope, column_sum};
+#define linear_f_scratch NULL
+#define linear_b_scratch NULL
+#endif
 
 static pst_status linear_f(pst_device *device, const pst_call *call) {
     return pst_linear_forward(device, call, &linear_ops);

@@ -14,6 +14,7 @@ static void append(const pst_cpu_table *table) {
 }
 
 static void fill(void) {
+    append(pst_cpu_avx512_bf16());
     append(pst_cpu_avx512());
     append(pst_cpu_avx2());
     append(pst_cpu_generic());
@@ -26,14 +27,15 @@ const pst_kernel_row *pst_kernels_cpu(uint32_t *n) {
     return list;
 }
 
-static const pst_cpu_table *table_of(uint32_t isa) {
+static const pst_cpu_table *table_of(uint32_t isa, pst_dtype dtype) {
+    if (dtype == PST_BF16 && isa & PST_ISA_AVX512_BF16) return pst_cpu_avx512_bf16();
     if (isa & PST_ISA_AVX512) return pst_cpu_avx512();
     if (isa & PST_ISA_AVX2) return pst_cpu_avx2();
     return pst_cpu_generic();
 }
 
 const pst_flat *pst_flat_choose(uint32_t isa) {
-    const pst_flat *flat = table_of(isa)->flat;
+    const pst_flat *flat = table_of(isa, PST_BF16)->flat; /* the same bits as fp32's, but for narrow */
     return flat ? flat : pst_flat_ref();
 }
 
@@ -59,16 +61,16 @@ static void *run_probe(void *arg) {
     return NULL;
 }
 
-double pst_cpu_peak_flops(uint32_t isa, uint32_t threads) {
+double pst_cpu_peak_flops(uint32_t isa, pst_dtype dtype, uint32_t threads) {
     enum { LIMIT = 256 };
     probe probes[LIMIT];
     uint32_t started = 0;
-    if (threads > LIMIT) return pst_cpu_peak_flops(isa, LIMIT) * threads / LIMIT;
+    if (threads > LIMIT) return pst_cpu_peak_flops(isa, dtype, LIMIT) * threads / LIMIT;
     for (; started + 1 < threads; started++) {
-        probes[started] = (probe){.table = table_of(isa)};
+        probes[started] = (probe){.table = table_of(isa, dtype)};
         if (pthread_create(&probes[started].thread, NULL, run_probe, &probes[started])) break;
     }
-    probe own = {.table = table_of(isa)};
+    probe own = {.table = table_of(isa, dtype)};
     run_probe(&own);
     double sum = own.flops;
     for (uint32_t i = 0; i < started; i++) {

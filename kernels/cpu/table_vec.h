@@ -1,20 +1,27 @@
-/* The rows of one instruction set. VEC_NAME is its name as a string, VEC_ISA its bit. */
+/* The rows of one instruction set. VEC_NAME is its name as a string, VEC_ISA its bits; in which type
+ * it loads and stores follows from VEC_BF16. */
 
 static const char *needs_isa(const pst_graph *g, const pst_node *node, const pst_device *device) {
     (void)g, (void)node;
     return (device->isa & VEC_ISA) == VEC_ISA ? NULL : "the device lacks " VEC_NAME;
 }
 
+#if defined(VEC_BF16)
+enum { VEC_DTYPES = PST_TAKES_BF16 };
+#else
+enum { VEC_DTYPES = PST_TAKES_F32 };
+#endif
+
 #define ROW(op, pass, scratch, launch)                                                                                 \
-    { op, pass, "cpu/" VEC_NAME "/" op, VEC_ISA, needs_isa, scratch, launch }
+    { op, pass, "cpu/" VEC_NAME "/" op, VEC_ISA, needs_isa, scratch, launch, VEC_DTYPES }
 static const pst_kernel_row vec_rows[] = {
     ROW("embedding", PST_PASS_F, NULL, embedding_f),
     ROW("embedding", PST_PASS_W, NULL, embedding_w),
     ROW("layer_norm", PST_PASS_F, NULL, layer_norm_f),
     ROW("layer_norm", PST_PASS_B, NULL, layer_norm_b),
     ROW("layer_norm", PST_PASS_W, NULL, layer_norm_w),
-    ROW("linear", PST_PASS_F, NULL, linear_f),
-    ROW("linear", PST_PASS_B, NULL, linear_b),
+    ROW("linear", PST_PASS_F, linear_f_scratch, linear_f),
+    ROW("linear", PST_PASS_B, linear_b_scratch, linear_b),
     ROW("linear", PST_PASS_W, NULL, linear_w),
     ROW("attention", PST_PASS_F, attention_f_scratch, attention_f),
     ROW("attention", PST_PASS_B, attention_b_scratch, attention_b),
@@ -28,5 +35,6 @@ static const pst_kernel_row vec_rows[] = {
 };
 #undef ROW
 
-static const pst_flat vec_flat = {"cpu/" VEC_NAME, VEC_ISA, flat_update, flat_sum_squares, flat_accumulate};
+static const pst_flat vec_flat = {"cpu/" VEC_NAME, VEC_ISA, flat_update, flat_sum_squares, flat_accumulate,
+                                  flat_narrow};
 static const pst_cpu_table vec_table = {VEC_ISA, vec_rows, sizeof vec_rows / sizeof vec_rows[0], &vec_flat, fma_loop};

@@ -1,4 +1,4 @@
-/* The vector of one instruction set: VEC_AVX512 (16 lanes) or VEC_AVX2 (8). Included once by the file that compiles
+/* The vector of one instruction set: VEC_AVX512 (16 lanes) or VEC_AVX2 (8); VEC_BF16 with VEC_AVX512. Included once by the file that compiles
  * the kernels for it. vf holds floats, vi 32-bit integers; GCC's operators (+ - *) work on vf and are never fused.
  * The _n forms touch the first n lanes only; lanes behind them read as 0. n == VEC_W costs nothing extra. */
 #ifndef PST_KERNELS_CPU_VEC_H
@@ -150,6 +150,37 @@ VEC_INLINE vi vi_low64(vi a, vi b) { return _mm256_unpacklo_epi64(a, b); }
 VEC_INLINE vi vi_high64(vi a, vi b) { return _mm256_unpackhi_epi64(a, b); }
 #else
 #error "define VEC_AVX512 or VEC_AVX2"
+#endif
+
+/* vx: the element type of activations and parameters in this compilation; arithmetic is in float always. Conversion to
+ * bf16 rounds to nearest even and takes subnormal numbers for 0. */
+#if defined(VEC_BF16)
+typedef uint16_t vx;
+VEC_INLINE vf x_widen(__m256i half) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16)); }
+VEC_INLINE vf x_load(const vx *p) { return x_widen(_mm256_loadu_si256((const __m256i *)p)); }
+VEC_INLINE vf x_load_n(const vx *p, unsigned n) {
+    if (n == VEC_W) return x_load(p);
+    return x_widen(_mm256_maskz_loadu_epi16(v_first(n), p));
+}
+VEC_INLINE void x_store_n(vx *p, vf v, unsigned n) {
+    __m256i half = (__m256i)_mm512_cvtneps_pbh(v);
+    if (n == VEC_W)
+        _mm256_storeu_si256((__m256i *)p, half);
+    else
+        _mm256_mask_storeu_epi16(p, v_first(n), half);
+}
+VEC_INLINE float x_get(vx x) {
+    union { uint32_t bits; float value; } u = {.bits = (uint32_t)x << 16};
+    return u.value;
+}
+VEC_INLINE void x_put(vx *p, float value) { x_store_n(p, v_set(value), 1); }
+#else
+typedef float vx;
+VEC_INLINE vf x_load(const vx *p) { return v_load(p); }
+VEC_INLINE vf x_load_n(const vx *p, unsigned n) { return v_load_n(p, n); }
+VEC_INLINE void x_store_n(vx *p, vf v, unsigned n) { v_store_n(p, v, n); }
+VEC_INLINE float x_get(vx x) { return x; }
+VEC_INLINE void x_put(vx *p, float value) { *p = value; }
 #endif
 
 /* for (i, n): i in steps of a vector over `count` elements, n lanes of it valid; the last round may be a partial one.

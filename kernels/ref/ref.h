@@ -3,20 +3,25 @@
 #define PST_KERNELS_REF_H
 #include "kernels/kernel.h"
 
-pst_status pst_ref_embedding_f(pst_device *device, const pst_call *call);
-pst_status pst_ref_embedding_w(pst_device *device, const pst_call *call);
-pst_status pst_ref_layer_norm_f(pst_device *device, const pst_call *call);
-pst_status pst_ref_layer_norm_b(pst_device *device, const pst_call *call);
-pst_status pst_ref_layer_norm_w(pst_device *device, const pst_call *call);
-pst_status pst_ref_linear_f(pst_device *device, const pst_call *call);
-pst_status pst_ref_linear_b(pst_device *device, const pst_call *call);
-pst_status pst_ref_linear_w(pst_device *device, const pst_call *call);
-pst_status pst_ref_attention_f(pst_device *device, const pst_call *call);
-pst_status pst_ref_attention_b(pst_device *device, const pst_call *call);
-pst_status pst_ref_dropout_f(pst_device *device, const pst_call *call);
-pst_status pst_ref_dropout_b(pst_device *device, const pst_call *call);
-pst_status pst_ref_add_f(pst_device *device, const pst_call *call);
-pst_status pst_ref_sum(pst_device *device, const pst_call *call);
-pst_status pst_ref_cross_entropy_f(pst_device *device, const pst_call *call);
-pst_status pst_ref_cross_entropy_b(pst_device *device, const pst_call *call);
+/* Each for fp32, and for bf16 with the scratch that it needs (bf16.c). */
+#define PST_REF_LAUNCH(name)                                                                                           \
+    pst_status pst_ref_##name(pst_device *device, const pst_call *call);                                               \
+    pst_status pst_ref_##name##_bf16(pst_device *device, const pst_call *call);                                        \
+    uint64_t pst_ref_##name##_bf16_scratch(const pst_graph *g, const pst_node *node, uint32_t threads)
+PST_REF_LAUNCH(embedding_f);
+PST_REF_LAUNCH(embedding_w);
+PST_REF_LAUNCH(layer_norm_f);
+PST_REF_LAUNCH(layer_norm_b);
+PST_REF_LAUNCH(layer_norm_w);
+PST_REF_LAUNCH(linear_f);
+PST_REF_LAUNCH(linear_b);
+PST_REF_LAUNCH(linear_w);
+PST_REF_LAUNCH(attention_f);
+PST_REF_LAUNCH(attention_b);
+PST_REF_LAUNCH(dropout_f);
+PST_REF_LAUNCH(dropout_b);
+PST_REF_LAUNCH(add_f);
+PST_REF_LAUNCH(sum);
+PST_REF_LAUNCH(cross_entropy_f);
+PST_REF_LAUNCH(cross_entropy_b);
 #endif

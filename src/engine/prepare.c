@@ -138,6 +138,16 @@ static pst_status predict(pst_prepared *p) {
     return PST_OK;
 }
 
+/* bf16 needs instructions; a device that computes nothing does not. Generation reads fp32 weights in any case. */
+static pst_status choose_precision(pst_prepared *p) {
+    int bf16 = !strcmp(p->config->train.precision, "bf16"), computes = strncmp(p->config->parallel.device, "timed", 5) != 0;
+    if (bf16 && computes && !(p->options.isa & PST_ISA_AVX512_BF16))
+        return pst_fail(PST_EINPUT, "train.precision bf16 needs AVX512-BF16, which this CPU lacks%s; use fp32",
+                        getenv("PENSTOCK_ISA") ? " or PENSTOCK_ISA hides" : "");
+    p->model_config.dtype = bf16 ? PST_BF16 : PST_F32;
+    return PST_OK;
+}
+
 static pst_status prepare_into(pst_prepared *p) {
     PST_TRY(pst_prepare_model(p->config, p->options.vocabulary, &p->model, &p->model_config));
     if (p->options.infer) {
@@ -145,8 +155,7 @@ static pst_status prepare_into(pst_prepared *p) {
         p->model_config.micro_batch = 1;
         p->model_config.dropout = 0;
     } else {
-        if (strcmp(p->config->train.precision, "fp32"))
-            return pst_fail(PST_EINPUT, "train.precision %s is not in this version; use fp32", p->config->train.precision);
+        PST_TRY(choose_precision(p));
         p->optim = pst_optim_find(p->config->train.optimizer);
         if (!p->optim) return pst_fail(PST_EINPUT, "unknown optimizer '%s'", p->config->train.optimizer);
     }

@@ -12,7 +12,7 @@
 
 static void *at(const pst_rank *r, uint64_t offset) { return offset == ABSENT ? NULL : r->arena.base + offset; }
 
-float *pst_rank_weight(const pst_rank *r, uint32_t param) { return at(r, r->layout->weight[param]); }
+float *pst_rank_weight(const pst_rank *r, uint32_t param) { return at(r, r->layout->master[param]); }
 float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i) { return at(r, r->layout->state[i][param]); }
 float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use) { return at(r, r->layout->grad[param][use]); }
 
@@ -131,6 +131,18 @@ static pst_status gather(pst_device *device, const void *block) {
     return PST_OK;
 }
 
+/* The master weight as kernels read it. Nothing to do in fp32, where it is the same memory. */
+static void refresh_param(pst_rank *r, uint32_t param) {
+    const pst_graph *g = r->p->graph;
+    const float *master = pst_rank_weight(r, param);
+    if (!master || g->dtype == PST_F32) return;
+    r->flat->narrow(r->device->pool, master, at(r, r->layout->weight[param]), pst_param_elements(g->param + param));
+}
+
+void pst_rank_refresh(pst_rank *r) {
+    for (uint32_t i = 0; i < r->p->graph->n_param; i++) refresh_param(r, i);
+}
+
 static pst_status step(pst_device *device, const void *block) {
     pst_rank *r = ((const pst_rank_flush *)block)->rank;
     const pst_prepared *p = r->p;
@@ -147,6 +159,7 @@ static pst_status step(pst_device *device, const void *block) {
         for (uint32_t s = 0; s < p->optim->n_state; s++) state[s] = pst_rank_state(r, i, s);
         h.decay = p->graph->param[i].decay ? r->hyper.decay : 0;
         r->flat->update(device->pool, p->optim->kind, &h, weight, grad, state, pst_param_elements(p->graph->param + i));
+        refresh_param(r, i);
     }
     return PST_OK;
 }
@@ -239,6 +252,7 @@ pst_status pst_rank_init_weights(pst_rank *r) {
             if (pst_rank_state(r, i, s))
                 memset(pst_rank_state(r, i, s), 0, pst_param_elements(r->p->graph->param + i) * sizeof(float));
     }
+    pst_rank_refresh(r);
     return PST_OK;
 }
 

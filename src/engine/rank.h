@@ -47,10 +47,12 @@ void pst_rank_close(pst_rank *r);
 /* Initial weights from the seed, zero optimizer state. */
 pst_status pst_rank_init_weights(pst_rank *r);
 
-/* NULL when the parameter is not on this rank. state i < optim->n_state. */
+/* NULL when the parameter is not on this rank. weight: the fp32 master. state i < optim->n_state. */
 float *pst_rank_weight(const pst_rank *r, uint32_t param);
 float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i);
 float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use);
+/* After master weights were written from outside: kernels read their copies in the graph's dtype. */
+void pst_rank_refresh(pst_rank *r);
 /* 1 when this rank is the one that counts and stores the parameter (its use 0 lives here). */
 int pst_rank_owns(const pst_rank *r, uint32_t param);
 /* Where micro-batch `micro` of a data or output tensor lies; NULL when not on this rank. */

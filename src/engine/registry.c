@@ -135,7 +135,8 @@ pst_status pst_registry_choose_kernel(const pst_graph *g, const pst_node *node, 
     for (uint32_t i = 0; i < n; i++) {
         const pst_kernel_row *row = pst_registry_kernel(i);
         if (strcmp(row->op, op) || (!is_sum && row->pass != pass)) continue;
-        const char *why = (row->isa & ~device->isa)             ? "this CPU lacks its instruction set"
+        const char *why = !(row->dtypes >> g->dtype & 1)        ? "it is for another precision"
+                          : (row->isa & ~device->isa)           ? "this CPU lacks its instruction set"
                           : row->reject && row->reject(g, node, device) ? row->reject(g, node, device)
                                                                         : NULL;
         if (!why) return *index = i, PST_OK;

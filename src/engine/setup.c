@@ -157,8 +157,9 @@ pst_status pst_setup_weights(pst_trainer *t) {
     t->best_loss = INFINITY;
     t->validation_loss = NAN;
     t->checkpointed = UINT64_MAX;
-    if (*t->options->resume) return pst_save_resume(t);
-    if (*t->config->model.weights) return pst_save_import(t, t->config->model.weights);
+    if (*t->options->resume) PST_TRY(pst_save_resume(t));
+    else if (*t->config->model.weights) PST_TRY(pst_save_import(t, t->config->model.weights));
+    for (uint32_t i = 0; i < t->group->n_local; i++) pst_rank_refresh(t->group->local[i]);
     return PST_OK;
 }
 
@@ -166,7 +167,7 @@ pst_status pst_setup_metrics(pst_trainer *t) {
     const pst_prepared *p = t->p;
     pst_status status = PST_OK;
     if (t->group->leader) {
-        double peak = pst_cpu_peak_flops(p->options.isa, p->options.threads) * p->options.n_rank;
+        double peak = pst_cpu_peak_flops(p->options.isa, p->graph->dtype, p->options.threads) * p->options.n_rank;
         status = pst_metrics_open(p, t->folder, t->step, peak, t->options->quiet, &t->metrics);
     }
     PST_TRY(pst_group_agree(t->group, status));
@@ -186,8 +187,8 @@ void pst_setup_announce(const pst_trainer *t) {
     if (t->options->quiet) return;
     for (uint32_t i = 0; i < p->graph->n_param; i++) params += pst_param_elements(p->graph->param + i);
     for (uint32_t r = 0; r < p->options.n_rank; r++) most = p->layout[r]->total > most ? p->layout[r]->total : most;
-    printf("%s: %s, %.2f M parameters, %u rank%s x %u thread%s, %s, %u micro-batches of %u\n", t->config->name,
-           p->graph->name, (double)params / 1e6, p->options.n_rank, p->options.n_rank > 1 ? "s" : "", p->options.threads,
+    printf("%s: %s, %.2f M parameters, %s, %u rank%s x %u thread%s, %s, %u micro-batches of %u\n", t->config->name,
+           p->graph->name, (double)params / 1e6, t->config->train.precision, p->options.n_rank, p->options.n_rank > 1 ? "s" : "", p->options.threads,
            p->options.threads > 1 ? "s" : "", p->plan->schedule, p->plan->n_micro, p->plan->micro_batch);
     printf("predicted: bubble %.1f%%, peak memory %.1f MiB on the largest rank\n", p->timing->bubble * 100,
            (double)most / 1048576.0);

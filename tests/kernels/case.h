@@ -18,6 +18,7 @@ typedef struct {
     pst_activation act;
     int second;             /* has its optional parameter (bias, wpe) */
     float rate;
+    pst_dtype dtype;        /* of the graph */
 } kernel_case;
 
 #define CASE_USED __attribute__((unused)) static
@@ -25,9 +26,10 @@ typedef struct {
 static inline uint64_t case_round_up(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 CASE_USED const char *case_text(const kernel_case *k) {
-    static char text[160];
-    snprintf(text, sizeof text, "%s b=%lu t=%lu c=%lu f=%lu heads=%u act=%d second=%d", k->op, (unsigned long)k->b,
-             (unsigned long)k->t, (unsigned long)k->c, (unsigned long)k->f, k->heads, (int)k->act, k->second);
+    static char text[176];
+    snprintf(text, sizeof text, "%s b=%lu t=%lu c=%lu f=%lu heads=%u act=%d second=%d %s", k->op, (unsigned long)k->b,
+             (unsigned long)k->t, (unsigned long)k->c, (unsigned long)k->f, k->heads, (int)k->act, k->second,
+             pst_dtype_name(k->dtype));
     return text;
 }
 
@@ -61,6 +63,7 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
                      .rate = k->rate};
     PST_TRY(pst_graph_open("case", (uint32_t)k->b, &g));
     *graph = g;
+    g->dtype = k->dtype;
     PST_TRY(pst_graph_data(g, "tokens", 2, dim, &tokens));
     if (!strcmp(k->op, "embedding")) {
         in[0] = tokens;
@@ -82,7 +85,8 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
 enum { CASE_MAX_BUFFER = 24, CASE_GUARD = 256 /* bytes on both sides */ };
 typedef struct {
     uint8_t kind, index;
-    uint64_t n;             /* 4-byte elements */
+    pst_dtype dtype;
+    uint64_t n, size;       /* elements, bytes of one */
     uint8_t *memory;
     void *data;
 } case_buffer;
@@ -111,15 +115,27 @@ static uint64_t case_elements(const case_state *s, uint32_t kind, uint32_t index
     return pst_param_elements(&s->graph->param[node->param[index]]);
 }
 
+static pst_dtype case_dtype(const case_state *s, uint32_t kind, uint32_t index) {
+    const pst_node *node = s->node;
+    if (kind == PST_ARG_DPARAM) return PST_F32;
+    if (kind == PST_ARG_SAVED) return node->saved[index].dtype;
+    if (kind == PST_ARG_PARAM) return s->graph->dtype;
+    int out = kind == PST_ARG_OUT || kind == PST_ARG_DOUT;
+    return s->graph->tensor[out ? node->out[index] : node->in[index]].dtype;
+}
+
 /* shift: elements by which every operand lies off its 64-byte alignment. */
 static int case_buffer_add(case_state *s, uint32_t kind, uint32_t index, uint64_t shift) {
     if (case_find(s, kind, index)) return 0;
     case_buffer *b = &s->buffer[s->n_buffer++];
-    uint64_t n = case_elements(s, kind, index), bytes = case_round_up(4 * (n + shift)) + 2 * CASE_GUARD;
-    *b = (case_buffer){.kind = (uint8_t)kind, .index = (uint8_t)index, .n = n, .memory = aligned_alloc(64, bytes)};
+    pst_dtype dtype = case_dtype(s, kind, index);
+    uint64_t n = case_elements(s, kind, index), size = pst_dtype_bytes(dtype);
+    uint64_t bytes = case_round_up(size * (n + shift)) + 2 * CASE_GUARD;
+    *b = (case_buffer){.kind = (uint8_t)kind, .index = (uint8_t)index, .dtype = dtype, .n = n, .size = size,
+                       .memory = aligned_alloc(64, bytes)};
     if (!b->memory) return -1;
     memset(b->memory, 0xff, bytes); /* NaN */
-    b->data = b->memory + CASE_GUARD + 4 * shift;
+    b->data = b->memory + CASE_GUARD + size * shift;
     return 0;
 }
 
@@ -134,13 +150,29 @@ CASE_USED int case_has_pass(const case_state *s, pst_pass pass) {
     return s->node->op->args(s->node, pass, args) != 0;
 }
 
+/* NULL when there is no memory. */
+CASE_USED float *case_floats(const case_buffer *b) {
+    float *out = malloc((b->n + 1) * sizeof *out);
+    for (uint64_t i = 0; out && i < b->n; i++)
+        out[i] = b->dtype == PST_BF16 ? pst_f32_from_bf16(((uint16_t *)b->data)[i]) : ((float *)b->data)[i];
+    return out;
+}
+
+static void case_put(case_buffer *b, uint64_t i, float value) {
+    if (b->dtype == PST_BF16) ((uint16_t *)b->data)[i] = pst_bf16_from_f32(value);
+    else ((float *)b->data)[i] = value;
+}
+
 static void case_fill(case_state *s, case_buffer *b) {
     uint64_t key = pst_rng_key(s->seed, "case") + b->kind * 16u + b->index;
     const kernel_case *k = &s->spec;
     int tokens = b->kind == PST_ARG_IN && s->graph->tensor[s->node->in[b->index]].dtype == PST_I32;
     if (!tokens) {
         float std = b->kind == PST_ARG_PARAM && !strcmp(k->op, "linear") ? 1 / sqrtf((float)k->c) : 1;
-        pst_rng_normal(key, b->kind == PST_ARG_IN ? 0.1f : 0.0f, std, b->data, b->n);
+        float *value = malloc(b->n * sizeof *value);
+        if (value) pst_rng_normal(key, b->kind == PST_ARG_IN ? 0.1f : 0.0f, std, value, b->n);
+        for (uint64_t i = 0; value && i < b->n; i++) case_put(b, i, value[i]);
+        free(value);
         return;
     }
     uint64_t limit = strcmp(k->op, "embedding") ? k->c : k->f;
@@ -174,13 +206,14 @@ CASE_USED pst_status case_open(const kernel_case *k, uint64_t seed, uint64_t shi
 }
 
 CASE_USED void case_copy(case_state *to, const case_state *from) {
-    for (uint32_t i = 0; i < to->n_buffer; i++) memcpy(to->buffer[i].data, from->buffer[i].data, 4 * to->buffer[i].n);
+    for (uint32_t i = 0; i < to->n_buffer; i++) 
+        memcpy(to->buffer[i].data, from->buffer[i].data, to->buffer[i].size * to->buffer[i].n);
 }
 
 CASE_USED int case_guards_intact(const case_state *s) {
     for (uint32_t i = 0; i < s->n_buffer; i++) {
         const case_buffer *b = &s->buffer[i];
-        const uint8_t *end = (const uint8_t *)b->data + 4 * b->n;
+        const uint8_t *end = (const uint8_t *)b->data + b->size * b->n;
         for (const uint8_t *p = b->memory; p < (const uint8_t *)b->data; p++)
             if (*p != 0xff) return 0;
         for (const uint8_t *p = end; p < end + CASE_GUARD / 2; p++)
@@ -225,10 +258,12 @@ CASE_USED pst_status case_run(const case_state *s, const pst_kernel_row *row, ps
     return status;
 }
 
-CASE_USED const pst_kernel_row *case_row(const pst_kernel_row *rows, uint32_t n, const char *op, pst_pass pass,
+/* The first row for a case that a machine with these instruction sets can run. */
+CASE_USED const pst_kernel_row *case_row(const pst_kernel_row *rows, uint32_t n, const kernel_case *k, pst_pass pass,
                                          uint32_t isa) {
     for (uint32_t i = 0; i < n; i++)
-        if (!strcmp(rows[i].op, op) && rows[i].pass == pass && rows[i].isa == isa) return &rows[i];
+        if (!strcmp(rows[i].op, k->op) && rows[i].pass == pass && !(rows[i].isa & ~isa) && rows[i].dtypes >> k->dtype & 1)
+            return &rows[i];
     return NULL;
 }
 

@@ -8,12 +8,18 @@
 #include "case.h"
 
 /* Relative L2 distance of one written operand from the reference, which sums in double. Of a few elements alone, all
- * may be small differences of larger terms. */
-static const double TOLERANCE = 3e-6, TOLERANCE_OF_FEW = 1e-4;
+ * may be small differences of larger terms. What is stored in bf16 (8 bits) may round the other way here and there, and
+ * linear's dx follows from a dz that was rounded before. */
+static const double TOLERANCE = 3e-6, TOLERANCE_OF_FEW = 1e-4, TOLERANCE_BF16 = 0x1p-8, TOLERANCE_BF16_OF_FEW = 0x1p-7;
 enum { FEW = 8 };
 
 static uint64_t seed;
 static pst_device *device[4]; /* by threads */
+
+static double tolerance(const case_buffer *b) {
+    if (b->dtype == PST_BF16) return b->n < FEW ? TOLERANCE_BF16_OF_FEW : TOLERANCE_BF16;
+    return b->n < FEW ? TOLERANCE_OF_FEW : TOLERANCE;
+}
 
 static pst_status run_on(case_state *s, const pst_kernel_row *row, uint32_t threads, case_flags flags) {
     return case_run(s, row, device[threads], flags);
@@ -35,7 +41,7 @@ static void check_same_bits(const kernel_case *k, const pst_kernel_row *row, con
         for (uint32_t i = 0; i < n; i++) {
             if (!(args[i].access & PST_WRITE)) continue;
             const case_buffer *got = case_operand(&s, args, i, f), *want = case_operand(base, args, i, flags);
-            if (memcmp(got->data, want->data, 4 * got->n))
+            if (memcmp(got->data, want->data, got->size * got->n))
                 fail_msg("%s pass %d: other bits in variant %u of %s", row->name, row->pass, variant, case_text(k));
         }
         assert_true(case_guards_intact(&s));
@@ -45,7 +51,7 @@ static void check_same_bits(const kernel_case *k, const pst_kernel_row *row, con
 
 static void check_pass(const kernel_case *k, const pst_kernel_row *row, case_state *ref, case_flags flags) {
     uint32_t n_ref;
-    const pst_kernel_row *rows = pst_kernels_ref(&n_ref), *ref_row = case_row(rows, n_ref, k->op, row->pass, 0);
+    const pst_kernel_row *rows = pst_kernels_ref(&n_ref), *ref_row = case_row(rows, n_ref, k, row->pass, 0);
     case_state before, want, got;
     assert_int_equal(case_open(k, 0, 0, &before), PST_OK);
     assert_int_equal(case_open(k, 0, 0, &want), PST_OK);
@@ -58,8 +64,10 @@ static void check_pass(const kernel_case *k, const pst_kernel_row *row, case_sta
     for (uint32_t i = 0; i < n; i++) {
         if (!(args[i].access & PST_WRITE)) continue;
         const case_buffer *a = case_operand(&got, args, i, flags), *b = case_operand(&want, args, i, flags);
-        double distance = case_distance(a->data, b->data, a->n);
-        if (!(distance <= (a->n < FEW ? TOLERANCE_OF_FEW : TOLERANCE)))
+        float *x = case_floats(a), *y = case_floats(b);
+        double distance = x && y ? case_distance(x, y, a->n) : INFINITY;
+        free(x), free(y);
+        if (!(distance <= tolerance(a)))
             fail_msg("%s pass %d argument %u is %.3g from the reference: %s", row->name, row->pass, i, distance,
                      case_text(k));
     }
@@ -69,27 +77,35 @@ static void check_pass(const kernel_case *k, const pst_kernel_row *row, case_sta
 }
 
 /* All rows of the machine, pass after pass; the reference's own results feed the next pass. */
-static void check_case(const kernel_case *k) {
+static void check_type(const kernel_case *k) {
     uint32_t n_cpu, n_ref;
     const pst_kernel_row *cpu = pst_kernels_cpu(&n_cpu), *ref_rows = pst_kernels_ref(&n_ref);
     case_state ref;
     if (case_open(k, seed, 0, &ref) != PST_OK) fail_msg("%s: %s", case_text(k), pst_error());
     for (int pass = 0; pass < PST_PASS_COUNT; pass++) {
-        if (!case_has_pass(&ref, (pst_pass)pass) || !case_row(ref_rows, n_ref, k->op, (pst_pass)pass, 0)) continue;
+        if (!case_has_pass(&ref, (pst_pass)pass) || !case_row(ref_rows, n_ref, k, (pst_pass)pass, 0)) continue;
         case_flags flags = {.first = 1, .train = 1};
         for (int again = 0; again < (pass == PST_PASS_F ? 1 : 2); again++) {
             flags.first = !again;
             flags.no_sum = again;
             for (uint32_t i = 0; i < n_cpu; i++)
-                if (!strcmp(cpu[i].op, k->op) && cpu[i].pass == (pst_pass)pass && !(cpu[i].isa & ~pst_cpu_isa()))
+                if (!strcmp(cpu[i].op, k->op) && cpu[i].pass == (pst_pass)pass && !(cpu[i].isa & ~pst_cpu_isa()) &&
+                    cpu[i].dtypes >> k->dtype & 1)
                     check_pass(k, &cpu[i], &ref, flags);
             /* What the reference overwrites in place is needed no more. */
-            const pst_kernel_row *row = case_row(ref_rows, n_ref, k->op, (pst_pass)pass, 0);
+            const pst_kernel_row *row = case_row(ref_rows, n_ref, k, (pst_pass)pass, 0);
             if (strcmp(k->op, "cross_entropy") || pass == PST_PASS_F)
                 assert_int_equal(case_run(&ref, row, NULL, flags), PST_OK);
         }
     }
     case_close(&ref);
+}
+
+static void check_case(const kernel_case *k) {
+    kernel_case bf16 = *k;
+    bf16.dtype = PST_BF16;
+    check_type(k);
+    check_type(&bf16); /* nothing to compare where the machine cannot */
 }
 
 static void test_layer_norm(void **state) {
@@ -158,14 +174,21 @@ static void test_sum(void **state) {
     for (uint32_t i = 0; i < n; i++) {
         if (strcmp(rows[i].op, "sum") || (rows[i].isa & pst_cpu_isa()) != rows[i].isa) continue;
         case_state s;
-        kernel_case k = {.op = "layer_norm", .b = 1, .t = 17, .c = 33};
+        kernel_case k = {.op = "layer_norm", .b = 1, .t = 17, .c = 33,
+                         .dtype = rows[i].dtypes & PST_TAKES_BF16 ? PST_BF16 : PST_F32};
         assert_int_equal(case_open(&k, seed, 0, &s), PST_OK);
-        float *a = case_find(&s, PST_ARG_IN, 0)->data, *b = case_find(&s, PST_ARG_DOUT, 0)->data;
-        float *out = case_find(&s, PST_ARG_DIN, 0)->data;
-        void *arg[3] = {a, b, out};
+        const case_buffer *in[] = {case_find(&s, PST_ARG_IN, 0), case_find(&s, PST_ARG_DOUT, 0)};
+        const case_buffer *sum = case_find(&s, PST_ARG_DIN, 0);
+        float *a = case_floats(in[0]), *b = case_floats(in[1]);
+        void *arg[3] = {in[0]->data, in[1]->data, sum->data};
         pst_call call = {.graph = s.graph, .node = s.node, .arg = arg};
         assert_int_equal(rows[i].launch(device[2], &call), PST_OK);
-        for (uint64_t e = 0; e < 17 * 33; e++) assert_true(out[e] == a[e] + b[e]);
+        float *out = case_floats(sum);
+        for (uint64_t e = 0; e < 17 * 33; e++) {
+            float want = a[e] + b[e];
+            assert_true(out[e] == (k.dtype == PST_BF16 ? pst_f32_from_bf16(pst_bf16_from_f32(want)) : want));
+        }
+        free(a), free(b), free(out);
         assert_true(case_guards_intact(&s));
         case_close(&s);
     }
@@ -175,9 +198,10 @@ static void test_sum(void **state) {
 static void test_gelu_forms_differ(void **state) {
     (void)state;
     uint32_t n;
-    const pst_kernel_row *rows = pst_kernels_ref(&n), *row = case_row(rows, n, "linear", PST_PASS_F, 0);
+    const pst_kernel_row *rows = pst_kernels_ref(&n), *row;
     kernel_case k = {.op = "linear", .b = 1, .t = 33, .c = 17, .f = 33, .act = PST_ACT_GELU_TANH, .second = 1};
     case_state tanh_form, erf_form;
+    row = case_row(rows, n, &k, PST_PASS_F, 0);
     assert_int_equal(case_open(&k, seed, 0, &tanh_form), PST_OK);
     k.act = PST_ACT_GELU_ERF;
     assert_int_equal(case_open(&k, seed, 0, &erf_form), PST_OK);
@@ -197,7 +221,8 @@ static void test_index_refused(void **state) {
     for (uint32_t i = 0; i < n; i++) {
         int embedding = !strcmp(rows[i].op, "embedding"), loss = !strcmp(rows[i].op, "cross_entropy");
         if ((!embedding && !loss) || (rows[i].isa & pst_cpu_isa()) != rows[i].isa) continue;
-        kernel_case k = {.op = rows[i].op, .b = 1, .t = 4, .c = 8, .f = 8};
+        kernel_case k = {.op = rows[i].op, .b = 1, .t = 4, .c = 8, .f = 8,
+                         .dtype = rows[i].dtypes & PST_TAKES_BF16 ? PST_BF16 : PST_F32};
         case_state s;
         assert_int_equal(case_open(&k, seed, 0, &s), PST_OK);
         ((int32_t *)case_find(&s, PST_ARG_IN, (uint32_t)loss)->data)[3] = 8;

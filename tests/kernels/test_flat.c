@@ -161,7 +161,7 @@ static void test_isa(void **state) {
     for (uint32_t i = 1; i < n; i++) assert_true(rows[i - 1].isa >= rows[i].isa); /* best first */
     pst_device none = {.isa = 0};
     assert_non_null(rows[0].reject(NULL, NULL, &none));
-    assert_true(pst_cpu_peak_flops(full, 1) > 1e8);
+    assert_true(pst_cpu_peak_flops(full, PST_F32, 1) > 1e8);
 }
 
 static int open_pools(void **state) {

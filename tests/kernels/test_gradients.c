@@ -11,15 +11,15 @@ static const double TOLERANCE = 1e-3; /* relative L2 distance per operand */
 
 static uint64_t seed;
 
-static const pst_kernel_row *ref_row(const char *op, pst_pass pass) {
+static const pst_kernel_row *ref_row(const kernel_case *k, pst_pass pass) {
     uint32_t n;
     const pst_kernel_row *rows = pst_kernels_ref(&n);
-    return case_row(rows, n, op, pass, 0);
+    return case_row(rows, n, k, pass, 0);
 }
 
 /* sum(out * weight): weight is DOUT, or loss_scale where the operator is itself the loss. */
 static double loss_of(case_state *s) {
-    assert_int_equal(case_run(s, ref_row(s->spec.op, PST_PASS_F), NULL, (case_flags){.train = 1}), PST_OK);
+    assert_int_equal(case_run(s, ref_row(&s->spec, PST_PASS_F), NULL, (case_flags){.train = 1}), PST_OK);
     const case_buffer *out = case_find(s, PST_ARG_OUT, 0), *weight = case_find(s, PST_ARG_DOUT, 0);
     double loss = 0, scale = 1.0 / (double)(s->spec.b * s->spec.t);
     for (uint64_t i = 0; i < out->n; i++)
@@ -62,10 +62,10 @@ static void check_case(const kernel_case *k) {
     case_state s;
     assert_int_equal(case_open(k, seed, 0, &s), PST_OK);
     case_flags flags = {.first = 1, .train = 1, .no_sum = 1};
-    assert_int_equal(case_run(&s, ref_row(k->op, PST_PASS_F), NULL, flags), PST_OK);
+    assert_int_equal(case_run(&s, ref_row(k, PST_PASS_F), NULL, flags), PST_OK);
     for (int pass = PST_PASS_B; pass <= PST_PASS_W; pass++)
         if (case_has_pass(&s, (pst_pass)pass))
-            assert_int_equal(case_run(&s, ref_row(k->op, (pst_pass)pass), NULL, flags), PST_OK);
+            assert_int_equal(case_run(&s, ref_row(k, (pst_pass)pass), NULL, flags), PST_OK);
     if (case_has_pass(&s, PST_PASS_B)) {
         if (!case_find(&s, PST_ARG_DIN, 0)) { /* in place: the gradient lies where the input was */
             case_buffer *in = case_find(&s, PST_ARG_IN, 0);

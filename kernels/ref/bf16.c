@@ -1,0 +1,97 @@
+/* The reference for graphs of bf16, in one piece: operands are widened to fp32 in scratch, the fp32 reference computes,
+ * and what it has written is rounded to nearest even. So each operator's meaning stands in one place only. */
+#include "kernels/ref/ref.h"
+#include "kernels/shape.h"
+#include <string.h>
+
+typedef struct {
+    pst_dtype dtype;
+    uint64_t n;
+    int written;
+} operand;
+
+/* One operand of a pass, from its line in the operator's list. */
+static operand operand_of(const pst_graph *g, const pst_node *node, const pst_arg *arg) {
+    operand o = {.dtype = PST_F32, .written = (arg->access & PST_WRITE) != 0};
+    const pst_tensor *t = NULL;
+    switch ((pst_arg_kind)arg->kind) {
+    case PST_ARG_IN:
+    case PST_ARG_DIN:
+    case PST_ARG_SUM: t = &g->tensor[node->in[arg->index]]; break;
+    case PST_ARG_OUT:
+    case PST_ARG_DOUT: t = &g->tensor[node->out[arg->index]]; break;
+    case PST_ARG_SAVED: o.dtype = node->saved[arg->index].dtype, o.n = node->saved[arg->index].elements; break;
+    case PST_ARG_PARAM: o.dtype = g->dtype, o.n = pst_param_elements(&g->param[node->param[arg->index]]); break;
+    case PST_ARG_DPARAM: o.n = pst_param_elements(&g->param[node->param[arg->index]]); break;
+    }
+    if (t) o.dtype = t->dtype, o.n = pst_tensor_count(t);
+    return o;
+}
+
+/* The operands of a pass, or of the sum of two gradients of input 0 (pass PST_PASS_COUNT). */
+static uint32_t operands(const pst_graph *g, const pst_node *node, int pass, operand out[PST_MAX_ARG]) {
+    static const pst_arg sum[] = {{PST_ARG_SUM, 0, PST_READ, -1, 0}, {PST_ARG_SUM, 0, PST_READ, -1, 0},
+                                  {PST_ARG_DIN, 0, PST_WRITE, -1, 0}};
+    pst_arg arg[PST_MAX_ARG];
+    uint32_t n = pass == PST_PASS_COUNT ? 3 : node->op->args(node, (pst_pass)pass, arg);
+    if (pass == PST_PASS_COUNT) memcpy(arg, sum, sizeof sum);
+    for (uint32_t i = 0; i < n; i++) out[i] = operand_of(g, node, &arg[i]);
+    return n;
+}
+
+static uint64_t scratch_bytes(const pst_graph *g, const pst_node *node, int pass) {
+    operand o[PST_MAX_ARG];
+    uint64_t bytes = 0;
+    uint32_t n = operands(g, node, pass, o);
+    for (uint32_t i = 0; i < n; i++) bytes += o[i].dtype == PST_BF16 ? o[i].n * sizeof(float) : 0;
+    return bytes;
+}
+
+static pst_status run(pst_device *device, const pst_call *call, int pass,
+                      pst_status (*launch)(pst_device *, const pst_call *)) {
+    operand o[PST_MAX_ARG];
+    void *wide[PST_MAX_ARG];
+    float *next = call->scratch;
+    uint32_t n = operands(call->graph, call->node, pass, o);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint16_t *from = call->arg[i];
+        wide[i] = call->arg[i];
+        if (o[i].dtype != PST_BF16) continue;
+        if (from) wide[i] = next;
+        for (uint64_t e = 0; e < o[i].n; e++) *next++ = from && !o[i].written ? pst_f32_from_bf16(from[e]) : 0.0f;
+    }
+    pst_call inner = *call;
+    inner.arg = wide;
+    PST_TRY(launch(device, &inner));
+    for (uint32_t i = 0; i < n; i++) {
+        uint16_t *to = call->arg[i];
+        for (uint64_t e = 0; o[i].written && o[i].dtype == PST_BF16 && e < o[i].n; e++)
+            to[e] = pst_bf16_from_f32(((const float *)wide[i])[e]);
+    }
+    return PST_OK;
+}
+
+#define WIDENED(name, pass)                                                                                            \
+    uint64_t pst_ref_##name##_bf16_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {               \
+        (void)threads;                                                                                                 \
+        return scratch_bytes(g, node, pass);                                                                           \
+    }                                                                                                                  \
+    pst_status pst_ref_##name##_bf16(pst_device *device, const pst_call *call) {                                       \
+        return run(device, call, pass, pst_ref_##name);                                                                \
+    }
+WIDENED(embedding_f, PST_PASS_F)
+WIDENED(embedding_w, PST_PASS_W)
+WIDENED(layer_norm_f, PST_PASS_F)
+WIDENED(layer_norm_b, PST_PASS_B)
+WIDENED(layer_norm_w, PST_PASS_W)
+WIDENED(linear_f, PST_PASS_F)
+WIDENED(linear_b, PST_PASS_B)
+WIDENED(linear_w, PST_PASS_W)
+WIDENED(attention_f, PST_PASS_F)
+WIDENED(attention_b, PST_PASS_B)
+WIDENED(dropout_f, PST_PASS_F)
+WIDENED(dropout_b, PST_PASS_B)
+WIDENED(add_f, PST_PASS_F)
+WIDENED(sum, PST_PASS_COUNT)
+WIDENED(cross_entropy_f, PST_PASS_F)
+WIDENED(cross_entropy_b, PST_PASS_B)
