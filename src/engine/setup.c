@@ -188,7 +188,8 @@ void pst_setup_announce(const pst_trainer *t) {
     for (uint32_t i = 0; i < p->graph->n_param; i++) params += pst_param_elements(p->graph->param + i);
     for (uint32_t r = 0; r < p->options.n_rank; r++) most = p->layout[r]->total > most ? p->layout[r]->total : most;
     printf("%s: %s, %.2f M parameters, %s, %u rank%s x %u thread%s, %s, %u micro-batches of %u\n", t->config->name,
-           p->graph->name, (double)params / 1e6, t->config->train.precision, p->options.n_rank, p->options.n_rank > 1 ? "s" : "", p->options.threads,
+           p->graph->name, (double)params / 1e6, t->config->train.precision,
+           p->options.n_rank, p->options.n_rank > 1 ? "s" : "", p->options.threads,
            p->options.threads > 1 ? "s" : "", p->plan->schedule, p->plan->n_micro, p->plan->micro_batch);
     printf("predicted: bubble %.1f%%, peak memory %.1f MiB on the largest rank\n", p->timing->bubble * 100,
            (double)most / 1048576.0);

@@ -127,7 +127,7 @@ static inline pst_status check_read(const emulation *e, uint32_t i, const void *
     const pst_cut *cut = cut_of(e);
     const pst_graph *g = cut->graph;
     if (o->kind == PST_OPERAND_PARAM)
-        return holds(at, pst_param_elements(g->param + o->index) * 4, e->ref->param[o->index])
+        return holds(at, pst_param_bytes(g, g->param + o->index), e->ref->param[o->index])
                    ? PST_OK
                    : pst_fail(PST_EINTERNAL, "weight %s is not what it should be", g->param[o->index].name);
     const pst_local *l = cut->chunk[e->chunk].local + o->index;
@@ -186,7 +186,7 @@ static inline pst_status run_step(pst_device *device, const void *call) {
 
 static inline uint64_t stamp_at(const emulation *e, uint64_t offset) {
     uint64_t stamp;
-    memcpy(&stamp, e->arena + offset, 8); /* arrays have at least 8 elements */
+    memcpy(&stamp, e->arena + offset, 8); /* arrays have at least 8 elements of 2 bytes */
     return stamp;
 }
 
@@ -197,8 +197,9 @@ static inline void flush_step(emulation *e) {
         uint64_t bytes = pst_param_elements(g->param + p) * 4, grad = UINT64_MAX;
         if (x->weight[p] == UINT64_MAX) continue;
         for (uint32_t u = 0; u < g->param[p].n_use && grad == UINT64_MAX; u++) grad = x->grad[p][u];
-        fill(e, e->arena + x->weight[p], bytes,
-             mix(mix(stamp_at(e, x->weight[p]), stamp_at(e, grad)), stamp_at(e, x->norm_answer)));
+        uint64_t stamp = mix(mix(stamp_at(e, x->master[p]), stamp_at(e, grad)), stamp_at(e, x->norm_answer));
+        fill(e, e->arena + x->master[p], bytes, stamp);
+        fill(e, e->arena + x->weight[p], pst_param_bytes(g, g->param + p), stamp);
         for (uint32_t i = 0; i < 2; i++)
             if (x->state[i][p] != UINT64_MAX) fill(e, e->arena + x->state[i][p], bytes, 1);
     }
@@ -315,8 +316,11 @@ static inline void open_rank(bench *b, uint32_t r, const pst_fault_spec *fault, 
     MUST(pst_executor_open(&config, &e->x));
     b->x[r] = e->x;
     for (uint32_t p = 0; p < b->t->g->n_param; p++)
-        if (b->t->layout[r]->weight[p] != UINT64_MAX)
-            fill(e, e->arena + b->t->layout[r]->weight[p], pst_param_elements(b->t->g->param + p) * 4, b->ref.param[p]);
+        if (b->t->layout[r]->weight[p] != UINT64_MAX) {
+            const pst_param *param = b->t->g->param + p;
+            fill(e, e->arena + b->t->layout[r]->master[p], pst_param_elements(param) * 4, b->ref.param[p]);
+            fill(e, e->arena + b->t->layout[r]->weight[p], pst_param_bytes(b->t->g, param), b->ref.param[p]);
+        }
 }
 
 /* fault: of every rank, NULL for none. */

@@ -46,7 +46,7 @@ static void check_weights(const bench *b) {
     for (uint32_t r = 0; r < t->n_rank; r++)
         for (uint32_t p = 0; p < t->g->n_param; p++)
             if (t->layout[r]->weight[p] != UINT64_MAX)
-                assert_true(holds(b->rank[r].arena + t->layout[r]->weight[p], pst_param_elements(t->g->param + p) * 4,
+                assert_true(holds(b->rank[r].arena + t->layout[r]->weight[p], pst_param_bytes(t->g, t->g->param + p),
                                   b->ref.param[p]));
 }
 
