@@ -21,8 +21,9 @@
 #define STOP_NS ((PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES + 500) * UINT64_C(1000000))
 #define GRACE_AFTER_KILL_NS UINT64_C(1000000000)
 
-/* Who is to blame, ever more certain: a rank that left with status 3 mostly followed another one. */
-typedef enum { NOBODY, FOLLOWER, CULPRIT } certainty;
+/* Who is to blame, ever more certain: a rank that left with status 3 mostly followed another one. So may one that
+ * aborted: UCX does when it reads the memory of a process that is just going. */
+typedef enum { NOBODY, FOLLOWER, ABORTED, CULPRIT } certainty;
 
 typedef struct {
     pid_t pid;                  /* 0: not running */
@@ -90,6 +91,7 @@ static void blame_stopped(launcher *l, uint32_t rank) {
 /* Everybody has gone and nobody was caught in the act: perhaps the ranks themselves found who fell silent. */
 static void settle_blame(launcher *l) {
     uint32_t silent;
+    if (l->blame == ABORTED) say(l, l->culprit, "was killed by signal 6");
     if (l->blame != FOLLOWER) return;
     if (pst_heartbeat_page_silent(l->page, &silent)) say(l, l->culprit = silent, "fell silent");
     else say(l, l->culprit, "exited with status 3");
@@ -238,7 +240,7 @@ static void rank_ended(launcher *l, uint32_t rank, int wait_status) {
         if (r->killed_by_us) return;
         if (l->interrupts && (signal == SIGINT || signal == SIGTERM))
             blame(l, CULPRIT, rank, 128 + l->last_signal, NULL); /* the user wanted it */
-        else blame(l, CULPRIT, rank, 3, what);
+        else blame(l, signal == SIGABRT ? ABORTED : CULPRIT, rank, 3, what);
         return;
     }
     int status = WEXITSTATUS(wait_status);

@@ -97,7 +97,8 @@ static int close_stdout(int exit_status) {
 
 int main(int argc, char **argv) {
     open_standard_streams();
-    signal(SIGPIPE, SIG_IGN); /* a reader that leaves must not end a training run */
+    signal(SIGPIPE, SIG_IGN); /* a reader that leaves must not end a training run, */
+    signal(SIGXFSZ, SIG_IGN); /* nor a limit on file sizes */
     char **copy = calloc((size_t)argc + 1, sizeof *copy);
     if (!copy) return fprintf(stderr, "penstock: out of memory\n"), pst_status_exit(PST_ENOMEM);
     memcpy(copy, argv, (size_t)argc * sizeof *copy);

@@ -17,11 +17,16 @@ static void on_signal(int number) {
     if (stop_signals++) _exit(128 + number); /* the second one means: at once */
 }
 
-typedef struct { struct sigaction interrupt, terminate; } saved_signals;
+typedef struct { struct sigaction interrupt, terminate; stack_t stack; } saved_signals;
 
+/* The handler has a stack of its own: oneDNN 2.6's sgemm keeps live data below the stack pointer, which a handler's frame
+ * on the computing thread's stack would destroy. */
 static void catch_signals(saved_signals *saved) {
-    struct sigaction action = {.sa_handler = on_signal};
+    static char stack[64 << 10];
+    const stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK | SA_RESTART};
     stop_signals = 0;
+    sigaltstack(&own, &saved->stack);
     sigaction(SIGINT, &action, &saved->interrupt);
     sigaction(SIGTERM, &action, &saved->terminate);
 }
@@ -29,6 +34,7 @@ static void catch_signals(saved_signals *saved) {
 static void release_signals(const saved_signals *saved) {
     sigaction(SIGINT, &saved->interrupt, NULL);
     sigaction(SIGTERM, &saved->terminate, NULL);
+    sigaltstack(&saved->stack, NULL);
 }
 
 /* --- one step --------------------------------------------------------------------------------------------------- */
@@ -211,6 +217,15 @@ static void say_end(const pst_trainer *t, int stopped, uint64_t hash) {
     fflush(stdout);
 }
 
+/* All steps were made, but what they have led to could not be written. */
+static pst_status lost_weights(const pst_trainer *t) {
+    pst_status status = t->checkpointed == UINT64_MAX
+        ? pst_fail(PST_ENOMEM, "the weights of step %" PRIu64 " were not saved, and there is no checkpoint before", t->step)
+        : pst_fail(PST_ENOMEM, "the weights of step %" PRIu64 " were not saved; the last good checkpoint is of step %" PRIu64,
+                   t->step, t->checkpointed);
+    return pst_group_agree(t->group, status);
+}
+
 static pst_status finish(pst_trainer *t, int stopped) {
     uint64_t hash = 0;
     if (!stopped) PST_TRY(validate(t));
@@ -218,6 +233,7 @@ static pst_status finish(pst_trainer *t, int stopped) {
     PST_TRY(pst_save_weights_hash(t, &hash));
     if (t->metrics) pst_metrics_end(t->metrics, t->step, hash, stopped ? "interrupted" : "done");
     if (t->metrics && !t->options->quiet) say_end(t, stopped, hash);
+    if (t->checkpointed != t->step && !t->study) return lost_weights(t);
     return t->options->canary && !t->study && t->trained ? check_memory(t) : PST_OK;
 }
 

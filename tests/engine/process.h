@@ -96,9 +96,9 @@ static inline int process_rank(pid_t pid) {
 
 /* Lines of steps in a metrics.jsonl, 0 when it is not there yet. */
 static inline int process_steps(const char *folder) {
-    char path[700], line[4096];
+    char path[1000], line[4096];
     int n = 0;
-    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
+    snprintf(path, sizeof path, "%.900s/metrics.jsonl", folder);
     FILE *f = fopen(path, "r");
     while (f && fgets(line, sizeof line, f)) n += !strncmp(line, "{\"step\"", 7);
     if (f) fclose(f);

@@ -95,7 +95,7 @@ static inline run_result run_here(const char *yaml, const char *name, int ranks,
 /* Runs `PENSTOCK train FILE <arguments>` below the test's folder; output goes to NAME.log there. */
 static inline run_result run_program(const char *binary, const char *yaml, const char *name, const char *arguments) {
     run_result r = {.exit_status = -1};
-    char file[400], command[2000];
+    char file[400], command[4000];
     snprintf(file, sizeof file, "%s/%s.yaml", run_folder(), name);
     run_write_file(file, yaml);
     snprintf(command, sizeof command, "'%s' train '%s' --runs '%s/%s' %s >'%s/%s.log' 2>&1", binary, file, run_folder(), name,
