@@ -116,8 +116,8 @@ int main(int argc, char **argv) {
         return 5;
     }
     double peak = pst_cpu_peak_flops(device->isa, dtype, threads), sums[2] = {0, 0};
-    printf("%u threads, isa %u, %s, peak %.1f GFLOP/s, b=%lu t=%lu\n", threads, device->isa, pst_dtype_name(dtype), peak * 1e-9, (unsigned long)b,
-           (unsigned long)t);
+    printf("%u threads, isa %u, %s, peak %.1f GFLOP/s, b=%lu t=%lu\n", threads, device->isa,
+           pst_dtype_name(dtype), peak * 1e-9, (unsigned long)b, (unsigned long)t);
     struct { kernel_case k; int times; } cases[] = {
         {{.op = "embedding", .b = b, .t = t, .c = 768, .f = 50257, .second = 1}, 1},
         {{.op = "layer_norm", .b = b, .t = t, .c = 768}, 25},

@@ -227,8 +227,8 @@ static pst_status open_layout(const builder *b, const pst_slots *slots, const ps
     x->has_chunk = calloc(b->cut->n_chunk, 1);
     x->owned = calloc(n_param(b) + 1, sizeof *x->owned);
     x->norm_of_rank = offsets(x->n_rank), x->owned_of_rank = calloc(x->n_rank, sizeof *x->owned_of_rank);
-    if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->data || !x->output || !x->class_base || !x->eval_class_base ||
-        !x->has_chunk || !x->owned || !x->norm_of_rank || !x->owned_of_rank)
+    if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->data || !x->output || !x->class_base ||
+        !x->eval_class_base || !x->has_chunk || !x->owned || !x->norm_of_rank || !x->owned_of_rank)
         return pst_fail(PST_ENOMEM, "no memory for a layout");
     for (uint32_t c = 0; c < b->cut->n_chunk; c++) x->has_chunk[c] = (uint8_t)is_mine(b, c);
     return open_grads(x, b->g);

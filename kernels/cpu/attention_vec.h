@@ -85,7 +85,8 @@ static void small_product(uint64_t m, uint64_t cols, uint64_t depth, const float
 static void transpose(const vx *from, uint64_t ld, uint64_t n, uint64_t d, float *to) {
     for (uint64_t c0 = 0; c0 < d; c0 += 8)
         for (uint64_t i = 0; i < ATT; i++)
-            for (uint64_t c = c0; c < pst_min_u64(c0 + 8, d); c++) to[c * ATT + i] = i < n ? x_get(from[i * ld + c]) : 0.0f;
+            for (uint64_t c = c0; c < pst_min_u64(c0 + 8, d); c++)
+                to[c * ATT + i] = i < n ? x_get(from[i * ld + c]) : 0.0f;
 }
 
 /* A block of at most ATT rows of d floats to read from, or to sum up in; own: ATT * d floats of scratch, which bf16

@@ -13,14 +13,15 @@
 
 extern void omp_set_num_threads(int n); /* libgomp's; its header comes with the compiler, not with the library */
 
-/* C = alpha op(A) op(B) + beta C with bf16 A and B, row-major like dnnl_sgemm. The library exports it, but declares it in
- * none of its installed headers. Its matmul primitive ends up here (gemm:jit), at the same speed, after descriptors, a
- * cache of primitives per shape and memory objects per call have been paid for. */
+/* C = alpha op(A) op(B) + beta C with bf16 A and B, row-major like dnnl_sgemm. The library exports it, but declares it
+ * in none of its installed headers. Its matmul primitive ends up here (gemm:jit), at the same speed, after descriptors,
+ * a cache of primitives per shape and memory objects per call have been paid for. */
 extern dnnl_status_t dnnl_gemm_bf16bf16f32(char trans_a, char trans_b, dnnl_dim_t m, dnnl_dim_t n, dnnl_dim_t k,
                                            float alpha, const uint16_t *a, dnnl_dim_t lda, const uint16_t *b,
                                            dnnl_dim_t ldb, float beta, float *c, dnnl_dim_t ldc);
 
-enum { TILE_ROWS = 512, TILE_COLS = 512, MAX_COLS = 1536, TILE_DEPTH = 256, MIN_TILES = 4, BAND_TILES = 4 /* per thread */ };
+enum { TILE_ROWS = 512, TILE_COLS = 512, MAX_COLS = 1536, TILE_DEPTH = 256, MIN_TILES = 4 };
+enum { BAND_TILES = 4 }; /* per thread */
 static const double COPY_BELOW = 0.0037;
 
 typedef struct {
@@ -56,7 +57,8 @@ static dnnl_status_t multiply(const job *j, place at, float *sum, uint64_t ld) {
     if (g->dtype == PST_BF16)
         return dnnl_gemm_bf16bf16f32(ta, tb, m, n, k, 1.0f, (const uint16_t *)g->a + a, lda, (const uint16_t *)g->b + b,
                                      ldb, beta, sum, ldc);
-    return dnnl_sgemm(ta, tb, m, n, k, 1.0f, (const float *)g->a + a, lda, (const float *)g->b + b, ldb, beta, sum, ldc);
+    return dnnl_sgemm(ta, tb, m, n, k, 1.0f, (const float *)g->a + a, lda, (const float *)g->b + b, ldb, beta, sum,
+                      ldc);
 }
 
 static void run_tile(void *arg, uint64_t tile, uint32_t thread) {

@@ -100,7 +100,7 @@ pst_status pst_linear_weight(pst_device *device, const pst_call *call, const pst
         j.out = call->arg[3];
         pst_device_run(device, bias_tile, &j, pst_div_up(j.n, PST_SUM_COLS));
     }
-    pst_gemm gemm = {.dtype = ops->dtype, .trans_a = 1, .m = j.n, .n = j.k, .k = j.rows, .a = j.dy, .lda = j.n, .b = call->arg[0],
-                     .ldb = j.k, .c = call->arg[2], .ldc = j.k, .add = !call->first};
+    pst_gemm gemm = {.dtype = ops->dtype, .trans_a = 1, .m = j.n, .n = j.k, .k = j.rows, .a = j.dy, .lda = j.n,
+                     .b = call->arg[0], .ldb = j.k, .c = call->arg[2], .ldc = j.k, .add = !call->first};
     return pst_gemm_run(device, &gemm);
 }

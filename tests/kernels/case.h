@@ -262,7 +262,8 @@ CASE_USED pst_status case_run(const case_state *s, const pst_kernel_row *row, ps
 CASE_USED const pst_kernel_row *case_row(const pst_kernel_row *rows, uint32_t n, const kernel_case *k, pst_pass pass,
                                          uint32_t isa) {
     for (uint32_t i = 0; i < n; i++)
-        if (!strcmp(rows[i].op, k->op) && rows[i].pass == pass && !(rows[i].isa & ~isa) && rows[i].dtypes >> k->dtype & 1)
+        if (!strcmp(rows[i].op, k->op) && rows[i].pass == pass && !(rows[i].isa & ~isa) &&
+            rows[i].dtypes >> k->dtype & 1)
             return &rows[i];
     return NULL;
 }

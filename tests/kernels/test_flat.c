@@ -198,7 +198,8 @@ static int close_pools(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_update_bits), cmocka_unit_test(test_adamw_rule), cmocka_unit_test(test_narrow), cmocka_unit_test(test_sums),
+        cmocka_unit_test(test_update_bits), cmocka_unit_test(test_adamw_rule), cmocka_unit_test(test_narrow),
+        cmocka_unit_test(test_sums),
         cmocka_unit_test(test_device),      cmocka_unit_test(test_isa),
     };
     return cmocka_run_group_tests(tests, open_pools, close_pools);
