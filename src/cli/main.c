@@ -36,7 +36,9 @@ int pst_cli_wrong(const char *fmt, ...) {
 int pst_cli_parse(const pst_command *command, const pst_cli_call *call, size_t *n_operand, int *exit_status) {
     int help = 0;
     pst_status status = pst_option_parse(command, call->argc, call->argv, n_operand, &help);
-    *exit_status = pst_cli_end(status);
+    const char *text = pst_error(); /* starts with the command, "penstock train: ..." */
+    if (status != PST_OK) pst_cli_wrong("%s", text + (strncmp(text, "penstock ", 9) ? 0 : 9));
+    *exit_status = pst_status_exit(status);
     if (status == PST_OK && help) pst_option_help(command, stdout);
     return status != PST_OK || help;
 }

@@ -49,6 +49,31 @@ static pst_status check_sources(const pst_prepared *p, pst_data *data, const cha
     return *p->config->model.weights ? pst_save_check_hf(p, p->config->model.weights) : PST_OK;
 }
 
+/* mkdir -p of everything above the last name. */
+static pst_status make_parents(const char *path) {
+    char part[PST_TRAINER_FOLDER];
+    snprintf(part, sizeof part, "%s", path);
+    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+        *slash = 0;
+        if (mkdir(part, 0777) != 0 && errno != EEXIST) return pst_fail(PST_ENOMEM, "%s: %s", part, strerror(errno));
+        *slash = '/';
+    }
+    return PST_OK;
+}
+
+/* Whether a new run's folder can be made. */
+static pst_status check_runs(const pst_train_options *o) {
+    char inside[PST_TRAINER_FOLDER];
+    if (*o->resume) return PST_OK;
+    if (snprintf(inside, sizeof inside, "%s/run", o->runs) >= (int)sizeof inside)
+        return pst_fail(PST_EINPUT, "the path of the runs' folder, '%.60s...', is too long", o->runs);
+    PST_TRY(make_parents(inside));
+    struct stat st;
+    if (stat(o->runs, &st) == 0 && !S_ISDIR(st.st_mode)) return pst_fail(PST_ENOMEM, "%s: %s", o->runs, strerror(ENOTDIR));
+    if (access(o->runs, W_OK | X_OK) != 0) return pst_fail(PST_ENOMEM, "%s: %s", o->runs, strerror(errno));
+    return PST_OK;
+}
+
 pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, uint32_t n_rank, uint32_t ranks_here,
                              pst_data **data, pst_prepared **prepared) {
     const pst_model_row *model;
@@ -63,6 +88,7 @@ pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, ui
     pst_status status = pst_prepare(c, &options, &p);
     if (status == PST_OK) status = check_device(p);
     if (status == PST_OK) status = check_sources(p, d, o->resume);
+    if (status == PST_OK) status = check_runs(o);
     if (status == PST_OK) status = pst_prepare_fits(p, memory_limit(c, ranks_here));
     if (status != PST_OK) {
         pst_prepared_close(p);
@@ -75,18 +101,6 @@ pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, ui
 }
 
 /* --- the folder ------------------------------------------------------------------------------------------------- */
-
-/* mkdir -p of everything above the last name. */
-static pst_status make_parents(const char *path) {
-    char part[PST_TRAINER_FOLDER];
-    snprintf(part, sizeof part, "%s", path);
-    for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-        *slash = 0;
-        if (mkdir(part, 0777) != 0 && errno != EEXIST) return pst_fail(PST_ENOMEM, "%s: %s", part, strerror(errno));
-        *slash = '/';
-    }
-    return PST_OK;
-}
 
 /* runs/NAME, or runs/NAME-2, ... when that is taken; the folder is new and nobody else's. */
 static pst_status make_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDER]) {

@@ -1,0 +1,162 @@
+#!/bin/sh
+# test: label=quick timeout=60
+# Every kind of wrong input to train and its neighbours: the exit status, and one line that says what and where.
+set -u
+unset PST_SEED
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+bad=0
+
+# expect STATUS PATTERN COMMAND...: exit status, and exactly one line on stderr, which matches.
+expect() {
+    status=$1 pattern=$2
+    shift 2
+    rc=0
+    "$@" >out 2>err </dev/null || rc=$?
+    if [ $rc != "$status" ] || ! grep -q -e "^penstock: .*$pattern" err || [ "$(wc -l <err)" != 1 ]; then
+        echo "FAILED: $*"
+        echo "  expected status $status and one line with '$pattern'; got status $rc"
+        sed 's/^/  out: /' out | head -n 3
+        sed 's/^/  err: /' err | head -n 5
+        bad=1
+    fi
+}
+
+cat >run.yaml <<END
+name: run
+model: {kind: gpt, layers: 2, heads: 2, channels: 24, context: 20}
+data: {kind: text, paths: [text.txt]}
+train: {steps: 2, batch: 6, micro_batch: 2, warmup: 1}
+parallel: {threads: 1}
+END
+i=0; while [ $i -lt 60 ]; do echo "$i bottles of beer on the wall, and if one of them should fall"; i=$((i + 1)); done >text.txt
+train() { status=$1 pattern=$2; shift 2; expect "$status" "$pattern" "$PENSTOCK" train run.yaml -q -n 2 "$@"; }
+
+# keys and values
+train 2 "'lrr' in train; did you mean 'lr'" train.lrr=1
+train 2 'steps=abc.*a whole number' train.steps=abc
+train 2 'steps=0.*>= 1' train.steps=0
+train 2 'steps=1.5.*whole number' train.steps=1.5
+train 2 'dropout=1.*< 1' model.dropout=1
+train 2 'lr=nan.*> 0' train.lr=nan
+train 2 'lr=inf.*> 0' train.lr=inf
+train 2 'lr=1e999.*> 0' train.lr=1e999
+train 2 'clip=-1' train.clip=-1
+train 2 'batch=99999999999999999999' train.batch=99999999999999999999
+train 2 'no.*=\|key=value\|expected' nonsense
+printf 'model: {kind: gpt}\ndata: {paths: [x]}\ntrain: {step: 3}\n' >key.yaml
+expect 2 "key.yaml:3:9: unknown key 'step' in train; did you mean 'steps'" "$PENSTOCK" train key.yaml
+printf 'model: {kind: gpt}\ndata: {paths: [x]}\ntrain: [3]\n' >list.yaml
+expect 2 'list.yaml:3:' "$PENSTOCK" train list.yaml
+printf 'model: {kind: gpt\n' >open.yaml
+expect 2 'open.yaml:' "$PENSTOCK" train open.yaml
+printf 'data: {paths: [x]}\n' >nomodel.yaml
+expect 2 'model.kind is missing' "$PENSTOCK" train nomodel.yaml
+expect 2 'nosuch.yaml' "$PENSTOCK" train nosuch.yaml
+expect 2 '' "$PENSTOCK" train .
+
+# contradictions
+train 2 'heads is 5.*divide.*channels 24' model.heads=5
+train 2 '40 ranks are more than the 22 operators' -n 40
+train 2 '4 does not divide train.batch, 6' train.micro_batch=4
+train 2 'context of 5000' model.context=5000
+train 2 '2 ranks, but parallel.pipeline is 3' parallel.pipeline=3
+train 2 'tensor: only 1' parallel.tensor=2
+train 2 'vocabulary is 100.*256' model.vocabulary=100
+train 2 "forward' computes no gradients" parallel.schedule=forward
+train 2 'warmup' train.warmup=5
+train 2 '--ranks' -n 0
+train 2 '--ranks' -n -3
+
+# names
+train 2 'did you mean "1f1b"' parallel.schedule=1f1bb
+train 2 "did you mean 'cpu'" parallel.device=cpuu
+train 2 "did you mean 'ucx'" parallel.transport=ucxx
+train 2 "did you mean 'gpt'" model.kind=gptt
+train 2 'no preset "nanoo"' model.preset=nanoo
+train 2 "did you mean 'adamw'" train.optimizer=adam
+train 2 'name' name=../x
+
+# data
+train 2 'cannot read nosuch.txt' data.paths=nosuch.txt
+train 2 "nothing matches nosuch/" 'data.paths=nosuch/*.c'
+: >empty.txt
+train 2 'empty.txt.*empty' data.paths=empty.txt
+echo short >short.txt
+train 2 'short.txt: 6 bytes.*too short for a context of 20' data.paths=short.txt
+mkdir nothing
+train 2 'nothing' data.paths=nothing
+if ! cat /proc/1/mem >/dev/null 2>&1 && [ -e /proc/1/mem ]; then train 2 '' data.paths=/proc/1/mem; fi
+if [ "$(id -u)" != 0 ]; then cp text.txt secret.txt; chmod 0 secret.txt; train 2 'secret.txt: Permission' data.paths=secret.txt; fi
+
+# memory: the advice fits
+train 4 'rank 0 needs .* but may use 0.3 MiB; -n [0-9]* would fit' parallel.memory=290K
+rc=0; "$PENSTOCK" train run.yaml -q parallel.memory=290K -n "$(sed 's/.*-n \([0-9]*\) would fit.*/\1/' err)" >out 2>err || rc=$?
+[ $rc = 0 ] || { echo "FAILED: the advice does not fit: status $rc"; sed 's/^/  err: /' err; bad=1; }
+train 4 'no schedule.*would fit' parallel.memory=1K
+rm -rf runs
+
+# a run to damage
+"$PENSTOCK" train run.yaml -q || { echo "FAILED: train"; exit 1; }
+checkpoint=runs/run/checkpoints/step-00000002
+"$PENSTOCK" convert runs/run hf || bad=1
+
+# going on with something else
+resume() { status=$1 pattern=$2; shift 2; train "$status" "$pattern" --resume runs/run "$@"; }
+resume 2 'of other sizes' model.channels=32
+resume 2 'model.heads 2, not 4' model.heads=4
+resume 2 'model.activation' model.activation=relu
+resume 2 'holds no tensor\|of other sizes' model.layers=3
+resume 2 'train.batch 6, not 12' train.batch=12
+resume 2 'optimizer adamw, not sgd' train.optimizer=sgd
+resume 2 'other data' data.validation=0.3
+resume 2 'other data' data.paths=run.yaml
+train 2 'nosuch' --resume nosuch
+train 2 'no complete checkpoint\|no checkpoint' --resume nothing
+grep -q 'channels: 24' runs/run/run.yaml || { echo "FAILED: a refused resume has changed run.yaml"; bad=1; }
+
+# safetensors: missing, foreign, truncated, corrupt, absurd
+train 2 'nosuch.safetensors' model.weights=nosuch.safetensors
+train 2 'no safetensors file' model.weights=text.txt
+head -c 3000 hf/model.safetensors >truncated.safetensors
+train 2 'truncated' model.weights=truncated.safetensors
+printf '\377\377\377\377\377\377\377\177{}' >huge.safetensors
+train 2 'huge.safetensors: .*header of 9223372036854775807 bytes' model.weights=huge.safetensors
+printf '\100\0\0\0\0\0\0\0%-64s' '{"a":{"dtype":"F32","shape":[2],"data_offsets":[0,4]}}' >shape.safetensors
+train 2 'shape.safetensors' model.weights=shape.safetensors
+printf '\100\0\0\0\0\0\0\0%-64s1234' '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}' >foreign.safetensors
+train 2 'tensor a is not part of the model' model.weights=foreign.safetensors
+train 2 'h.0\|shape\|wants' model.weights=hf model.channels=32
+
+cp -r runs/run damaged
+printf XXXX | dd of="$(ls damaged/checkpoints/step-00000002/*.safetensors)" bs=1 seek=12000 conv=notrunc 2>/dev/null
+train 2 'damaged.*its hash is' --resume damaged
+cp -r runs/run short
+truncate -s 9000 short/checkpoints/step-00000002/*.safetensors
+train 2 'truncated' --resume short
+expect 2 'truncated' "$PENSTOCK" generate short
+cp -r runs/run edited
+sed -i 's/"step": *2/"step": 3/' edited/checkpoints/step-00000002/index.json
+train 2 'damaged or edited' --resume edited
+expect 2 'damaged or edited' "$PENSTOCK" generate edited
+expect 2 'damaged or edited' "$PENSTOCK" inspect edited
+expect 2 'damaged or edited' "$PENSTOCK" convert edited x
+expect 2 'neither a run' "$PENSTOCK" generate run.yaml
+expect 2 'no complete checkpoint' "$PENSTOCK" generate nothing
+mkdir foreign
+echo '{"model_type": "bert"}' >foreign/config.json
+expect 2 'only gpt2' "$PENSTOCK" generate foreign
+expect 2 'truncated' "$PENSTOCK" inspect truncated.safetensors
+expect 2 'huge.safetensors' "$PENSTOCK" inspect huge.safetensors
+expect 2 "cannot show 'foo'" "$PENSTOCK" inspect run.yaml --show foo
+expect 2 '40 ranks' "$PENSTOCK" inspect run.yaml -n 40
+
+# training that diverges
+train 2 'diverged at step 2.*lower train.lr' train.lr=1e30 train.warmup=0 train.clip=0
+train 2 'diverged' train.lr=1e38 train.warmup=0 train.steps=1 data.validation=0
+[ ! -e runs/run-2/checkpoints ] || { echo "FAILED: weights that are no numbers were saved"; bad=1; }
+
+# places that cannot be written
+train 4 'text.txt: Not a directory' --runs text.txt
+exit $bad
