@@ -18,7 +18,8 @@ typedef struct {
 
 /* Trains as configured; collective over the ranks of the job when one is there, else starts local ranks when the
  * layout asks for several (parallel.transport self: runs them all in this process). Blocks until done. Signals:
- * the first SIGINT or SIGTERM finishes the step, writes a checkpoint and returns OK. Main thread only. */
+ * the first SIGINT or SIGTERM finishes the step, writes a checkpoint and returns OK. Main thread only. A handler of the
+ * caller's own that may interrupt a training must be installed with SA_ONSTACK (src/engine/train.c says why). */
 PST_API pst_status pst_train(const pst_config *config, const pst_train_options *options);
 
 typedef struct {

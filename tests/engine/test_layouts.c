@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "engine/runs.h"
+#include <signal.h>
+#include <sys/time.h>
 
 #define YAML                                                                                                           \
     "name: run\n"                                                                                                      \
@@ -78,6 +80,23 @@ static void test_resume(void **state) {
     }
 }
 
+static void on_alarm(int number) { (void)number; }
+
+/* Signals that interrupt matrix products change nothing: handlers run on a stack of their own. */
+static void test_signals(void **state) {
+    (void)state;
+    const char *override[] = {"model.channels=128", "model.context=64", "parallel.threads=1"};
+    const struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
+    const struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_ONSTACK | SA_RESTART};
+    run_result quiet = run_here(YAML, "quiet", 1, "", override, 3);
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &often, NULL);
+    run_result r = run_here(YAML, "signals", 1, "", override, 3);
+    setitimer(ITIMER_REAL, &never, NULL);
+    assert_int_equal(r.exit_status, 0);
+    assert_string_equal(r.hash, quiet.hash);
+}
+
 static int cleanup(void **state) {
     (void)state;
     run_folder_remove();
@@ -86,6 +105,7 @@ static int cleanup(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_base), cmocka_unit_test(test_every_layout),
-                                       cmocka_unit_test(test_micro_batches), cmocka_unit_test(test_resume)};
+                                       cmocka_unit_test(test_micro_batches), cmocka_unit_test(test_resume),
+                                       cmocka_unit_test(test_signals)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }
