@@ -92,9 +92,9 @@ static void open_standard_streams(void) {
 static int close_stdout(int exit_status) {
     int had_error = ferror(stdout);
     errno = 0;
-    if (fflush(stdout) == 0 && !had_error) return exit_status;
+    if ((fflush(stdout) == 0 && !had_error) || exit_status) return exit_status; /* a failure has been explained already */
     fprintf(stderr, "penstock: cannot write standard output%s%s\n", errno ? ": " : "", errno ? strerror(errno) : "");
-    return exit_status ? exit_status : pst_status_exit(PST_ENOMEM);
+    return pst_status_exit(PST_ENOMEM);
 }
 
 int main(int argc, char **argv) {

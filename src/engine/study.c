@@ -57,7 +57,9 @@ static pst_status open_plan(const pst_simulate_options *o, study *s) {
     pst_status status = pst_config_load(path, NULL, 0, &s->config);
     if (status == PST_OK) {
         pst_prepare_options options = {.n_rank = plan->n_rank, .threads = 1, .isa = pst_cpu_isa(), .plan = plan,
-                                       .n_eval_micro = plan->n_micro};
+                                       .n_eval_micro = plan->n_micro,
+                                       .vocabulary = pst_data_vocabulary(s->config->data.tokenizer)};
+        if (s->config->parallel.threads) options.threads = (uint32_t)s->config->parallel.threads;
         status = pst_prepare(s->config, &options, &s->prepared);
     }
     pst_plan_close(plan);

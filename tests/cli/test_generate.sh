@@ -1,0 +1,89 @@
+#!/bin/sh
+# test: label=quick timeout=60
+# generate: the same text for the same seed from a run, its checkpoint and its Hugging Face form; options; broken pipes.
+set -u
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+bad=0
+fail() { echo "FAILED: $*"; bad=1; }
+same() { cmp -s "$1" "$2" || fail "$1 and $2 differ"; }
+differ() { ! cmp -s "$1" "$2" || fail "$1 and $2 are the same"; }
+generate() { out=$1; shift; "$PENSTOCK" generate "$@" >"$out" 2>err || fail "generate $*: $(cat err)"; }
+
+i=0; while [ $i -lt 60 ]; do echo "$i bottles of beer on the wall, and if one of them should fall"; i=$((i + 1)); done >text.txt
+cat >run.yaml <<END
+name: run
+model: {kind: gpt, layers: 2, heads: 2, channels: 24, context: 20, activation: gelu_erf, dropout: 0.2}
+data: {kind: text, paths: [text.txt]}
+train: {steps: 40, batch: 8, micro_batch: 4, warmup: 1, lr: 1.0e-2}
+checkpoint: {every: 20}
+END
+"$PENSTOCK" train run.yaml -q -n 1 parallel.threads=1 || exit 1
+"$PENSTOCK" convert runs/run hf || exit 1
+
+generate a runs/run -t 50 -s 7
+generate b runs/run -t 50 -s 7
+generate c runs/run/checkpoints/step-00000040 -t 50 -s 7
+generate d runs/run/checkpoints -t 50 -s 7
+generate e hf -t 50 -s 7
+generate f hf/model.safetensors -t 50 -s 7
+for other in b c d e f; do same a $other; done
+generate g runs/run -t 50 -s 8
+generate h runs/run/checkpoints/step-00000020 -t 50 -s 7
+differ a g
+differ a h
+[ "$(wc -c <a)" = 52 ] || fail "1 byte of prompt, 50 tokens and a line end are $(wc -c <a) bytes"
+
+# the most likely token: no seed, no top-k
+generate i runs/run -t 40 --temperature 0 -s 1
+generate j runs/run -t 40 --temperature 0 -s 2
+generate k runs/run -t 40 --top-k 1 --temperature 3 -s 3
+same i j
+same i k
+# top-k of everything is no top-k
+generate l runs/run -t 40 -s 5
+generate m runs/run -t 40 -s 5 -k 256
+generate n runs/run -t 40 -s 5 -k 1000
+generate o runs/run -t 40 -s 5 -k 2
+same l m
+same l n
+differ l o
+
+# only the last `context` tokens of a prompt count; the whole of it is printed
+long=$(head -c 500 text.txt | tr '\n' ' ')
+generate p runs/run -t 30 -s 2 -p "$long"
+head -c 500 p >q
+printf '%s' "$long" >r
+same q r
+generate s runs/run -t 30 --temperature 0 -p "xx$(printf '%s' "$long" | tail -c 20)"
+generate t runs/run -t 30 --temperature 0 -p "yy$(printf '%s' "$long" | tail -c 20)"
+tail -c 31 s >u
+tail -c 31 t >v
+same u v
+generate w runs/run -t 3 -p ""
+[ "$(wc -c <w)" = 5 ] || fail "an empty prompt"
+generate x runs/run -t 3 -p "$(printf '\303\244\377')"
+
+# training learned something: the text's letters, mostly
+generate y runs/run -t 200 -s 1 -p bottle
+[ "$(tr -cd 'a-z ,' <y | wc -c)" -gt 120 ] || fail "the model has learned nothing: $(cat y)"
+
+# what is no model of bytes
+tiny=$SOURCE_DIR/../shared/data/checkpoints/tiny_gpt2
+if [ -d "$tiny" ]; then
+    rc=0; "$PENSTOCK" generate "$tiny" >out 2>err || rc=$?
+    [ $rc = 2 ] && grep -q 'tokenizer of its own (21 tokens)' err || fail "tiny_gpt2: status $rc: $(cat err)"
+fi
+rm -rf cut; cp -r hf cut; rm cut/config.json
+rc=0; "$PENSTOCK" generate cut/model.safetensors >out 2>err || rc=$?
+[ $rc = 2 ] && grep -q 'config.json' err || fail "no config.json: status $rc: $(cat err)"
+
+# a reader that leaves, a full disk
+{ rc=0; "$PENSTOCK" generate runs/run -t 100000 2>err || rc=$?; echo $rc >rc; } | head -c 10 >out
+[ "$(cat rc)" = 4 ] && [ "$(wc -l <err)" = 1 ] || fail "a reader that leaves: status $(cat rc): $(cat err)"
+if [ -w /dev/full ]; then
+    rc=0; "$PENSTOCK" generate runs/run -t 5 >/dev/full 2>err || rc=$?
+    [ $rc = 4 ] || fail "full standard output: status $rc"
+fi
+exit $bad

@@ -1,0 +1,65 @@
+#!/bin/sh
+# test: label=quick timeout=60
+# simulate: closed forms of the makespan, the executor on the virtual clock, plans of runs, and wrong values.
+set -u
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+bad=0
+fail() { echo "FAILED: $*"; bad=1; }
+
+# (m+p-1)(F+B+W), and m(F+B+W)+(p-1)(F+B) where W does not hold the gradient back; F, B, W = 2, 3, 4 ms
+for p in 1 2 3 7 16; do
+    for m in 1 3 16 100; do
+        for schedule in gpipe 1f1b 1f1b-early; do
+            wanted=$(((m + p - 1) * 9))
+            [ $schedule = 1f1b-early ] && wanted=$((m * 9 + (p - 1) * 5))
+            "$PENSTOCK" simulate --schedule $schedule -p $p -m $m --times 2,3,4 --execute >out 2>err || fail "$schedule $p $m: $(cat err)"
+            grep -q "^makespan  $wanted.000000 ms" out || fail "$schedule -p $p -m $m: $(grep makespan out), expected $wanted ms"
+            grep -q ' 0 with another start or end' out || fail "$schedule -p $p -m $m: $(tail -n 1 out)"
+        done
+    done
+done
+
+# expect STATUS PATTERN ARGUMENT...: exit status, and one line on stderr that matches
+expect() {
+    status=$1 pattern=$2
+    shift 2
+    rc=0
+    "$PENSTOCK" simulate "$@" >out 2>err </dev/null || rc=$?
+    [ $rc = "$status" ] && grep -q -e "^penstock: .*$pattern" err && [ "$(wc -l <err)" = 1 ] ||
+        fail "simulate $*: status $rc, expected $status and '$pattern': $(cat err)"
+}
+expect 2 '--stages.*from 1' --schedule 1f1b -p 0 -m 4
+expect 2 '--micro-batches.*from 1' --schedule 1f1b -p 2 -m -4
+expect 2 'more than can be simulated' --schedule 1f1b -p 4096 -m 1048576
+expect 2 'three durations' --schedule 1f1b -p 2 -m 4 --times 1,2
+expect 2 'three durations' --schedule 1f1b -p 2 -m 4 --times 1,-2,3
+expect 2 'three durations' --schedule 1f1b -p 2 -m 4 --times nan,1,1
+expect 2 '--transfer' --schedule 1f1b -p 2 -m 4 --transfer x
+expect 2 'nosuch.yaml' nosuch.yaml
+expect 2 'leave out --schedule' plan.yaml --schedule 1f1b
+expect 2 '--times and --transfer go with --schedule' plan.yaml --times 1,1,1
+expect 2 'many operands' a b
+
+# a run's plan; its run.yaml must lie beside it
+echo "all work and no play makes jack a dull boy, all work and no play makes jack a dull boy" >text.txt
+cat >run.yaml <<END
+name: run
+model: {kind: gpt, layers: 2, heads: 2, channels: 24, context: 10}
+data: {kind: text, paths: [text.txt]}
+train: {steps: 1, batch: 6, micro_batch: 2, warmup: 0}
+END
+"$PENSTOCK" train run.yaml -q -n 2 || exit 1
+"$PENSTOCK" simulate runs/run/plan.yaml --execute >out 2>err || fail "plan: $(cat err)"
+grep -q ' 0 with another start or end' out || fail "plan: $(tail -n 1 out)"
+"$PENSTOCK" simulate runs/run/plan.yaml --json >out 2>err && grep -q '"ranks"' out || fail "plan --json: $(cat err)"
+cp runs/run/plan.yaml alone.yaml && mv run.yaml away.yaml
+expect 2 'run.yaml' alone.yaml
+expect 2 'no key of a plan' runs/run/run.yaml
+sed 's/^ranks: 2/ranks: 3/' runs/run/plan.yaml >runs/run/edited.yaml
+expect 2 'edited.yaml' runs/run/edited.yaml
+sed 's/^graph_hash: .*/graph_hash: "0123456789abcdef"/' runs/run/plan.yaml >runs/run/edited.yaml
+expect 2 'another model' runs/run/edited.yaml
+expect 2 'nowhere' runs/run/plan.yaml --trace nowhere/t.json
+exit $bad
