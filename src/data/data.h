@@ -35,4 +35,6 @@ typedef struct {
 } pst_data_row;
 struct pst_data { const pst_data_row *row; };
 extern const pst_data_row pst_data_text;
+/* Distinct tokens of a tokenizer, 0 when there is none of that name: known without opening any data. */
+uint32_t pst_data_vocabulary(const char *tokenizer);
 #endif

@@ -122,6 +122,8 @@ static pst_status text_sample(pst_data *data, pst_split split, uint64_t index, i
     return PST_OK;
 }
 
+uint32_t pst_data_vocabulary(const char *tokenizer) { return strcmp(tokenizer, "byte") ? 0 : VOCABULARY; }
+
 static uint32_t text_vocabulary(const pst_data *data) {
     (void)data;
     return VOCABULARY;

@@ -80,7 +80,7 @@ static pst_status open_model(generator *g, const char *source) {
     pst_world *world;
     PST_TRY(hf ? config_of_hf(source, &g->config) : config_of_checkpoint(source, &g->config));
     pst_prepare_options options = {.n_rank = 1, .threads = cores > 0 ? (uint32_t)cores : 1, .isa = pst_cpu_isa(),
-                                   .infer = 1, .vocabulary = BYTES};
+                                   .infer = 1, .vocabulary = pst_data_vocabulary("byte")};
     PST_TRY(pst_prepare(g->config, &options, &g->p));
     PST_TRY(pst_world_single.open(&world));
     pst_status status = pst_group_open(world, "self", 1, &g->group);

@@ -51,9 +51,10 @@ static pst_status show(const pst_prepared *p, const char *what, FILE *out) {
 static pst_status inspect_run(const pst_inspect_options *o, FILE *out) {
     pst_config *c = NULL;
     pst_prepared *p = NULL;
-    pst_prepare_options options = {.threads = 1, .isa = pst_cpu_isa(), .vocabulary = 256};
+    pst_prepare_options options = {.threads = 1, .isa = pst_cpu_isa()};
     PST_TRY(pst_config_load(o->path, NULL, 0, &c));
     pst_status status = pst_prepare_ranks(c, o->ranks, &options.n_rank);
+    options.vocabulary = pst_data_vocabulary(c->data.tokenizer);
     if (c->parallel.threads) options.threads = (uint32_t)c->parallel.threads;
     options.n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
     if (status == PST_OK) status = pst_prepare(c, &options, &p);

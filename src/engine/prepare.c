@@ -82,17 +82,55 @@ static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
 
 /* --- phases ----------------------------------------------------------------------------------------------------- */
 
+/* A copy of the plan that was given, once it fits the graph. */
+static pst_status take_plan(pst_prepared *p, const pst_plan *given) {
+    PST_TRY(pst_plan_check(given, p->graph));
+    if (given->n_rank != p->options.n_rank)
+        return pst_fail(PST_EINPUT, "plan: it is for %u ranks, not for %u", given->n_rank, p->options.n_rank);
+    if (given->n_chunk != given->n_rank)
+        return pst_fail(PST_EINPUT, "plan: %u chunks on %u ranks; schedule %s has one chunk per rank", given->n_chunk,
+                        given->n_rank, given->schedule);
+    PST_TRY(pst_plan_open(given->n_node, given->n_rank, given->n_chunk, &p->plan));
+    memcpy(p->plan->schedule, given->schedule, sizeof given->schedule);
+    memcpy(p->plan->chunk_of_node, given->chunk_of_node, given->n_node * sizeof *given->chunk_of_node);
+    memcpy(p->plan->rank_of_chunk, given->rank_of_chunk, given->n_chunk * sizeof *given->rank_of_chunk);
+    p->plan->graph_hash = given->graph_hash;
+    p->plan->n_micro = given->n_micro;
+    p->plan->micro_batch = given->micro_batch;
+    return PST_OK;
+}
+
+/* The generated schedule has chunk c on rank c; here each rank gets the actions of the chunk that the plan gives it. */
+static pst_status make_schedule(const pst_plan *plan, const char *name, uint32_t n_micro, pst_schedule **schedule) {
+    uint32_t n = plan->n_rank, *n_action = calloc(n, sizeof *n_action);
+    pst_action **action = calloc(n, sizeof *action);
+    pst_schedule *s = NULL;
+    pst_status status = n_action && action ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the actions of %u ranks", n);
+    if (status == PST_OK) status = pst_schedule_generate(name, n, n_micro, &s);
+    for (uint32_t c = 0; status == PST_OK && c < n; c++)
+        n_action[plan->rank_of_chunk[c]] = s->n_action[c], action[plan->rank_of_chunk[c]] = s->action[c];
+    if (status == PST_OK) {
+        memcpy(s->n_action, n_action, n * sizeof *n_action);
+        memcpy(s->action, action, n * sizeof *action);
+        memcpy(s->rank_of_chunk, plan->rank_of_chunk, n * sizeof *plan->rank_of_chunk);
+        status = pst_schedule_check(s);
+    }
+    free(n_action), free(action);
+    if (status == PST_OK) *schedule = s;
+    else pst_schedule_close(s);
+    return status;
+}
+
 static pst_status build_plan(pst_prepared *p) {
     const pst_config *c = p->config;
-    uint32_t n_micro = p->options.infer ? 1 : (uint32_t)(c->train.batch / c->train.micro_batch);
-    const char *schedule = p->options.infer ? "forward" : c->parallel.schedule;
+    const pst_plan *given = p->options.plan;
+    uint32_t n_micro = p->options.infer ? 1 : given ? given->n_micro : (uint32_t)(c->train.batch / c->train.micro_batch);
+    const char *schedule = p->options.infer ? "forward" : given ? given->schedule : c->parallel.schedule;
     if (!p->options.infer && !strcmp(schedule, "forward"))
         return pst_fail(PST_EINPUT, "schedule 'forward' computes no gradients; choose one that trains");
-    const pst_plan *given = p->options.plan;
-    if (given) PST_TRY(pst_plan_check(given, p->graph));
-    PST_TRY(pst_partition_solve(p->graph, &p->cost, p->options.n_rank, schedule, n_micro, &p->plan));
-    if (given) memcpy(p->plan->chunk_of_node, given->chunk_of_node, given->n_node * sizeof *given->chunk_of_node);
-    PST_TRY(pst_schedule_generate(schedule, p->options.n_rank, n_micro, &p->schedule));
+    if (given) PST_TRY(take_plan(p, given));
+    else PST_TRY(pst_partition_solve(p->graph, &p->cost, p->options.n_rank, schedule, n_micro, &p->plan));
+    PST_TRY(make_schedule(p->plan, schedule, n_micro, &p->schedule));
     if (n_micro < p->options.n_rank && !p->options.infer)
         pst_log(PST_LOG_DEBUG, "fewer micro-batches (%u) than stages (%u)", n_micro, p->options.n_rank);
     return pst_plan_check(p->plan, p->graph);
@@ -105,11 +143,13 @@ static pst_status build_job(pst_prepared *p) {
     pst_instr_cost cost = instr_cost(p, train), eval_cost = instr_cost(p, 0);
     PST_TRY(pst_cut_build(p->graph, p->plan->chunk_of_node, p->plan->n_chunk, p->schedule->split, train, &chooser,
                           &p->cut));
+    PST_TRY(pst_cut_check(p->cut));
     PST_TRY(pst_job_build(p->schedule, p->cut, &cost, NULL, &p->job, &p->slots));
     PST_TRY(pst_job_check(p->job, p->cut, p->slots, PST_CHECK_TAGGED));
     if (!train) return PST_OK;
-    PST_TRY(pst_schedule_generate("forward", p->options.n_rank, p->options.n_eval_micro, &p->eval_schedule));
+    PST_TRY(make_schedule(p->plan, "forward", p->options.n_eval_micro, &p->eval_schedule));
     PST_TRY(pst_cut_build(p->graph, p->plan->chunk_of_node, p->plan->n_chunk, 0, 0, &chooser, &p->eval_cut));
+    PST_TRY(pst_cut_check(p->eval_cut));
     PST_TRY(pst_job_build(p->eval_schedule, p->eval_cut, &eval_cost, NULL, &p->eval_job, &p->eval_slots));
     return pst_job_check(p->eval_job, p->eval_cut, p->eval_slots, PST_CHECK_TAGGED);
 }
@@ -121,6 +161,8 @@ static pst_status build_layout(pst_prepared *p) {
     for (uint32_t r = 0; r < n; r++) {
         PST_TRY(pst_layout_build(p->graph, p->cut, p->job, p->slots, p->eval_cut, p->eval_job, p->eval_slots, p->optim,
                                  r, &p->layout[r]));
+        PST_TRY(pst_layout_check(p->layout[r], p->cut, p->slots));
+        if (p->eval_cut) PST_TRY(pst_layout_check(p->layout[r], p->eval_cut, p->eval_slots));
         p->plan->peak_bytes[r] = p->layout[r]->total;
     }
     return PST_OK;

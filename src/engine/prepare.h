@@ -14,7 +14,8 @@ typedef struct {
     uint32_t isa;
     uint32_t n_eval_micro;      /* micro-batches per evaluation pass */
     int infer;                  /* graph without loss, no backward: generation */
-    const pst_plan *plan;       /* cut as this plan says instead of solving; NULL. Borrowed during the call */
+    const pst_plan *plan;       /* schedule, micro-batches, cut and ranks as this plan says instead of as configured and
+                                   solved; NULL. EINPUT when it is for another graph. Borrowed during the call */
     uint32_t vocabulary;        /* of the data set: the least the model may have, and its default */
 } pst_prepare_options;
 

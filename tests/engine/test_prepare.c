@@ -124,8 +124,40 @@ static void test_contradictions(void **state) {
     pst_config_close(c);
 }
 
+/* A plan is followed in everything that it says, and refused when it is for another graph or number of ranks. */
+static void test_given_plan(void **state) {
+    (void)state;
+    pst_config *c = parse(SMALL, NULL, 0);
+    pst_prepared *own, *p;
+    assert_int_equal(prepare(c, 2, &own), PST_OK);
+    pst_plan *plan = own->plan;
+    uint32_t moved = 0;
+    while (plan->chunk_of_node[moved] == 0) moved++;
+    plan->chunk_of_node[moved] = 0;
+    plan->rank_of_chunk[0] = 1, plan->rank_of_chunk[1] = 0;
+    strcpy(plan->schedule, "gpipe");
+    plan->n_micro = 7;
+    pst_prepare_options options = own->options;
+    options.plan = plan;
+    if (pst_prepare(c, &options, &p) != PST_OK) fail_msg("%s", pst_error());
+    assert_string_equal(p->schedule->name, "gpipe");
+    assert_int_equal(p->schedule->n_micro, 7);
+    assert_int_equal(p->plan->chunk_of_node[moved], 0);
+    assert_int_equal(p->job->rank_of_chunk[0], 1);
+    assert_int_equal(p->timing->peak_stash[0], 7);
+    pst_prepared_close(p);
+    options.n_rank = 3;
+    assert_int_equal(pst_prepare(c, &options, &p), PST_EINPUT);
+    options.n_rank = 2;
+    plan->micro_batch = 3;
+    assert_int_equal(pst_prepare(c, &options, &p), PST_EINPUT);
+    pst_prepared_close(own);
+    pst_config_close(c);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_model), cmocka_unit_test(test_advice),
-                                       cmocka_unit_test(test_contradictions)};
+                                       cmocka_unit_test(test_contradictions),
+                                       cmocka_unit_test(test_given_plan)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
