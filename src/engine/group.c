@@ -5,6 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* How it went on one rank. */
+struct pst_group_verdict { uint32_t status; char message[1020]; };
+typedef struct pst_group_verdict verdict;
+
 /* The order of pst_opcode, for messages about a rank's last instruction. */
 static void name_instructions(void) {
     static const char *names[PST_OP_COUNT];
@@ -29,7 +33,10 @@ pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_ra
     g->leader = world->rank == 0;
     g->local = calloc(g->n_local, sizeof *g->local);
     g->executor = calloc(g->n_local, sizeof *g->executor);
-    pst_status status = g->local && g->executor ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u ranks", g->n_local);
+    g->verdict = calloc(n_rank, sizeof *g->verdict);
+    g->number = calloc(n_rank, sizeof *g->number);
+    pst_status status = g->local && g->executor && g->verdict && g->number
+        ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u ranks", n_rank);
     if (status == PST_OK) status = alone ? pst_self_hub_open(n_rank, NULL, &g->hub) : connect_processes(g, transport);
     if (status != PST_OK) {
         g->world = NULL; /* stays the caller's */
@@ -62,6 +69,8 @@ void pst_group_close(pst_group *g, int failed) {
     if (g->world) g->world->ops->close(g->world);
     free(g->local);
     free(g->executor);
+    free(g->verdict);
+    free(g->number);
     free(g);
 }
 
@@ -121,11 +130,13 @@ pst_status pst_group_all_gather(pst_group *g, const void *mine, uint64_t bytes, 
     return pst_group_collective(g, PST_COLL_ALL_GATHER, &all, bytes, PST_F32, 0);
 }
 
-pst_status pst_group_barrier(pst_group *g) {
-    return g->hub ? PST_OK : pst_group_collective(g, PST_COLL_BARRIER, NULL, 0, PST_F32, 0);
+pst_status pst_group_numbers(pst_group *g, uint64_t mine, const uint64_t **all) {
+    for (uint32_t r = 0; g->hub && r < g->n_rank; r++) g->number[r] = mine;
+    if (!g->hub) PST_TRY(pst_group_all_gather(g, &mine, sizeof mine, g->number));
+    *all = g->number;
+    return PST_OK;
 }
 
-typedef struct { uint32_t status; char message[1020]; } verdict;
 static _Thread_local char agreed[sizeof((verdict *)0)->message];
 
 static verdict verdict_of(pst_status status) {
@@ -144,13 +155,11 @@ int pst_group_said_by_all(void) { return agreed[0] && !strcmp(agreed, pst_error(
 
 pst_status pst_group_agree(pst_group *g, pst_status mine) {
     if (g->hub) return mine;
-    verdict own = verdict_of(mine), *all = calloc(g->n_rank, sizeof *all);
-    if (!all) return pst_fail(PST_ENOMEM, "no memory to hear %u ranks", g->n_rank);
-    pst_status status = pst_group_all_gather(g, &own, sizeof own, all);
-    for (uint32_t r = 0; status == PST_OK && r < g->n_rank; r++)
-        if (all[r].status != PST_OK) status = adopt(&all[r]);
-    free(all);
-    return status;
+    verdict own = verdict_of(mine);
+    PST_TRY(pst_group_all_gather(g, &own, sizeof own, g->verdict));
+    for (uint32_t r = 0; r < g->n_rank; r++)
+        if (g->verdict[r].status != PST_OK) return adopt(&g->verdict[r]);
+    return PST_OK;
 }
 
 pst_status pst_group_agree_world(pst_world *w, pst_status mine) {

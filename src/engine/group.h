@@ -16,6 +16,8 @@ typedef struct {
     pst_rank **local;              /* [n_local] */
     pst_executor **executor;       /* [n_local] borrowed from local */
     int leader;                    /* rank 0 is here */
+    struct pst_group_verdict *verdict; /* [n_rank] room for what all say: agreeing must not fail on one rank alone */
+    uint64_t *number;              /* [n_rank] */
 } pst_group;
 
 /* Connects the job's processes (world already open; taken over on success) or, with self != 0, opens a hub. */
@@ -34,12 +36,13 @@ pst_status pst_group_collective(pst_group *g, pst_coll_kind kind, void *const *m
 pst_status pst_group_broadcast(pst_group *g, void *mem, uint64_t bytes, uint32_t root);
 /* mine: n_local records of `bytes`; all: n_rank records in rank order. */
 pst_status pst_group_all_gather(pst_group *g, const void *mine, uint64_t bytes, void *all);
+/* One number of each process, in rank order; *all [n_rank] is the group's, until the next call. Allocates nothing. */
+pst_status pst_group_numbers(pst_group *g, uint64_t mine, const uint64_t **all);
 /* Every rank's status joined: OK when all are OK; else the status of the first rank that failed, with its message. Use
- * before going on from something that can fail on one rank only. */
+ * before going on from something that can fail on one rank only; allocates nothing. */
 pst_status pst_group_agree(pst_group *g, pst_status mine);
 /* The same over the world's own means, before there are ranks. */
 pst_status pst_group_agree_world(pst_world *world, pst_status mine);
 /* 1 when this thread's last failure was agreed upon, so that every rank has the same message and one may say it. */
 int pst_group_said_by_all(void);
-pst_status pst_group_barrier(pst_group *g);
 #endif

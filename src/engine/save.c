@@ -252,6 +252,7 @@ pst_status pst_save_weights_hash(pst_trainer *t, uint64_t *out) {
         for (uint32_t i = 0; i < n; i++)
             if (pst_rank_owns(t->group->local[k], i))
                 mine[(size_t)k * n + i] = pst_weights_hash_one(g->param + i, pst_rank_weight(t->group->local[k], i));
+    status = pst_group_agree(t->group, status);
     if (status == PST_OK) status = pst_group_all_gather(t->group, mine, n * sizeof *mine, all);
     for (uint32_t r = 1; status == PST_OK && r < n_rank; r++) /* owned once: the others hold 0 */
         for (uint32_t i = 0; i < n; i++) all[i] |= all[(size_t)r * n + i];

@@ -39,6 +39,7 @@ pst_status pst_trace_step(pst_trainer *t) {
         memcpy(mine + (size_t)i * most, pst_executor_spans(r->executor, &origin),
                t->p->job->list[r->rank].n_instr * sizeof *mine);
     }
+    status = pst_group_agree(t->group, status);
     if (status == PST_OK) status = pst_group_all_gather(t->group, mine, most * sizeof *mine, all);
     for (uint32_t r = 0; status == PST_OK && r < n; r++) {
         span[r] = all + (size_t)r * most;
