@@ -74,6 +74,7 @@ static pst_status post(pst_coll *c, pst_transfer_kind kind, uint32_t node, uint3
 
 /* OK when nothing is under way any more. */
 static pst_status settle(pst_coll *c) {
+    if (c->n_open) c->t->ops->progress(c->t);
     for (uint32_t i = 0; i < c->n_open;) {
         uint64_t end_ns;
         pst_status status = c->t->ops->test(c->t, c->open[i], &end_ns);
@@ -212,8 +213,8 @@ static pst_status advance(pst_coll *c) {
 
 static pst_status check_arguments(const pst_coll *c, pst_coll_kind kind, uint64_t bytes, pst_dtype dtype,
                                   uint32_t root) {
-    if (c->phase != IDLE || c->n_open) return pst_fail(PST_EINTERNAL, "a collective is still under way");
     if (c->broken != PST_OK) return pst_fail(c->broken, "an earlier collective failed");
+    if (c->phase != IDLE || c->n_open) return pst_fail(PST_EINTERNAL, "a collective is still under way");
     if (kind == PST_COLL_BROADCAST && root >= c->t->size)
         return pst_fail(PST_EINTERNAL, "no rank %u to broadcast from", root);
     if (kind != PST_COLL_ALL_REDUCE) return PST_OK;
@@ -247,4 +248,8 @@ pst_status pst_coll_test(pst_coll *c) {
     if (status == PST_OK) c->seq += up_count(c) + 1; /* its messages' numbers are not used again */
     else if (status != PST_BUSY) c->broken = status;
     return status;
+}
+
+void pst_coll_break(pst_coll *c, pst_status status) {
+    if (c->broken == PST_OK) c->broken = status;
 }

@@ -12,6 +12,8 @@ void pst_coll_close(pst_coll *coll);
 /* BROADCAST: `bytes` at mem from root. ALL_GATHER: each rank's `bytes` at mem + rank*bytes become everybody's
  * size*bytes. ALL_REDUCE: sum of F32 or F64 (dtype), bytes in total. One at a time per coll. */
 pst_status pst_coll_start(pst_coll *c, pst_coll_kind kind, void *mem, uint64_t bytes, pst_dtype dtype, uint32_t root);
-/* OK: done. BUSY: ask again. */
+/* OK: done. BUSY: ask again. A failure stays: every later call says it again. */
 pst_status pst_coll_test(pst_coll *c);
+/* Gives up what is under way because a peer is lost; every later call fails with `status`. */
+void pst_coll_break(pst_coll *c, pst_status status);
 #endif

@@ -16,9 +16,4 @@ void pst_self_hub_close(pst_self_hub *hub);
 
 /* Waits until something can have moved on a transport, at most timeout_ms; returns at once when it says BUSY. */
 void pst_transport_wait(pst_transport *t, uint32_t timeout_ms);
-
-/* Fault injection for tests: wraps a transport (not owned); the n-th post, counted from 1, is dropped, delayed by
- * polls, or fails. 0: never. */
-typedef struct { uint64_t fail_post, drop_post, delay_polls; } pst_fault_spec;
-pst_status pst_transport_fault_open(pst_transport *inner, const pst_fault_spec *spec, pst_transport **t);
 #endif

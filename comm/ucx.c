@@ -30,7 +30,7 @@ typedef struct ucx {
     ucp_ep_h *ep;               /* [size] */
     int fd;                     /* readable when the worker has something, once armed */
     request *all, *spare;       /* requests are reused, freed with the transport */
-    uint32_t unseen;            /* completed since anybody last looked: no sleeping before they have been tested */
+    uint32_t unseen;            /* completed and not tested yet: no sleeping before they have been */
     int aborted;
     struct ucx *left_behind;
 } ucx;
@@ -240,21 +240,17 @@ static pst_status ucx_test(pst_transport *t, uint64_t id, uint64_t *end_ns) {
     ucx *u = (ucx *)t;
     request *r = (request *)(uintptr_t)id;
     if (u->aborted) return pst_fail(PST_EPEER, "rank %u has given up its transport", t->rank);
-    if (!r->done) ucp_worker_progress(u->worker);
     if (!r->done) return PST_BUSY;
     pst_status status = verdict(u, r);
     if (status == PST_OK && end_ns) *end_ns = r->end_ns;
-    if (u->unseen) u->unseen--;
+    u->unseen--;
     request_drop(u, r);
     return status;
 }
 
 static uint32_t ucx_progress(pst_transport *t) {
     ucx *u = (ucx *)t;
-    uint32_t moved = u->aborted ? 0 : ucp_worker_progress(u->worker);
-    moved += u->unseen;
-    u->unseen = 0;
-    return moved;
+    return (u->aborted ? 0 : ucp_worker_progress(u->worker)) + u->unseen;
 }
 
 static uint64_t ucx_next_ns(pst_transport *t) {

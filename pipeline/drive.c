@@ -6,7 +6,6 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -17,19 +16,16 @@ enum { DEAD_ROUNDS = 1000, YIELD_ROUNDS = 50, SLEEP_NS = 20000000, MAX_FD = 64 }
 typedef struct {
     pst_executor *const *x;
     uint32_t n, idle_rounds;
-    pst_clock *clock;  /* virtual, or NULL */
-    uint8_t *finished; /* [n] */
+    pst_clock *clock; /* virtual, or NULL */
 } driver;
 
 static pst_status run_round(driver *d, uint32_t *left, uint32_t *moved) {
     *left = *moved = 0;
     for (uint32_t i = 0; i < d->n; i++) {
         uint32_t here = 0;
-        if (d->finished[i]) continue;
         pst_status status = pst_executor_progress(d->x[i], &here);
         *moved += here;
         if (status != PST_OK && status != PST_BUSY) return status;
-        d->finished[i] = status == PST_OK;
         *left += status == PST_BUSY;
     }
     return PST_OK;
@@ -55,7 +51,7 @@ static pst_status deadlock(const driver *d) {
     size_t used = 0;
     message[0] = 0;
     for (uint32_t i = 0; i < d->n && used + 1 < sizeof message; i++) {
-        if (d->finished[i]) continue;
+        if (pst_executor_finished(d->x[i])) continue;
         int n = snprintf(message + used, sizeof message - used, "%s%s", used ? "; " : "",
                          pst_executor_where(d->x[i], where, sizeof where));
         used += n > 0 ? (size_t)n : 0;
@@ -122,15 +118,13 @@ static pst_status wait_virtual(driver *d) {
 
 pst_status pst_executor_drive(pst_executor *const *x, uint32_t n, pst_clock *virtual_clock, pst_status (*idle)(void *),
                               void *idle_arg) {
-    driver d = {.x = x, .n = n, .clock = virtual_clock, .finished = calloc(n ? n : 1, 1)};
+    driver d = {.x = x, .n = n, .clock = virtual_clock};
     uint32_t left, moved;
-    if (!d.finished) return pst_fail(PST_ENOMEM, "no memory to drive %u ranks", n);
     pst_status status;
     while ((status = run_round(&d, &left, &moved)) == PST_OK && left) {
         if (idle && (status = idle(idle_arg)) != PST_OK) break;
         d.idle_rounds = moved ? 0 : d.idle_rounds + 1;
         if (!moved && (status = virtual_clock ? wait_virtual(&d) : wait_real(&d)) != PST_OK) break;
     }
-    free(d.finished);
     return status;
 }

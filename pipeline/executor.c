@@ -175,10 +175,12 @@ static pst_status test(pst_executor *x, uint32_t *moved) {
     return PST_OK;
 }
 
-/* Completions may let further transfers start, which may complete at once. */
+/* One look at the transport for all of them. Completions may let further transfers start, which may complete at once. */
 static pst_status move_transfers(pst_executor *x, uint32_t *moved) {
     uint32_t before;
-    if (!x->list || !x->config.transport) return PST_OK;
+    pst_transport *t = x->config.transport;
+    if (!x->list || !t) return PST_OK;
+    if (x->n_pending && !x->is_timed) t->ops->progress(t); /* the clock alone moves those of the timed one */
     do {
         before = *moved;
         if (x->n_pending) PST_TRY(test(x, moved));
@@ -290,6 +292,7 @@ const pst_span *pst_executor_spans(const pst_executor *x, uint64_t *origin) {
     return x->span;
 }
 
+int pst_executor_finished(const pst_executor *x) { return !x->n_left; }
 int pst_executor_computes(const pst_executor *x) { return x->launched; }
 pst_transport *pst_executor_transport(const pst_executor *x) { return x->n_left ? x->config.transport : NULL; }
 uint32_t pst_executor_ranks(const pst_executor *x) { return x->job ? x->job->n_rank : 0; }

@@ -2,6 +2,7 @@
 #ifndef PST_PIPELINE_EXECUTOR_PARTS_H
 #define PST_PIPELINE_EXECUTOR_PARTS_H
 #include "pipeline/executor.h"
+int pst_executor_finished(const pst_executor *x);
 /* 1 while an operator is launched and has not ended. */
 int pst_executor_computes(const pst_executor *x);
 /* NULL when the list is finished. */

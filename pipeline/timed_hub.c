@@ -13,7 +13,6 @@ typedef struct {
     uint32_t partner;           /* request of the other end, once MATCHED */
     uint32_t next;              /* FREE: next free one; POSTED: next one that waits for the same destination */
     uint32_t generation;
-    int moved;                  /* counted by progress */
 } request;
 
 typedef struct {
@@ -176,10 +175,8 @@ static uint32_t progress(pst_transport *t) {
     uint64_t now = pst_clock_now(t->clock);
     uint32_t moved = 0;
     for (uint32_t i = 0; i < h->n_request; i++) {
-        request *q = &h->request[i];
-        if (q->state != MATCHED || h->owner[i] != t->rank || q->moved || now < q->end_ns) continue;
-        q->moved = 1;
-        moved++;
+        const request *q = &h->request[i];
+        moved += q->state == MATCHED && h->owner[i] == t->rank && now >= q->end_ns;
     }
     return moved;
 }

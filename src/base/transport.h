@@ -17,10 +17,10 @@ typedef struct {
     uint64_t ns;                   /* predicted duration; only the timed transport uses it */
 } pst_transfer;
 
-/* Channels of the engine's own traffic, above those of the instruction lists. */
-enum { PST_CHANNEL_COLLECTIVE = 0xff00, PST_CHANNEL_HEARTBEAT = 0xff01 };
+/* The channel of the engine's own traffic, above those of the instruction lists. */
+enum { PST_CHANNEL_COLLECTIVE = 0xff00 };
 
-enum { PST_TRANSPORT_FIFO = 1, PST_TRANSPORT_DEVICE_MEMORY = 2, PST_TRANSPORT_RENDEZVOUS = 4 };
+enum { PST_TRANSPORT_RENDEZVOUS = 4 };
 
 typedef struct pst_transport pst_transport;
 typedef struct {
@@ -32,9 +32,10 @@ typedef struct {
     pst_status (*open)(pst_world *world, const pst_clock *clock, pst_transport **transport);
     pst_status (*post)(pst_transport *t, const pst_transfer *transfer, uint64_t *request);
     /* OK: the request has completed at *end_ns and is forgotten; BUSY: not yet; EPEER: it never will.
-     * EINPUT when both ends disagree about the size. Progresses everything. */
+     * EINPUT when both ends disagree about the size. Only looks: progress is what makes things move. */
     pst_status (*test)(pst_transport *t, uint64_t request, uint64_t *end_ns);
-    /* Progresses everything; returns how many things moved. */
+    /* Progresses everything; returns how many things moved, and with them the requests that have completed and wait
+     * for their test: whoever sleeps on 0 misses nothing. */
     uint32_t (*progress)(pst_transport *t);
     uint64_t (*next_ns)(pst_transport *t);             /* earliest known completion, PST_NEVER if unknown */
     /* OK: *fd becomes readable when something moves. BUSY: progress first. EINPUT: cannot sleep on this one. */

@@ -9,6 +9,7 @@
 
 #include "base/rng.h"
 #include "comm/collective.h"
+#include "comm/fault.h"
 #include "comm/transport.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -176,6 +177,13 @@ static void wrong_use_is_refused(void **state) {
     left->ops->abort(left);
     assert_int_equal(pst_coll_test(j.coll[0]), PST_EPEER);
     assert_int_equal(pst_coll_test(j.coll[0]), PST_EPEER);
+    job_close(&j);
+    job_open(&j, 2, 64);
+    assert_int_equal(pst_coll_start(j.coll[0], PST_COLL_BARRIER, NULL, 0, PST_F32, 0), PST_OK);
+    assert_int_equal(pst_coll_test(j.coll[0]), PST_BUSY);
+    pst_coll_break(j.coll[0], PST_EPEER); /* a heartbeat says so */
+    assert_int_equal(pst_coll_test(j.coll[0]), PST_EPEER);
+    assert_int_equal(pst_coll_start(j.coll[0], PST_COLL_BARRIER, NULL, 0, PST_F32, 0), PST_EPEER);
     job_close(&j);
 }
 

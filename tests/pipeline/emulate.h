@@ -5,6 +5,7 @@
 #define PST_TESTS_PIPELINE_EMULATE_H
 #include "base/arena.h"
 #include "base/hash.h"
+#include "comm/fault.h"
 #include "comm/transport.h"
 #include "pipeline/case.h"
 #include "pipeline/executor.h"

@@ -65,8 +65,9 @@ static void transfers_start_when_both_ends_are_there(void **state) {
     assert_int_equal(b->ops->progress(b), 0);
     clock.virtual_ns = 200;
     assert_int_equal(b->ops->progress(b), 1);
-    assert_int_equal(b->ops->progress(b), 0);
+    assert_int_equal(b->ops->progress(b), 1); /* until it is tested */
     assert_int_equal(b->ops->test(b, recv, &end), PST_OK);
+    assert_int_equal(b->ops->progress(b), 0);
     assert_int_equal(end, 170);
     assert_int_equal(a->ops->test(a, send, &end), PST_OK);
     assert_int_equal(end, 170);

@@ -1,7 +1,13 @@
-/* Fault injection: wraps a transport and drops, delays or fails chosen posts. For tests only; every request is tracked
+/* Fault injection: wraps a transport and drops, delays or fails chosen posts. Every request is tracked
  * here so that what was never handed to the inner transport can still be tested. */
-#include "comm/transport.h"
+#ifndef TESTS_COMM_FAULT_H
+#define TESTS_COMM_FAULT_H
+#include "base/transport.h"
 #include <stdlib.h>
+
+/* Wraps a transport (not owned); the n-th post, counted from 1, is dropped, delayed by polls of progress, or fails.
+ * 0: never. */
+typedef struct { uint64_t fail_post, drop_post, delay_polls; } pst_fault_spec;
 
 typedef enum { HELD, POSTED, DROPPED, BROKEN } fault_state;
 
@@ -87,11 +93,9 @@ static void forget(fault_transport *f, fault_request *r) {
 static pst_status fault_test(pst_transport *t, uint64_t id, uint64_t *end_ns) {
     fault_transport *f = (fault_transport *)t;
     fault_request *r = (fault_request *)(uintptr_t)id;
-    release_held(f);
     pst_status status = PST_BUSY;
     if (r->state == POSTED) status = f->inner->ops->test(f->inner, r->inner, end_ns);
     else if (r->state == BROKEN) status = pst_fail(r->status, "a delayed post failed");
-    else f->inner->ops->progress(f->inner);
     if (status != PST_BUSY) forget(f, r);
     return status;
 }
@@ -137,7 +141,7 @@ static const pst_transport_ops fault_ops = {
     .close = fault_close,
 };
 
-pst_status pst_transport_fault_open(pst_transport *inner, const pst_fault_spec *spec, pst_transport **t) {
+static inline pst_status pst_transport_fault_open(pst_transport *inner, const pst_fault_spec *spec, pst_transport **t) {
     fault_transport *f = calloc(1, sizeof *f);
     if (!f) return pst_fail(PST_ENOMEM, "no memory for a transport");
     f->base = (pst_transport){.ops = &fault_ops, .clock = inner->clock, .rank = inner->rank, .size = inner->size};
@@ -147,3 +151,4 @@ pst_status pst_transport_fault_open(pst_transport *inner, const pst_fault_spec *
     *t = &f->base;
     return PST_OK;
 }
+#endif
