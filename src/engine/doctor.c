@@ -1,6 +1,7 @@
 /* `penstock doctor`: what this machine has and what is missing for what. Everything is gathered into one JSON value,
  * which is then printed as JSON or as text, so that both say the same. */
 #include "comm/version.h"
+#include "engine/machine.h"
 #include "engine/registry.h"
 #include "kernels/version.h"
 #include "penstock/run.h"
@@ -9,7 +10,6 @@
 #include <hwloc.h>
 #include <inttypes.h>
 #include <jansson.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
@@ -64,18 +64,16 @@ static int on_path(const char *program, char *found, size_t bytes) {
 
 static json_t *cpu(void) {
     char model[256];
-    cpu_set_t usable;
     uint32_t isa = pst_cpu_isa();
     long online = sysconf(_SC_NPROCESSORS_ONLN);
-    int n = sched_getaffinity(0, sizeof usable, &usable) == 0 ? CPU_COUNT(&usable) : (int)online;
     json_t *sets = json_array();
     if (isa & PST_ISA_AVX2) json_array_append_new(sets, json_string("avx2"));
     if (isa & PST_ISA_AVX512) json_array_append_new(sets, json_string("avx512"));
     if (isa & PST_ISA_AVX512_BF16) json_array_append_new(sets, json_string("avx512_bf16"));
     const char *kernels = isa & PST_ISA_AVX512 ? "avx512" : isa & PST_ISA_AVX2 ? "avx2" : "plain C";
     value_of("/proc/cpuinfo", "model name", model, sizeof model);
-    return json_pack("{s:s,s:i,s:i,s:o,s:s,s:s}", "model", *model ? model : "unknown", "online", (int)online, "usable", n,
-                     "instruction_sets", sets, "kernels", kernels, "bf16",
+    return json_pack("{s:s,s:i,s:i,s:o,s:s,s:s}", "model", *model ? model : "unknown", "online", (int)online, "usable",
+                     (int)pst_machine_cpus(), "instruction_sets", sets, "kernels", kernels, "bf16",
                      isa & PST_ISA_AVX512_BF16 ? "yes" : "no (needs AVX512-BF16)");
 }
 

@@ -4,6 +4,7 @@
 #include "engine/checkpoint.h"
 #include "engine/group.h"
 #include "engine/hf.h"
+#include "engine/machine.h"
 #include "engine/save.h"
 #include "penstock/run.h"
 #include <errno.h>
@@ -76,10 +77,9 @@ static pst_status config_of_hf(const char *source, pst_config **config) {
 
 static pst_status open_model(generator *g, const char *source) {
     int hf = pst_hf_is(source);
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
     pst_world *world;
     PST_TRY(hf ? config_of_hf(source, &g->config) : config_of_checkpoint(source, &g->config));
-    pst_prepare_options options = {.n_rank = 1, .threads = cores > 0 ? (uint32_t)cores : 1, .isa = pst_cpu_isa(),
+    pst_prepare_options options = {.n_rank = 1, .threads = pst_machine_threads(1), .isa = pst_cpu_isa(),
                                    .infer = 1, .vocabulary = pst_data_vocabulary("byte")};
     PST_TRY(pst_prepare(g->config, &options, &g->p));
     PST_TRY(pst_world_single.open(&world));

@@ -1,6 +1,7 @@
 /* What happens before the first step: everything that can be known to be wrong is found out, the run gets its folder,
  * the weights their first values. */
 #include "base/log.h"
+#include "engine/machine.h"
 #include "engine/save.h"
 #include "engine/trainer.h"
 #include <errno.h>
@@ -21,20 +22,12 @@ static pst_status open_data(const pst_config *c, uint32_t context, pst_data **da
 }
 
 static uint32_t threads_per_rank(const pst_config *c, uint32_t ranks_here) {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if (c->parallel.threads) return (uint32_t)c->parallel.threads;
-    return cores > (long)ranks_here ? (uint32_t)(cores / ranks_here) : 1;
+    return c->parallel.threads ? (uint32_t)c->parallel.threads : pst_machine_threads(ranks_here);
 }
 
 /* What a rank may use: as configured, else its share of what the machine has free. */
 static uint64_t memory_limit(const pst_config *c, uint32_t ranks_here) {
-    unsigned long long kib = 0;
-    char line[128];
-    if (c->parallel.memory > 0) return (uint64_t)c->parallel.memory;
-    FILE *f = fopen("/proc/meminfo", "r");
-    while (f && fgets(line, sizeof line, f) && sscanf(line, "MemAvailable: %llu", &kib) != 1) continue;
-    if (f) fclose(f);
-    return kib * 1024 / ranks_here;
+    return c->parallel.memory > 0 ? (uint64_t)c->parallel.memory : pst_machine_memory() / ranks_here;
 }
 
 static pst_status check_device(const pst_prepared *p) {
