@@ -11,14 +11,17 @@ typedef struct {
     int64_t ranks;           /* -n: 0 when not given */
     const char *runs;        /* folder of runs, "runs" by default */
     const char *resume;      /* checkpoint folder, run folder, or "" */
-    int canary;              /* fill the arenas and report what was touched */
+    int canary;              /* check at the end that exactly the predicted bytes were touched */
     int quiet;
     char *const *argv;       /* the program's own arguments, to start local ranks with; NULL: never start any */
 } pst_train_options;
 
 /* Trains as configured; collective over the ranks of the job when one is there, else starts local ranks when the
- * layout asks for several (parallel.transport self: runs them all in this process). Blocks until done. Signals:
- * the first SIGINT or SIGTERM finishes the step, writes a checkpoint and returns OK. Main thread only. A handler of the
+ * layout asks for several (parallel.transport self: runs them all in this process). Blocks until done. Both arguments
+ * stay the caller's. Signals: the first SIGINT or SIGTERM finishes the step (a validation is left where it is), writes a
+ * checkpoint and returns OK. EINPUT: contradictions, unusable files, another process in the run's folder, training that
+ * diverged; EPEER: a rank or link failed; ENOMEM: memory or disk, the final weights not saved among it; EINTERNAL. The
+ * folder of the run stays in every case. Main thread only, one at a time. A handler of the
  * caller's own that may interrupt a training must be installed with SA_ONSTACK (src/engine/train.c says why). */
 PST_API pst_status pst_train(const pst_config *config, const pst_train_options *options);
 
@@ -28,7 +31,7 @@ typedef struct {
     int64_t tokens, top_k, seed;
     double temperature;      /* 0: the most likely token */
 } pst_generate_options;
-/* Writes prompt and continuation to `out`. */
+/* Writes prompt and continuation to `out`; in a job of several ranks, rank 0 alone does. */
 PST_API pst_status pst_generate(const pst_generate_options *options, FILE *out);
 
 typedef struct {
@@ -41,11 +44,15 @@ typedef struct {
 } pst_simulate_options;
 PST_API pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out);
 
-/* Shows a checkpoint, plan.yaml, safetensors file, or (run.yaml) the graph, plan and memory layout. */
-typedef struct { const char *path; const char *what; int64_t ranks; int json; } pst_inspect_options;
+/* Shows a checkpoint, plan.yaml, safetensors file, Hugging Face folder, or (run.yaml) the graph, plan and memory layout. */
+typedef struct {
+    const char *path;
+    const char *what;        /* of a run file: "graph", "tape", "plan", "schedule", "instructions", "memory"; "": plan */
+    int64_t ranks;           /* of a run file; 0: not given */
+} pst_inspect_options;
 PST_API pst_status pst_inspect(const pst_inspect_options *options, FILE *out);
-/* Checkpoint -> Hugging Face safetensors folder. */
-PST_API pst_status pst_export_hf(const char *checkpoint, const char *folder);
+/* Checkpoint -> Hugging Face safetensors folder. EINPUT when a model is there already, unless replace. */
+PST_API pst_status pst_export_hf(const char *checkpoint, const char *folder, int replace);
 PST_API pst_status pst_doctor(int json, FILE *out);
 PST_API const char *pst_version(void);
 #ifdef __cplusplus

@@ -5,6 +5,7 @@
 #include "engine/group.h"
 #include "engine/hf.h"
 #include "engine/machine.h"
+#include "engine/safetensors.h"
 #include "engine/save.h"
 #include "penstock/run.h"
 #include <errno.h>
@@ -41,10 +42,6 @@ static pst_status config_of_checkpoint(const char *source, pst_config **config) 
     return status;
 }
 
-static const char *activation_name(pst_activation activation) {
-    return activation == PST_ACT_GELU_ERF ? "gelu_erf" : activation == PST_ACT_RELU ? "relu" : "gelu_tanh";
-}
-
 /* 1 when a tokenizer's file lies in the folder `source` or beside the file. */
 static int has_tokenizer(const char *source) {
     static const char *const names[] = {"vocab.json", "tokenizer.json"};
@@ -64,6 +61,12 @@ static int has_tokenizer(const char *source) {
 static pst_status config_of_hf(const char *source, pst_config **config) {
     pst_model_config m = {0};
     char text[512];
+    struct stat st;
+    pst_st_file *f;
+    if (stat(source, &st) == 0 && S_ISREG(st.st_mode)) { /* what is wrong with the file itself comes first */
+        PST_TRY(pst_st_open(source, &f));
+        pst_st_close(f);
+    }
     PST_TRY(pst_hf_config(source, &m));
     if (m.vocabulary < BYTES || (m.vocabulary > BYTES && has_tokenizer(source)))
         return pst_fail(PST_EINPUT, "%s has a tokenizer of its own (%u tokens); this version generates from models of bytes only",
@@ -71,7 +74,7 @@ static pst_status config_of_hf(const char *source, pst_config **config) {
     snprintf(text, sizeof text,
              "model: {kind: gpt, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u, activation: %s}\n"
              "data: {kind: text, paths: [none]}\n", m.layers, m.heads, m.channels, m.context, m.vocabulary,
-             activation_name(m.activation));
+             pst_activation_name(m.activation));
     return pst_config_parse(text, source, NULL, 0, config);
 }
 
@@ -175,6 +178,8 @@ static pst_status generate(generator *g, const pst_generate_options *o, FILE *ou
 
 pst_status pst_generate(const pst_generate_options *o, FILE *out) {
     generator g = {0};
+    const char *rank = getenv("PMIX_RANK");
+    if (rank && strcmp(rank, "0")) return PST_OK; /* under mpirun: one text, not one per rank */
     pst_status status = open_model(&g, o->source);
     if (status == PST_OK) {
         find_tensors(&g);

@@ -59,15 +59,24 @@ static pst_status must_be(const json_t *root, const char *file, const char *key,
     return BAD("%s: %s must be %s, this model has no other form", file, key, wanted ? "true" : "false");
 }
 
+/* First of each activation: the name that is written. */
+static const struct { const char *name; pst_activation activation; } activations[] = {
+    {"gelu_new", PST_ACT_GELU_TANH}, {"gelu_pytorch_tanh", PST_ACT_GELU_TANH}, {"gelu_fast", PST_ACT_GELU_TANH},
+    {"gelu", PST_ACT_GELU_ERF}, {"relu", PST_ACT_RELU}};
+enum { N_ACTIVATION = sizeof activations / sizeof *activations };
+
+const char *pst_hf_activation_name(pst_activation activation) {
+    int i = 0;
+    while (i + 1 < N_ACTIVATION && activations[i].activation != activation) i++;
+    return activations[i].name;
+}
+
 static pst_status parse_activation(const json_t *root, const char *file, pst_activation *out) {
-    static const struct { const char *name; pst_activation activation; } row[] = {
-        {"gelu_new", PST_ACT_GELU_TANH}, {"gelu_pytorch_tanh", PST_ACT_GELU_TANH}, {"gelu_fast", PST_ACT_GELU_TANH},
-        {"gelu", PST_ACT_GELU_ERF}, {"relu", PST_ACT_RELU}};
     const json_t *value = json_object_get(root, "activation_function");
     const char *name = value ? json_string_value(value) : "gelu_new";
-    for (size_t i = 0; name && i < sizeof row / sizeof *row; i++)
-        if (!strcmp(name, row[i].name)) {
-            *out = row[i].activation;
+    for (int i = 0; name && i < N_ACTIVATION; i++)
+        if (!strcmp(name, activations[i].name)) {
+            *out = activations[i].activation;
             return PST_OK;
         }
     return BAD("%s: activation_function %.40s is not known; gelu_new, gelu and relu are", file, name ? name : "(none)");

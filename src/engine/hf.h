@@ -12,6 +12,9 @@ pst_status pst_hf_config(const char *source, pst_model_config *config);
 /* The same from text; `file` stands in messages. */
 pst_status pst_hf_parse_config(const char *text, size_t bytes, const char *file, pst_model_config *config);
 
+/* What config.json calls an activation. */
+const char *pst_hf_activation_name(pst_activation activation);
+
 /* Reads the weights into weight[i], the memory of parameter i (NULL: not wanted here), fp32 in the graph's layout.
  * Names may have the prefix "transformer."; attention's mask buffers and a tied lm_head are passed over. A config.json
  * that is there must fit the graph. EINPUT in one sentence: missing, surplus or wrongly shaped tensors. */

@@ -7,20 +7,17 @@
 #include "penstock/run.h"
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static pst_status no_memory(const char *folder) {
     return pst_fail(PST_ENOMEM, "%s: out of memory", folder);
-}
-
-static const char *activation_name(pst_activation activation) {
-    return activation == PST_ACT_GELU_ERF ? "gelu" : activation == PST_ACT_RELU ? "relu" : "gelu_new";
 }
 
 static pst_status write_config(const char *path, const pst_model_config *c) {
     double dropout = (double)c->dropout;
     json_t *root = json_pack(
         "{s:s, s:[s], s:f, s:n, s:f, s:n, s:f, s:f, s:s, s:i, s:i, s:n, s:i, s:i, s:f, s:b, s:b, s:s, s:i}",
-        "activation_function", activation_name(c->activation), "architectures", "GPT2LMHeadModel", "attn_pdrop", 0.0,
+        "activation_function", pst_hf_activation_name(c->activation), "architectures", "GPT2LMHeadModel", "attn_pdrop", 0.0,
         "bos_token_id", "embd_pdrop", dropout, "eos_token_id", "initializer_range", 0.02, "layer_norm_epsilon", 1e-5,
         "model_type", "gpt2", "n_embd", (int)c->channels, "n_head", (int)c->heads, "n_inner", "n_layer", (int)c->layers,
         "n_positions", (int)c->context, "resid_pdrop", dropout, "scale_attn_weights", 1, "tie_word_embeddings", 1,
@@ -128,9 +125,24 @@ static pst_status export_ckpt(const pst_ckpt *ckpt, const char *folder) {
     return status;
 }
 
-pst_status pst_export_hf(const char *checkpoint, const char *folder) {
+/* EINPUT when one of the files is there. */
+static pst_status check_new(const char *folder) {
+    static const char *const names[] = {"model.safetensors", "config.json"};
+    for (int i = 0; i < 2; i++) {
+        char *path = pst_ckpt_join(folder, names[i]);
+        if (!path) return PST_ENOMEM;
+        int there = access(path, F_OK) == 0;
+        if (there) pst_fail(PST_EINPUT, "%s is there already; --force replaces it", path);
+        free(path);
+        if (there) return PST_EINPUT;
+    }
+    return PST_OK;
+}
+
+pst_status pst_export_hf(const char *checkpoint, const char *folder, int replace) {
     char *path = NULL;
     pst_ckpt *ckpt = NULL;
+    if (!replace) PST_TRY(check_new(folder));
     PST_TRY(pst_ckpt_find(checkpoint, &path));
     pst_status status = pst_ckpt_open(path, &ckpt);
     free(path);

@@ -1,6 +1,8 @@
 /* `penstock inspect`: shows what stands in a checkpoint, a safetensors file or a plan, and what a run file becomes:
  * graph, plan, schedule, instructions, memory. */
-#include "engine/checkpoint.h"
+#include "base/hash.h"
+#include "engine/checkpoint_parts.h"
+#include "engine/hf.h"
 #include "engine/prepare.h"
 #include "engine/safetensors.h"
 #include "penstock/run.h"
@@ -10,31 +12,56 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* XXH64 of a tensor's bytes as they stand in the file. */
+static pst_status hash_of(const pst_st_file *f, const pst_st_entry *e, uint64_t *hash) {
+    uint8_t *bytes = malloc(e->bytes ? e->bytes : 1);
+    if (!bytes) return pst_fail(PST_ENOMEM, "%s: no memory for tensor %s", f->path, e->name);
+    pst_status status = pst_st_read_bytes(f, e, 0, bytes, e->bytes);
+    if (status == PST_OK) *hash = pst_hash64(bytes, e->bytes, 0);
+    free(bytes);
+    return status;
+}
+
+static pst_status print_tensor(const pst_st_file *f, const pst_st_entry *e, uint64_t *elements, FILE *out) {
+    uint64_t n = 1, hash = 0;
+    PST_TRY(hash_of(f, e, &hash));
+    fprintf(out, "%-48s %-5s [", e->name, e->dtype);
+    for (uint32_t d = 0; d < e->n_dim; d++) fprintf(out, d ? ",%" PRIu64 : "%" PRIu64, e->dim[d]), n *= e->dim[d];
+    fprintf(out, "] %" PRIu64 " bytes  %016" PRIx64 "\n", e->bytes, hash);
+    *elements += n;
+    return PST_OK;
+}
+
 static pst_status inspect_safetensors(const char *path, FILE *out) {
     pst_st_file *f;
+    pst_status status = PST_OK;
     uint64_t elements = 0;
     PST_TRY(pst_st_open(path, &f));
-    for (uint32_t i = 0; i < f->n_meta; i++) fprintf(out, "%s: %s\n", f->meta_key[i], f->meta_value[i]);
-    for (uint32_t i = 0; i < f->n_entry; i++) {
-        const pst_st_entry *e = &f->entry[i];
-        uint64_t n = 1;
-        fprintf(out, "%-48s %-5s [", e->name, e->dtype);
-        for (uint32_t d = 0; d < e->n_dim; d++) fprintf(out, d ? ",%" PRIu64 : "%" PRIu64, e->dim[d]), n *= e->dim[d];
-        fprintf(out, "] %" PRIu64 " bytes\n", e->bytes);
-        elements += n;
-    }
-    fprintf(out, "%u tensors, %" PRIu64 " elements\n", f->n_entry, elements);
+    for (uint32_t i = 0; i < f->n_meta; i++) /* hashes stand behind their tensors */
+        if (strncmp(f->meta_key[i], PST_CKPT_HASH_KEY, strlen(PST_CKPT_HASH_KEY)))
+            fprintf(out, "%s: %s\n", f->meta_key[i], f->meta_value[i]);
+    for (uint32_t i = 0; i < f->n_entry && status == PST_OK; i++) status = print_tensor(f, &f->entry[i], &elements, out);
+    if (status == PST_OK) fprintf(out, "%u tensors, %" PRIu64 " elements\n", f->n_entry, elements);
     pst_st_close(f);
-    return PST_OK;
+    return status;
+}
+
+static pst_status inspect_hf(const char *folder, FILE *out) {
+    pst_model_config m;
+    PST_TRY(pst_hf_config(folder, &m));
+    fprintf(out, "Hugging Face GPT-2: %u layers, %u heads, %u channels, context %u, vocabulary %u, %s\n", m.layers, m.heads,
+            m.channels, m.context, m.vocabulary, pst_activation_name(m.activation));
+    char *path = pst_ckpt_join(folder, "model.safetensors");
+    pst_status status = path ? inspect_safetensors(path, out) : PST_ENOMEM;
+    free(path);
+    return status;
 }
 
 /* --- run files -------------------------------------------------------------------------------------------------- */
 
 static void print_memory(const pst_prepared *p, FILE *out) {
-    for (uint32_t r = 0; r < p->options.n_rank; r++) {
-        fprintf(out, "rank %u\n", r);
+    for (uint32_t r = 0; r < p->options.n_rank; r++)
         pst_layout_print(p->layout[r], p->graph, out);
-    }
 }
 
 static pst_status show(const pst_prepared *p, const char *what, FILE *out) {
@@ -58,7 +85,7 @@ static pst_status inspect_run(const pst_inspect_options *o, FILE *out) {
     if (c->parallel.threads) options.threads = (uint32_t)c->parallel.threads;
     options.n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
     if (status == PST_OK) status = pst_prepare(c, &options, &p);
-    if (status == PST_OK) status = show(p, o->what && *o->what ? o->what : "plan", out);
+    if (status == PST_OK) status = show(p, *o->what ? o->what : "plan", out);
     pst_prepared_close(p);
     pst_config_close(c);
     return status;
@@ -95,16 +122,13 @@ static int file_says(const char *path, const char *word) {
     return found;
 }
 
-static int ends_with(const char *text, const char *end) {
-    size_t n = strlen(text), m = strlen(end);
-    return n >= m && !strcmp(text + n - m, end);
-}
-
 pst_status pst_inspect(const pst_inspect_options *o, FILE *out) {
     struct stat s;
     if (stat(o->path, &s) != 0) return pst_fail(PST_EINPUT, "%s: %s", o->path, strerror(errno));
-    if (S_ISDIR(s.st_mode)) return pst_ckpt_print(o->path, out);
-    if (ends_with(o->path, ".safetensors")) return inspect_safetensors(o->path, out);
-    if (file_says(o->path, "graph_hash:")) return inspect_plan(o->path, out);
-    return inspect_run(o, out);
+    int folder = S_ISDIR(s.st_mode), hf = pst_hf_is(o->path), plan = !folder && !hf && file_says(o->path, "graph_hash:");
+    if (!folder && !hf && !plan) return inspect_run(o, out);
+    if (o->ranks || *o->what)
+        return pst_fail(PST_EINPUT, "%s is no run file: --show and --ranks do not go with it", o->path);
+    if (plan) return inspect_plan(o->path, out);
+    return !hf ? pst_ckpt_print(o->path, out) : folder ? inspect_hf(o->path, out) : inspect_safetensors(o->path, out);
 }

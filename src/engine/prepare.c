@@ -21,14 +21,6 @@ pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_ran
     return PST_OK;
 }
 
-static pst_status parse_activation(const char *name, pst_activation *activation) {
-    static const char *const names[] = {"gelu_tanh", "gelu_erf", "relu"};
-    static const pst_activation values[] = {PST_ACT_GELU_TANH, PST_ACT_GELU_ERF, PST_ACT_RELU};
-    for (int i = 0; i < 3; i++)
-        if (!strcmp(name, names[i])) return *activation = values[i], PST_OK;
-    return pst_fail(PST_EINPUT, "unknown activation '%s' (there are: gelu_tanh, gelu_erf, relu)", name);
-}
-
 pst_status pst_prepare_model(const pst_config *c, uint32_t vocabulary, const pst_model_row **row,
                              pst_model_config *m) {
     pst_model_config out = {.layers = (uint32_t)c->model.layers, .heads = (uint32_t)c->model.heads,
@@ -39,7 +31,7 @@ pst_status pst_prepare_model(const pst_config *c, uint32_t vocabulary, const pst
     PST_TRY(pst_registry_model(c->model.kind, &r));
     snprintf(out.kind, sizeof out.kind, "%s", c->model.kind);
     snprintf(out.preset, sizeof out.preset, "%s", c->model.preset);
-    PST_TRY(parse_activation(c->model.activation, &out.activation));
+    PST_TRY(pst_activation_find(c->model.activation, &out.activation));
     PST_TRY(r->preset(&out));
     if (!out.vocabulary) out.vocabulary = vocabulary;
     if (out.vocabulary < vocabulary)
@@ -79,6 +71,9 @@ static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
                             .reduce_ns = pst_cost_ns(&p->cost, 0, 4 * elements),
                             .step_ns = pst_cost_ns(&p->cost, 0, 28 * elements)};
 }
+
+/* Micro-batches times ranks: lists of a few hundred bytes for each are built in memory. */
+enum { MOST_PASSES = 4u << 20 };
 
 /* --- phases ----------------------------------------------------------------------------------------------------- */
 
@@ -126,6 +121,9 @@ static pst_status build_plan(pst_prepared *p) {
     const pst_plan *given = p->options.plan;
     uint32_t n_micro = p->options.infer ? 1 : given ? given->n_micro : (uint32_t)(c->train.batch / c->train.micro_batch);
     const char *schedule = p->options.infer ? "forward" : given ? given->schedule : c->parallel.schedule;
+    if ((uint64_t)n_micro * p->options.n_rank > MOST_PASSES)
+        return pst_fail(PST_EINPUT, "%u micro-batches on %u ranks are too many to schedule (at most %u together): use a larger "
+                        "train.micro_batch or a smaller train.batch", n_micro, p->options.n_rank, MOST_PASSES);
     if (!p->options.infer && !strcmp(schedule, "forward"))
         return pst_fail(PST_EINPUT, "schedule 'forward' computes no gradients; choose one that trains");
     if (given) PST_TRY(take_plan(p, given));

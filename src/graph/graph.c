@@ -113,6 +113,19 @@ pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index
     return PST_OK;
 }
 
+static const char *const activations[] = {"none", "gelu_tanh", "gelu_erf", "relu"};
+enum { N_ACTIVATION = sizeof activations / sizeof *activations };
+
+const char *pst_activation_name(pst_activation activation) {
+    return (uint32_t)activation < N_ACTIVATION ? activations[activation] : "unknown";
+}
+
+pst_status pst_activation_find(const char *name, pst_activation *activation) {
+    for (int i = 0; i < N_ACTIVATION; i++)
+        if (!strcmp(name, activations[i])) return *activation = (pst_activation)i, PST_OK;
+    return pst_fail(PST_EINPUT, "unknown activation '%.40s' (there are: none, gelu_tanh, gelu_erf, relu)", name);
+}
+
 static pst_status check_attr(const pst_attr *a) {
     if ((uint32_t)a->activation > PST_ACT_RELU)
         return pst_fail(PST_EINPUT, "unknown activation %d", (int)a->activation);

@@ -42,6 +42,9 @@ typedef struct {
 } pst_param;
 
 typedef enum { PST_ACT_NONE, PST_ACT_GELU_TANH, PST_ACT_GELU_ERF, PST_ACT_RELU } pst_activation;
+const char *pst_activation_name(pst_activation activation);
+/* "none" included. EINPUT lists the names. */
+pst_status pst_activation_find(const char *name, pst_activation *activation);
 
 /* Attributes of all operator kinds; each kind reads its own. */
 typedef struct {

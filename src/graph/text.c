@@ -17,8 +17,7 @@
 #include <string.h>
 
 static const char *const init_name[] = {"zero", "one", "normal"};
-static const char *const activation_name[] = {"none", "gelu_tanh", "gelu_erf", "relu"};
-enum { N_INIT = 3, N_ACTIVATION = 4, MAX_WORD = 32 };
+enum { N_INIT = 3, MAX_WORD = 32 };
 
 static void print_shape(const uint64_t *dim, uint32_t n_dim, FILE *out) {
     for (uint32_t i = 0; i < n_dim; i++) fprintf(out, "%c%lu", i ? ',' : '[', (unsigned long)dim[i]);
@@ -49,7 +48,7 @@ static void print_node(const pst_graph *g, const pst_node *d, FILE *out) {
     for (uint32_t i = 0; i < d->n_param; i++) fprintf(out, "%s%s", i ? "," : " param ", g->param[d->param[i]].name);
     if (d->attr.heads) fprintf(out, " heads=%u", d->attr.heads);
     if (d->attr.features) fprintf(out, " features=%u", d->attr.features);
-    if (d->attr.activation) fprintf(out, " activation=%s", activation_name[d->attr.activation]);
+    if (d->attr.activation) fprintf(out, " activation=%s", pst_activation_name(d->attr.activation));
     if (d->attr.eps != 0) fputs(" eps=", out), print_float(d->attr.eps, out);
     if (d->attr.rate != 0) fputs(" rate=", out), print_float(d->attr.rate, out);
     fputc('\n', out);
@@ -173,14 +172,9 @@ static pst_status read_attr(char *text, pst_attr *attr) {
     if (!value) return pst_fail(PST_EINPUT, "\"%.40s\" is no attribute such as heads=4", text);
     *value++ = 0;
     uint64_t number = 0;
-    int index = 0;
     if (strcmp(text, "eps") == 0) return read_float(value, &attr->eps);
     if (strcmp(text, "rate") == 0) return read_float(value, &attr->rate);
-    if (strcmp(text, "activation") == 0) {
-        PST_TRY(read_name(value, activation_name, N_ACTIVATION, &index));
-        attr->activation = (pst_activation)index;
-        return PST_OK;
-    }
+    if (strcmp(text, "activation") == 0) return pst_activation_find(value, &attr->activation);
     uint32_t *field = strcmp(text, "heads") == 0      ? &attr->heads
                       : strcmp(text, "features") == 0 ? &attr->features
                                                       : NULL;

@@ -21,6 +21,7 @@ static uint64_t next(void) { /* xorshift64 */
 static void run(const uint8_t *data, size_t size) {
     uint8_t *copy = malloc(size ? size : 1);
     if (!copy) abort();
+    memset(copy, 0, 1);
     memcpy(copy, data, size);
     LLVMFuzzerTestOneInput(copy, size);
     free(copy);

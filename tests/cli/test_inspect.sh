@@ -1,0 +1,61 @@
+#!/bin/sh
+# test: label=quick timeout=60
+# inspect and convert: every kind of thing that can be shown, and nothing overwritten by accident.
+set -u
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+bad=0
+fail() { echo "FAILED: $*"; bad=1; }
+
+echo "all work and no play makes jack a dull boy, all work and no play makes jack a dull boy" >text.txt
+cat >run.yaml <<END
+name: run
+model: {kind: gpt, layers: 2, heads: 2, channels: 24, context: 10, activation: relu}
+data: {kind: text, paths: [text.txt]}
+train: {steps: 1, batch: 6, micro_batch: 2, warmup: 0}
+END
+"$PENSTOCK" train run.yaml -q -n 2 >out 2>err || exit 1
+[ ! -s out ] && [ ! -s err ] || fail "train -q says something: $(cat out err)"
+
+# shows ARGUMENT...: what standard output must contain is on standard input, one pattern per line
+shows() {
+    "$PENSTOCK" inspect "$@" >out 2>err || fail "inspect $*: $(cat err)"
+    while read -r pattern; do grep -q -e "$pattern" out || fail "inspect $*: no '$pattern'"; done
+}
+refuses() { # PATTERN ARGUMENT...
+    pattern=$1 rc=0
+    shift
+    "$PENSTOCK" "$@" >out 2>err || rc=$?
+    [ $rc = 2 ] && grep -q -e "$pattern" err || fail "$*: status $rc: $(cat err)"
+}
+shows runs/run <<END
+wte.weight.m  *\[256,24\]
+END
+shows runs/run/plan.yaml <<END
+1f1b, 2 ranks
+END
+shows run.yaml -n 2 -s memory <<END
+rank 1 of 2
+END
+[ "$(grep -c '^rank 0' out)" = 1 ] || fail "rank 0 is there more than once"
+shard=$(echo runs/run/checkpoints/step-*/rank-0-of-2.safetensors)
+shows "$shard" <<END
+wte.weight .* [0-9a-f]\{16\}$
+END
+grep -q xxh64 out && fail "hashes are shown apart from their tensors"
+
+"$PENSTOCK" convert runs/run hf || fail "convert"
+shows hf <<END
+2 layers, 2 heads, 24 channels, context 10, vocabulary 256, relu
+transformer.wte.weight
+END
+"$PENSTOCK" convert runs/run hf2 && cmp hf/config.json hf2/config.json || fail "convert again"
+refuses 'is there already; --force' convert runs/run hf
+"$PENSTOCK" convert runs/run hf --force || fail "convert --force"
+refuses 'no run file' inspect hf -s plan
+refuses 'no run file' inspect runs/run -n 2
+refuses 'no run file' inspect runs/run/plan.yaml -s graph
+head -c 3000 hf/model.safetensors >cut.safetensors
+refuses 'truncated' generate cut.safetensors
+exit $bad
