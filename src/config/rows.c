@@ -67,10 +67,10 @@ const pst_row pst_rows[] = {
     {"parallel", "memory", PST_ROW_BYTES, "0", 0, 0x1p60, 0, NULL, AT(parallel.memory), 0,
      "Bytes each rank may use, such as 512M or 8G; 0: what the machine has."},
 
-    WHOLE(checkpoint, every, "100", 0, 1e12, "Steps between checkpoints; 0: only at the end."),
-    WHOLE(checkpoint, keep, "3", 1, 1000000, "Newest checkpoints to keep."),
+    WHOLE(checkpoint, every, "100", 0, 1e12, "Steps between checkpoints; 0: at the end. A best validation writes one, too."),
+    WHOLE(checkpoint, keep, "3", 1, 1000000, "Newest checkpoints to keep; the best stays, too."),
 
-    WHOLE(log, trace, "0", 0, 1e12, "The step whose timeline is written; 0: the last but one."),
+    WHOLE(log, trace, "0", 0, 1e12, "The step whose timeline is written, at most the last; 0: the last but one."),
     TEXT(log, level, "info", 0, "error|warn|info|debug", "How much is said on the error stream."),
 };
 const size_t pst_n_row = sizeof pst_rows / sizeof *pst_rows;

@@ -7,8 +7,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+
+enum { LOCK_TRIES = 60, LOCK_MS = 50 }; /* a run that was killed needs a moment to be gone */
 
 static _Atomic uint64_t countdown; /* 0: no fault to come */
 
@@ -96,6 +100,20 @@ pst_status pst_durable_sync_folder(const char *path) {
     close(fd);
     errno = error;
     return failed ? cannot("sync", path) : PST_OK;
+}
+
+pst_status pst_durable_lock(const char *path, int *fd) {
+    int f = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), failed = -1;
+    if (f < 0) return cannot("open", path);
+    for (int i = 0; i < LOCK_TRIES && (failed = flock(f, LOCK_EX | LOCK_NB)) && (errno == EWOULDBLOCK || errno == EINTR); i++)
+        nanosleep(&(struct timespec){.tv_nsec = LOCK_MS * 1000000}, NULL);
+    if (failed && errno == EWOULDBLOCK) {
+        close(f);
+        return pst_fail(PST_EINPUT, "another process is training in %s: let it end first, or start a run of another name", path);
+    }
+    if (failed) close(f), f = -1;
+    *fd = f;
+    return PST_OK;
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *walk) {

@@ -18,6 +18,9 @@ pst_status pst_durable_mkdir(const char *path);   /* fine when it is there alrea
  * names what was `to`, for the caller to remove). */
 pst_status pst_durable_rename(const char *from, const char *to);
 pst_status pst_durable_sync_folder(const char *path);
+/* Takes a folder for this process until *fd is closed or the process ends; waits a moment for one that is just ending.
+ * EINPUT: another process has it. *fd is -1 where the file system knows no locks. */
+pst_status pst_durable_lock(const char *path, int *fd);
 /* Removes a file or a folder with everything in it; never fails loudly. */
 void pst_durable_remove(const char *path);
 

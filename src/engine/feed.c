@@ -4,72 +4,97 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where one sample's tokens and targets go on a rank, NULL where the rank does not need them. */
-typedef struct { int32_t *tokens, *targets; } place;
+static uint32_t data_tensor(const pst_graph *g, const char *name) {
+    for (uint32_t t = 0; t < g->n_tensor; t++)
+        if (g->tensor[t].role == PST_TENSOR_DATA && !strcmp(g->tensor[t].name, name)) return t;
+    return UINT32_MAX;
+}
 
-static place place_of(const pst_rank *r, uint32_t micro, uint32_t in_micro) {
-    const pst_graph *g = r->p->graph;
-    uint64_t context = r->p->model_config.context;
-    place at = {NULL, NULL};
-    for (uint32_t t = 0; t < g->n_tensor; t++) {
-        if (g->tensor[t].role != PST_TENSOR_DATA) continue;
-        int32_t *base = pst_rank_data(r, t, micro);
-        if (base && !strcmp(g->tensor[t].name, "tokens")) at.tokens = base + in_micro * context;
-        if (base && !strcmp(g->tensor[t].name, "targets")) at.targets = base + in_micro * context;
-    }
-    return at;
+pst_status pst_feed_open(pst_trainer *t) {
+    t->tokens = data_tensor(t->p->graph, "tokens");
+    t->targets = data_tensor(t->p->graph, "targets");
+    t->sample = malloc(2 * (uint64_t)t->p->model_config.context * sizeof *t->sample);
+    return t->sample ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a sample");
+}
+
+void pst_feed_close(pst_trainer *t) {
+    free(t->sample);
+    t->sample = NULL;
+}
+
+/* Where sample k of a pass lies in a data tensor of a rank; NULL when the rank does not need it. */
+static int32_t *place(const pst_trainer *t, const pst_rank *r, uint32_t tensor, uint64_t k) {
+    uint32_t b = t->p->model_config.micro_batch;
+    int32_t *base = tensor == UINT32_MAX ? NULL : pst_rank_data(r, tensor, (uint32_t)(k / b));
+    return base ? base + k % b * t->p->model_config.context : NULL;
+}
+
+static int needs_data(const pst_trainer *t) {
+    for (uint32_t i = 0; i < t->group->n_local; i++)
+        if (place(t, t->group->local[i], t->tokens, 0) || place(t, t->group->local[i], t->targets, 0)) return 1;
+    return 0;
 }
 
 /* Reads n_micro micro-batches of windows first, first+1, ... of a split; windows beyond `windows` are empty (targets
- * -1). *tokens (may be NULL) counts targets that exist. */
+ * -1). *count grows by the targets that exist; by nothing on ranks that need no data, which read none. */
 static pst_status fill(pst_trainer *t, pst_split split, uint64_t first, uint64_t windows, uint32_t n_micro,
-                       uint64_t *tokens) {
-    uint32_t b = t->p->model_config.micro_batch, context = t->p->model_config.context;
-    int32_t *sample = malloc(2 * (uint64_t)context * sizeof *sample);
-    pst_status status = sample ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a sample");
-    for (uint64_t k = 0; status == PST_OK && k < (uint64_t)n_micro * b; k++) {
-        if (first + k < windows)
-            status = t->data->row->sample(t->data, split, first + k, sample, sample + context);
-        else
-            memset(sample, 0, context * sizeof *sample), memset(sample + context, 0xff, context * sizeof *sample);
-        for (uint32_t i = 0; tokens && i < context; i++) *tokens += sample[context + i] >= 0;
-        for (uint32_t i = 0; status == PST_OK && i < t->group->n_local; i++) {
-            place at = place_of(t->group->local[i], (uint32_t)(k / b), (uint32_t)(k % b));
-            if (at.tokens) memcpy(at.tokens, sample, context * sizeof *sample);
-            if (at.targets) memcpy(at.targets, sample + context, context * sizeof *sample);
+                       uint64_t *count) {
+    uint32_t context = t->p->model_config.context;
+    uint64_t samples = needs_data(t) ? (uint64_t)n_micro * t->p->model_config.micro_batch : 0;
+    size_t bytes = context * sizeof *t->sample;
+    int32_t *tokens = t->sample, *targets = t->sample + context;
+    for (uint64_t k = 0; k < samples; k++) {
+        if (first + k < windows) PST_TRY(t->data->row->sample(t->data, split, first + k, tokens, targets));
+        else memset(tokens, 0, bytes), memset(targets, 0xff, bytes);
+        for (uint32_t i = 0; i < context; i++) *count += targets[i] >= 0;
+        for (uint32_t i = 0; i < t->group->n_local; i++) {
+            int32_t *to_tokens = place(t, t->group->local[i], t->tokens, k);
+            int32_t *to_targets = place(t, t->group->local[i], t->targets, k);
+            if (to_tokens) memcpy(to_tokens, tokens, bytes);
+            if (to_targets) memcpy(to_targets, targets, bytes);
         }
     }
-    free(sample);
-    return status;
+    return PST_OK;
 }
 
 pst_status pst_feed_batch(pst_trainer *t, uint64_t sample) {
+    uint64_t count = 0;
     for (uint32_t i = 0; i < t->group->n_local; i++) t->group->local[i]->sample = sample;
-    return fill(t, PST_SPLIT_TRAIN, sample, UINT64_MAX, t->p->plan->n_micro, NULL);
+    return fill(t, PST_SPLIT_TRAIN, sample, UINT64_MAX, t->p->plan->n_micro, &count);
 }
 
-/* Adds the losses of the pass just run, token by token in the order of windows, where they are. */
-static void add_losses(const pst_trainer *t, uint32_t n_micro, double *sum) {
-    const pst_graph *g = t->p->graph;
-    for (uint32_t i = 0; i < t->group->n_local; i++)
-        for (uint32_t k = 0; k < g->n_tensor; k++)
-            for (uint32_t m = 0; g->tensor[k].role == PST_TENSOR_OUTPUT && m < n_micro; m++) {
-                const float *loss = pst_rank_output(t->group->local[i], k, m);
-                for (uint64_t e = 0; loss && e < pst_tensor_elements(g->tensor + k); e++) *sum += loss[e];
-            }
+/* What is added up over a validation, by the rank that has the losses and, for them, the targets. */
+typedef struct { double sum; uint64_t count; } total;
+
+static pst_status validate_pass(pst_trainer *t, uint64_t first, uint64_t windows, total *sum) {
+    uint32_t n_micro = t->p->options.n_eval_micro;
+    PST_TRY(fill(t, PST_SPLIT_VALIDATION, first, windows, n_micro, &sum->count));
+    PST_TRY(pst_group_run(t->group, 0));
+    for (uint32_t i = 0; i < t->group->n_local; i++) pst_rank_add_losses(t->group->local[i], n_micro, &sum->sum);
+    return PST_OK;
+}
+
+/* Sets t->stopped when any rank was asked to stop. */
+static pst_status hear_stop(pst_trainer *t) {
+    const uint64_t *asked;
+    PST_TRY(pst_group_numbers(t->group, t->asked && *t->asked, &asked));
+    for (uint32_t r = 0; r < t->group->n_rank; r++) t->stopped |= asked[r] != 0;
+    return PST_OK;
 }
 
 pst_status pst_feed_validate(pst_trainer *t, double *loss, uint64_t *tokens) {
-    uint64_t windows = t->data->row->size(t->data, PST_SPLIT_VALIDATION), count = 0;
-    uint32_t n_micro = t->p->options.n_eval_micro, per_pass = n_micro * t->p->model_config.micro_batch;
-    double sum = 0;
+    uint64_t windows = t->data->row->size(t->data, PST_SPLIT_VALIDATION);
+    uint32_t per_pass = t->p->options.n_eval_micro * t->p->model_config.micro_batch;
+    total sum = {0, 0};
+    *loss = NAN;
+    *tokens = 0;
     for (uint64_t first = 0; first < windows; first += per_pass) {
-        PST_TRY(fill(t, PST_SPLIT_VALIDATION, first, windows, n_micro, &count));
-        PST_TRY(pst_group_run(t->group, 0));
-        add_losses(t, n_micro, &sum);
+        PST_TRY(validate_pass(t, first, windows, &sum));
+        if (windows - first > per_pass) PST_TRY(hear_stop(t)); /* after each: one alone may take many seconds */
+        if (t->stopped) return PST_OK;
     }
     PST_TRY(pst_group_broadcast(t->group, &sum, sizeof sum, t->p->plan->rank_of_chunk[t->p->plan->n_chunk - 1]));
-    *loss = count ? sum / (double)count : NAN;
-    *tokens = count;
+    *loss = sum.count ? sum.sum / (double)sum.count : NAN;
+    *tokens = sum.count;
     return PST_OK;
 }

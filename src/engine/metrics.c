@@ -16,7 +16,7 @@ struct pst_metrics {
     char *path;
     double peak_flops, started_s;
     uint64_t first_step;          /* steps done before this process */
-    int quiet, terminal, line_open, complained;
+    int quiet, terminal, timed, line_open, complained;
 };
 
 static double now_s(void) { return (double)pst_monotonic_ns() * 1e-9; }
@@ -51,11 +51,12 @@ static FILE *open_file(const char *path, uint64_t keep) {
 }
 
 pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t keep_steps, double peak_flops,
-                            int quiet, pst_metrics **metrics) {
+                            int show, pst_metrics **metrics) {
     pst_metrics *m = calloc(1, sizeof *m);
     if (!m) return pst_fail(PST_ENOMEM, "no memory for metrics");
-    *m = (pst_metrics){.p = p, .peak_flops = peak_flops, .quiet = quiet, .terminal = isatty(STDOUT_FILENO),
-                       .first_step = keep_steps, .started_s = now_s()};
+    *m = (pst_metrics){.p = p, .peak_flops = peak_flops, .quiet = show == PST_SHOW_NOTHING,
+                       .terminal = show == PST_SHOW_LIVE && isatty(STDOUT_FILENO), .first_step = keep_steps, .started_s = now_s(),
+                       .timed = !strcmp(p->config->parallel.device, "timed")};
     if (asprintf(&m->path, "%s/metrics.jsonl", folder) < 0) m->path = NULL;
     m->file = m->path ? open_file(m->path, keep_steps) : NULL;
     if (!m->file) {
@@ -96,11 +97,12 @@ static void show(pst_metrics *m, const pst_metrics_step *s, double tokens_per_s)
     const pst_config *c = m->p->config;
     uint64_t steps = (uint64_t)c->train.steps, done = s->step - m->first_step;
     double left = (now_s() - m->started_s) / (double)done * (double)(steps - s->step);
-    char text[160];
+    char text[160], loss[40] = "";
     int every = s->step == 1 || s->step == steps || s->step % (uint64_t)c->train.log_every == 0;
     if (m->quiet || (!m->terminal && !every)) return;
-    snprintf(text, sizeof text, "step %" PRIu64 "/%" PRIu64 "  loss %.4f  %.0f tok/s  %.1f ms (predicted %.1f)  left %d:%02d",
-             s->step, steps, s->loss, tokens_per_s, s->step_s * 1e3, s->predicted_step_s * 1e3, (int)left / 60,
+    if (!m->timed) snprintf(loss, sizeof loss, "  loss %.4f", s->loss);
+    snprintf(text, sizeof text, "step %" PRIu64 "/%" PRIu64 "%s  %.0f tok/s  %.1f ms (predicted %.1f)  left %d:%02d",
+             s->step, steps, loss, tokens_per_s, s->step_s * 1e3, s->predicted_step_s * 1e3, (int)left / 60,
              (int)left % 60);
     if (m->terminal) printf("\r\033[K%s", text), m->line_open = 1;
     else puts(text);
@@ -158,66 +160,10 @@ void pst_metrics_checkpoint(pst_metrics *m, uint64_t step, const char *path, pst
     write_line(m, json_pack("{s:s,s:I,s:s}", "event", "checkpoint_failed", "step", (json_int_t)step, "why", pst_error()));
 }
 
-void pst_metrics_end(pst_metrics *m, uint64_t steps, uint64_t weights_xxh64, const char *why) {
+void pst_metrics_end(pst_metrics *m, uint64_t steps, const uint64_t *weights_xxh64, const char *why) {
     char hash[20];
-    snprintf(hash, sizeof hash, "%016" PRIx64, weights_xxh64);
-    write_line(m, json_pack("{s:s,s:I,s:s,s:s}", "event", "end", "steps", (json_int_t)steps, "weights_xxh64", hash, "why", why));
+    if (weights_xxh64) snprintf(hash, sizeof hash, "%016" PRIx64, *weights_xxh64);
+    write_line(m, json_pack("{s:s,s:I,s:s?,s:s}", "event", "end", "steps", (json_int_t)steps, "weights_xxh64",
+                            weights_xxh64 ? hash : NULL, "why", why));
     pst_metrics_newline(m);
 }
-
-/* --- the prediction that learns --------------------------------------------------------------------------------- */
-
-enum { FIT_STEPS = 5 };
-
-struct pst_fit {
-    const pst_prepared *p;
-    uint32_t seen;
-    double step_s, bubble;
-    uint64_t (*sum)[PST_OP_COUNT];   /* [n_rank] of mean durations */
-};
-
-pst_status pst_fit_open(const pst_prepared *p, pst_fit **fit) {
-    pst_fit *f = calloc(1, sizeof *f);
-    if (f) f->sum = calloc(p->options.n_rank, sizeof *f->sum);
-    if (!f || !f->sum) {
-        free(f);
-        return pst_fail(PST_ENOMEM, "no memory to fit a prediction");
-    }
-    f->p = p;
-    f->step_s = (double)p->timing->step_ns * 1e-9;
-    f->bubble = p->timing->bubble;
-    *fit = f;
-    return PST_OK;
-}
-
-void pst_fit_close(pst_fit *fit) {
-    if (!fit) return;
-    free(fit->sum);
-    free(fit);
-}
-
-static void set_durations(const pst_fit *f, uint32_t n) {
-    for (uint32_t r = 0; r < f->p->options.n_rank; r++) {
-        pst_instr_list *list = &f->p->job->list[r];
-        for (uint32_t i = 0; i < list->n_instr; i++)
-            if (list->instr[i].queue == PST_Q_COMPUTE) list->instr[i].ns = f->sum[r][list->instr[i].opcode] / n;
-    }
-}
-
-pst_status pst_fit_add(pst_fit *f, const pst_report *report) {
-    pst_timing *timing;
-    if (f->seen > FIT_STEPS) return PST_OK;
-    f->seen++;
-    if (f->seen == 1) return PST_OK;
-    for (uint32_t r = 0; r < f->p->options.n_rank; r++)
-        for (int op = 0; op < PST_OP_COUNT; op++) f->sum[r][op] += report[r].op_ns[op];
-    set_durations(f, f->seen - 1);
-    PST_TRY(pst_simulate(f->p->job, &timing));
-    f->step_s = (double)timing->step_ns * 1e-9;
-    f->bubble = timing->bubble;
-    pst_timing_close(timing);
-    return PST_OK;
-}
-
-double pst_fit_step_s(const pst_fit *fit) { return fit->step_s; }
-double pst_fit_bubble(const pst_fit *fit) { return fit->bubble; }

@@ -21,27 +21,22 @@ typedef struct {
     uint64_t tokens;                 /* since the start of training */
 } pst_metrics_step;
 
+/* On stdout: nothing; lines of text; on a terminal, one line that is written over again. The last only where the terminal
+ * is known to be a person's: mpirun gives its ranks one, too. */
+typedef enum { PST_SHOW_NOTHING, PST_SHOW_LINES, PST_SHOW_LIVE } pst_metrics_show;
+
 typedef struct pst_metrics pst_metrics;
 /* folder of the run; keep_steps: lines of later steps (left by a run that died) are dropped, the rest stays.
- * peak_flops: of all ranks together, 0 unknown. quiet: nothing on stdout. ENOMEM when the file cannot be written. */
+ * peak_flops: of all ranks together, 0 unknown. show: pst_metrics_show. ENOMEM when the file cannot be written. */
 pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t keep_steps, double peak_flops,
-                            int quiet, pst_metrics **m);
+                            int show, pst_metrics **m);
 void pst_metrics_close(pst_metrics *m);
 /* One step; report: [n_rank]. Writes the line and shows progress. A full disk is said once and does not stop training. */
 void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_report *report);
 void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t tokens);
 void pst_metrics_checkpoint(pst_metrics *m, uint64_t step, const char *path, pst_status status);
-void pst_metrics_end(pst_metrics *m, uint64_t steps, uint64_t weights_xxh64, const char *why);
+/* weights_xxh64: NULL when there are none (device timed). */
+void pst_metrics_end(pst_metrics *m, uint64_t steps, const uint64_t *weights_xxh64, const char *why);
 /* Ends the progress line of a terminal, before other text is printed. */
 void pst_metrics_newline(pst_metrics *m);
-
-/* Prediction that learns: mean durations per rank and opcode from reports replace the cost model's, and the simulator
- * gives the step time and bubble for the steps to come. */
-typedef struct pst_fit pst_fit;
-pst_status pst_fit_open(const pst_prepared *p, pst_fit **fit);
-void pst_fit_close(pst_fit *fit);
-/* Takes the reports of one step (the first of a process is passed over: caches are cold). Stops learning after 5. */
-pst_status pst_fit_add(pst_fit *fit, const pst_report *report);
-double pst_fit_step_s(const pst_fit *fit);
-double pst_fit_bubble(const pst_fit *fit);
 #endif

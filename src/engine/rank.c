@@ -65,18 +65,18 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
 
 /* --- flush ------------------------------------------------------------------------------------------------------ */
 
-/* The sum of this rank's token losses in the order of samples, in fp64; 0 where there is no loss. */
-static double sum_losses(const pst_rank *r) {
+void pst_rank_add_losses(const pst_rank *r, uint32_t n_micro, double *sum) {
     const pst_graph *g = r->p->graph;
-    double sum = 0;
+    double all = *sum;
     for (uint32_t t = 0; t < g->n_tensor; t++) {
         if (g->tensor[t].role != PST_TENSOR_OUTPUT) continue;
-        for (uint32_t m = 0; m < r->p->plan->n_micro; m++) {
+        for (uint32_t m = 0; m < n_micro; m++) {
             const float *loss = pst_rank_output(r, t, m);
-            for (uint64_t i = 0; loss && i < pst_tensor_elements(g->tensor + t); i++) sum += loss[i];
+            uint64_t n = loss ? pst_tensor_elements(g->tensor + t) : 0;
+            for (uint64_t i = 0; i < n; i++) all += loss[i];
         }
     }
-    return sum;
+    *sum = all;
 }
 
 static pst_status reduce(pst_device *device, const void *block) {
@@ -93,7 +93,8 @@ static pst_status reduce(pst_device *device, const void *block) {
 static pst_status norm(pst_device *device, const void *block) {
     pst_rank *r = ((const pst_rank_flush *)block)->rank;
     double *out = at(r, r->layout->norm_own);
-    out[0] = sum_losses(r);
+    out[0] = 0;
+    pst_rank_add_losses(r, r->p->plan->n_micro, out);
     for (uint32_t i = 0; i < r->layout->n_owned; i++) {
         uint32_t param = r->layout->owned[i];
         uint64_t n = pst_param_elements(r->p->graph->param + param);
@@ -108,22 +109,9 @@ static pst_status gather(pst_device *device, const void *block) {
     (void)device;
     pst_rank *r = ((const pst_rank_flush *)block)->rank;
     const pst_prepared *p = r->p;
-    uint32_t n = p->options.n_rank;
     double *answer = at(r, r->layout->norm_answer), squares = 0, loss = 0;
-    uint32_t *order = malloc(p->graph->n_param * sizeof *order), *next = calloc(n, sizeof *next);
-    if (!order || !next) {
-        free(order), free(next);
-        return pst_fail(PST_ENOMEM, "no memory to add norms");
-    }
-    pst_graph_param_order(p->graph, order);
-    for (uint32_t i = 0; i < p->graph->n_param; i++)
-        for (uint32_t k = 0; k < n; k++) {
-            const double *message = at(r, r->layout->norm_of_rank[k]);
-            const pst_layout *of = p->layout[k];
-            if (next[k] < of->n_owned && of->owned[next[k]] == order[i]) squares += message[1 + next[k]++];
-        }
-    for (uint32_t k = 0; k < n; k++) loss += ((const double *)at(r, r->layout->norm_of_rank[k]))[0];
-    free(order), free(next);
+    for (uint32_t i = 0; i < p->graph->n_param; i++) squares += *(const double *)at(r, r->term[i]);
+    for (uint32_t k = 0; k < p->options.n_rank; k++) loss += ((const double *)at(r, r->layout->norm_of_rank[k]))[0];
     answer[0] = loss;
     answer[1] = sqrt(squares);
     double clip = p->config->train.clip;
@@ -204,6 +192,25 @@ static pst_status open_executor(pst_rank *r, volatile uint64_t *last_instr) {
     return pst_executor_open(&config, &r->executor);
 }
 
+/* Where rank 0 finds every parameter's sum of squares, in name order: in the message of the rank that owns it. */
+static pst_status find_terms(pst_rank *r) {
+    const pst_prepared *p = r->p;
+    uint32_t n = p->graph->n_param, *order = malloc((n + (size_t)1) * sizeof *order);
+    uint32_t *next = calloc(p->options.n_rank, sizeof *next);
+    r->term = calloc(n + (size_t)1, sizeof *r->term);
+    pst_status status = order && next && r->term ? PST_OK : pst_fail(PST_ENOMEM, "no memory to add norms");
+    if (status == PST_OK) pst_graph_param_order(p->graph, order);
+    for (uint32_t i = 0; status == PST_OK && i < n; i++)
+        for (uint32_t k = 0; k < p->options.n_rank; k++) {
+            const pst_layout *of = p->layout[k];
+            if (next[k] == of->n_owned || of->owned[next[k]] != order[i]) continue;
+            r->term[i] = r->layout->norm_of_rank[k] + ++next[k] * sizeof(double);
+            break;
+        }
+    free(order), free(next);
+    return status;
+}
+
 pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *transport, int canary,
                          volatile uint64_t *last_instr, pst_rank **out) {
     pst_rank *r = calloc(1, sizeof *r);
@@ -217,6 +224,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     if (status == PST_OK) status = pst_arena_open(r->layout->total, canary, &r->arena);
     if (status == PST_OK) status = pst_coll_open(transport, &r->coll);
     if (status == PST_OK) status = open_executor(r, last_instr);
+    if (status == PST_OK && rank == 0 && p->optim) status = find_terms(r);
     if (status != PST_OK) {
         pst_rank_close(r);
         return status;
@@ -231,6 +239,7 @@ void pst_rank_close(pst_rank *r) {
     if (r->coll) pst_coll_close(r->coll);
     if (r->device) r->device->ops->close(r->device);
     pst_arena_close(&r->arena);
+    free(r->term);
     free(r);
 }
 

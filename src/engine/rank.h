@@ -29,6 +29,7 @@ struct pst_rank {
     pst_coll *coll;
     pst_executor *executor;
     const pst_flat *flat;
+    uint64_t *term;             /* rank 0: [n_param] in name order, offset of the parameter's sum of squares; else NULL */
     pst_rank_call call;
     pst_rank_flush flush;
     /* State of the step or evaluation under way, set before it starts. */
@@ -58,6 +59,8 @@ int pst_rank_owns(const pst_rank *r, uint32_t param);
 /* Where micro-batch `micro` of a data or output tensor lies; NULL when not on this rank. */
 void *pst_rank_data(const pst_rank *r, uint32_t tensor, uint32_t micro);
 void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro);
+/* Adds the token losses of the job just run, one by one in the order of samples; nothing where there are none. */
+void pst_rank_add_losses(const pst_rank *r, uint32_t n_micro, double *sum);
 
 /* Queues the training (train 1) or evaluation job; drive with pst_executor_drive. */
 pst_status pst_rank_start(pst_rank *r, int train);

@@ -11,15 +11,19 @@
 
 /* --- writing ---------------------------------------------------------------------------------------------------- */
 
-/* A sum is finite when all of its terms are (times 0, so that large ones cannot overflow). */
+/* Infinities and NaN have all bits of the exponent set. On bits, so that compilers make vectors of it. */
 static int is_finite(const float *x, uint64_t n) {
-    float sum = 0;
-    for (uint64_t i = 0; x && i < n; i++) sum += x[i] * 0.0f;
-    return sum == 0;
+    const uint32_t exponent = 0x7f800000u;
+    uint32_t bad = 0, bits;
+    for (uint64_t i = 0; x && i < n; i++) {
+        memcpy(&bits, x + i, sizeof bits);
+        bad |= (bits & exponent) == exponent;
+    }
+    return !bad;
 }
 
 /* Nothing that is no number replaces a good checkpoint. */
-static pst_status check_finite(const pst_trainer *t, const pst_rank *r) {
+static pst_status check_weights(const pst_trainer *t, const pst_rank *r) {
     for (uint32_t i = 0; i < t->p->graph->n_param; i++) {
         const pst_param *param = t->p->graph->param + i;
         uint64_t n = pst_param_elements(param);
@@ -34,7 +38,7 @@ static pst_status check_finite(const pst_trainer *t, const pst_rank *r) {
 
 static pst_status write_shard(const pst_trainer *t, const pst_rank *r, const char *folder) {
     const pst_prepared *p = t->p;
-    PST_TRY(check_finite(t, r));
+    PST_TRY(check_weights(t, r));
     pst_ckpt_entry *entry = calloc(r->layout->n_owned + 1, sizeof *entry);
     if (!entry) return pst_fail(PST_ENOMEM, "no memory to list the parameters of rank %u", r->rank);
     for (uint32_t i = 0; i < r->layout->n_owned; i++) {
@@ -57,17 +61,20 @@ static pst_status config_text(const pst_config *c, char **text) {
     return status;
 }
 
-static pst_status commit(pst_trainer *t, const char *folder) {
+static double best_of(const pst_trainer *t) {
+    return t->validation_loss < t->best_loss ? t->validation_loss : t->best_loss; /* NaN is below nothing */
+}
+
+static pst_status commit(const pst_trainer *t, const char *folder) {
     char *text = NULL;
     const pst_config *c = t->config;
-    if (!isnan(t->validation_loss) && t->validation_loss < t->best_loss) t->best_loss = t->validation_loss;
     pst_ckpt_info info = {.step = t->step, .next_sample = t->step * (uint64_t)c->train.batch, .seed = (uint64_t)c->train.seed,
                           .model_hash = pst_graph_hash(t->p->graph), .data_hash = t->data->row->hash(t->data),
-                          .validation_loss = t->validation_loss, .best_loss = t->best_loss};
+                          .validation_loss = t->validation_loss, .best_loss = best_of(t)};
     snprintf(info.optimizer, sizeof info.optimizer, "%s", t->p->optim->name);
     pst_status status = config_text(c, &text);
     if (status == PST_OK) status = pst_ckpt_commit(folder, &info, text, t->p->graph, t->p->options.n_rank, NULL);
-    if (status == PST_OK && c->checkpoint.keep > 0) pst_ckpt_prune(folder, (uint32_t)c->checkpoint.keep, t->step);
+    if (status == PST_OK) pst_ckpt_prune(folder, (uint32_t)c->checkpoint.keep, t->step);
     free(text);
     return status;
 }
@@ -86,7 +93,10 @@ pst_status pst_save(pst_trainer *t, char *path, size_t bytes) {
         pst_ckpt_abandon(folder, t->step);
         pst_fail(status, "%s", said);
     }
-    return status == PST_EPEER ? status : pst_group_agree(t->group, status);
+    if (status == PST_EPEER) return status;
+    PST_TRY(pst_group_agree(t->group, status));
+    t->best_loss = best_of(t);
+    return PST_OK;
 }
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */
@@ -154,6 +164,9 @@ static pst_status check_resume(const pst_ckpt *ckpt, const pst_prepared *p, pst_
     if (info->next_sample != info->step * (uint64_t)p->config->train.batch)
         return pst_fail(PST_EINPUT, "%s was trained with train.batch %" PRIu64 ", not %" PRId64 "; resume with the same",
                         ckpt->path, info->step ? info->next_sample / info->step : 0, p->config->train.batch);
+    if (info->seed != (uint64_t)p->config->train.seed)
+        return pst_fail(PST_EINPUT, "%s was trained with train.seed %" PRIu64 ", not %" PRId64 "; resume with the same",
+                        ckpt->path, info->seed, p->config->train.seed);
     if (info->data_hash != data->row->hash(data))
         return pst_fail(PST_EINPUT, "%s was trained on other data (files, sizes, split or context differ), so its position "
                                     "cannot be restored", ckpt->path);
@@ -198,8 +211,6 @@ pst_status pst_save_resumed_run(const char *resume, char *run, size_t bytes) {
 static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
     const pst_ckpt_info *info = &ckpt->info;
     PST_TRY(check_resume(ckpt, t->p, t->data));
-    if (info->seed != (uint64_t)t->config->train.seed && t->group->leader)
-        pst_log(PST_LOG_WARN, "%s was trained with seed %" PRIu64 ", not %" PRId64, ckpt->path, info->seed, t->config->train.seed);
     for (uint32_t i = 0; i < t->group->n_local; i++) PST_TRY(read_rank(t->group->local[i], ckpt, t->p->optim));
     t->step = t->checkpointed = info->step;
     t->best_loss = isnan(info->best_loss) ? INFINITY : info->best_loss;
@@ -207,12 +218,25 @@ static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
     return PST_OK;
 }
 
+/* Hosts may see different folders under one path. */
+static pst_status same_step(const pst_trainer *t) {
+    const uint64_t *step;
+    pst_status status = PST_OK;
+    PST_TRY(pst_group_numbers(t->group, t->step, &step));
+    for (uint32_t r = 1; r < t->group->n_rank && status == PST_OK; r++)
+        if (step[r] != step[0])
+            status = pst_fail(PST_EINPUT, "%s is of step %" PRIu64 " on rank 0 and of step %" PRIu64 " on rank %u: do all hosts "
+                              "see the same folder?", t->resume, step[0], step[r], r);
+    return pst_group_agree(t->group, status);
+}
+
 pst_status pst_save_resume(pst_trainer *t) {
     pst_ckpt *ckpt = NULL;
-    pst_status status = open_newest(t->options->resume, &ckpt);
+    pst_status status = pst_ckpt_open(t->resume, &ckpt);
     if (status == PST_OK) status = resume_from(t, ckpt);
     pst_ckpt_close(ckpt);
-    return pst_group_agree(t->group, status);
+    PST_TRY(pst_group_agree(t->group, status));
+    return same_step(t);
 }
 
 /* --- Hugging Face ----------------------------------------------------------------------------------------------- */

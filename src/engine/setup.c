@@ -1,10 +1,13 @@
 /* What happens before the first step: everything that can be known to be wrong is found out, the run gets its folder,
  * the weights their first values. */
 #include "base/log.h"
+#include "engine/checkpoint.h"
+#include "engine/durable.h"
 #include "engine/machine.h"
 #include "engine/save.h"
 #include "engine/trainer.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -124,6 +127,18 @@ static pst_status choose_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDE
     return PST_OK;
 }
 
+/* The checkpoint to go on from, found once for all ranks, when nobody else writes there any more. */
+static pst_status find_resumed(pst_trainer *t) {
+    char *found, checkpoints[PST_TRAINER_FOLDER + 16];
+    if (!*t->options->resume) return PST_OK;
+    snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", t->folder);
+    pst_ckpt_clean(checkpoints); /* what a dead run has left half written */
+    PST_TRY(pst_ckpt_find(t->options->resume, &found));
+    int used = snprintf(t->resume, sizeof t->resume, "%s", found);
+    free(found);
+    return used < (int)sizeof t->resume ? PST_OK : pst_fail(PST_EINPUT, "the path '%.60s...' is too long", t->resume);
+}
+
 /* Replaces folder/name in one step. */
 static pst_status write_text(const char *folder, const char *name, pst_status (*print)(const void *, FILE *),
                              const void *what) {
@@ -145,15 +160,18 @@ static pst_status print_plan(const void *what, FILE *f) {
     return pst_plan_print(p->plan, p->graph, f);
 }
 
-/* Rank 0 makes the folder and tells the others its name. */
+/* Rank 0 makes the folder, sees to it that nobody else writes there, and tells the others its name. */
 pst_status pst_setup_folder(pst_trainer *t) {
     pst_status status = PST_OK;
     if (t->group->leader) {
         status = choose_folder(t, t->folder);
+        if (status == PST_OK) status = pst_durable_lock(t->folder, &t->lock);
+        if (status == PST_OK) status = find_resumed(t);
         if (status == PST_OK) status = write_text(t->folder, "run.yaml", print_config, t->config);
         if (status == PST_OK) status = write_text(t->folder, "plan.yaml", print_plan, t->p);
     }
     PST_TRY(pst_group_agree(t->group, status));
+    PST_TRY(pst_group_broadcast(t->group, t->resume, sizeof t->resume, 0));
     return pst_group_broadcast(t->group, t->folder, sizeof t->folder, 0);
 }
 
@@ -164,23 +182,46 @@ pst_status pst_setup_weights(pst_trainer *t) {
     t->best_loss = INFINITY;
     t->validation_loss = NAN;
     t->checkpointed = UINT64_MAX;
-    if (*t->options->resume) PST_TRY(pst_save_resume(t));
+    if (*t->resume) PST_TRY(pst_save_resume(t));
     else if (*t->config->model.weights) PST_TRY(pst_save_import(t, t->config->model.weights));
     for (uint32_t i = 0; i < t->group->n_local; i++) pst_rank_refresh(t->group->local[i]);
     return PST_OK;
 }
 
+/* What steps need besides the arenas. */
+static pst_status open_room(pst_trainer *t) {
+    uint32_t n = t->p->options.n_rank;
+    t->report = calloc(n, sizeof *t->report);
+    t->own = calloc(t->group->n_local, sizeof *t->own);
+    t->proc_status = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
+    if (!t->report || !t->own) return pst_fail(PST_ENOMEM, "no memory for reports of %u ranks", n);
+    return pst_feed_open(t);
+}
+
+/* mpirun gives rank 0 a terminal whether somebody looks or not. */
+static pst_metrics_show what_to_show(const pst_trainer *t) {
+    const pst_world *w = t->group->world;
+    if (t->options->quiet) return PST_SHOW_NOTHING;
+    return w->size == 1 || w->launched_by_us ? PST_SHOW_LIVE : PST_SHOW_LINES;
+}
+
 pst_status pst_setup_metrics(pst_trainer *t) {
     const pst_prepared *p = t->p;
-    pst_status status = PST_OK;
-    if (t->group->leader) {
+    pst_status status = open_room(t);
+    if (t->group->leader && status == PST_OK) {
         double peak = pst_cpu_peak_flops(p->options.isa, p->graph->dtype, p->options.threads) * p->options.n_rank;
-        status = pst_metrics_open(p, t->folder, t->step, peak, t->options->quiet, &t->metrics);
+        status = pst_metrics_open(p, t->folder, t->step, peak, (int)what_to_show(t), &t->metrics);
+        if (status == PST_OK) status = pst_fit_open(p, &t->fit);
     }
-    PST_TRY(pst_group_agree(t->group, status));
-    t->report = calloc(p->options.n_rank, sizeof *t->report);
-    if (!t->report) return pst_fail(PST_ENOMEM, "no memory for reports of %u ranks", p->options.n_rank);
-    return pst_fit_open(p, &t->fit);
+    return pst_group_agree(t->group, status);
+}
+
+void pst_setup_close(pst_trainer *t) {
+    pst_fit_close(t->fit);
+    pst_feed_close(t);
+    free(t->report), free(t->own);
+    if (t->proc_status >= 0) close(t->proc_status);
+    if (t->lock >= 0) close(t->lock);
 }
 
 void pst_setup_announce(const pst_trainer *t) {
@@ -191,6 +232,9 @@ void pst_setup_announce(const pst_trainer *t) {
     if (p->plan->n_micro < p->options.n_rank)
         pst_log(PST_LOG_WARN, "%u micro-batches cannot fill %u stages: %.0f%% of the time is bubble; use a smaller "
                 "train.micro_batch or a larger train.batch", p->plan->n_micro, p->options.n_rank, p->timing->bubble * 100);
+    if (t->step >= (uint64_t)t->config->train.steps)
+        pst_log(PST_LOG_WARN, "nothing is left to train: the checkpoint is of step %llu, train.steps is %lld",
+                (unsigned long long)t->step, (long long)t->config->train.steps);
     if (t->options->quiet) return;
     for (uint32_t i = 0; i < p->graph->n_param; i++) params += pst_param_elements(p->graph->param + i);
     for (uint32_t r = 0; r < p->options.n_rank; r++) most = p->layout[r]->total > most ? p->layout[r]->total : most;

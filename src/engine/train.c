@@ -57,22 +57,24 @@ static pst_optim_hyper hyper_parameters(const pst_config *c, uint64_t step) {
                              .correction2 = (float)(1 - pow(c->train.beta2, t))};
 }
 
-/* Anonymous and shared resident bytes of this process. */
-static uint64_t resident_bytes(void) {
-    unsigned long long kib, sum = 0;
-    char line[128];
-    FILE *f = fopen("/proc/self/status", "r");
-    while (f && fgets(line, sizeof line, f))
-        if (sscanf(line, "RssAnon: %llu", &kib) == 1 || sscanf(line, "RssShmem: %llu", &kib) == 1) sum += kib * 1024;
-    if (f) fclose(f);
-    return sum;
+static uint64_t kib_after(const char *text, const char *key) {
+    const char *at = strstr(text, key);
+    return at ? strtoull(at + strlen(key), NULL, 10) * 1024 : 0;
+}
+
+/* Anonymous and shared resident bytes of this process; 0 where the system does not tell. */
+static uint64_t resident_bytes(int proc_status) {
+    char text[4096];
+    ssize_t n = proc_status < 0 ? -1 : pread(proc_status, text, sizeof text - 1, 0);
+    if (n < 0) return 0;
+    text[n] = 0;
+    return kib_after(text, "\nRssAnon:") + kib_after(text, "\nRssShmem:");
 }
 
 /* What one rank measured in the step just done. */
-static pst_report report_of(const pst_rank *r, uint64_t wall_ns) {
+static pst_report report_of(const pst_rank *r) {
     const pst_instr_list *list = &r->p->job->list[r->rank];
-    pst_report out = {.wall_ns = wall_ns, .stop = stop_signals != 0, .resident_bytes = resident_bytes(),
-                      .peak_bytes = pst_arena_touched(&r->arena, 0, r->arena.bytes)};
+    pst_report out = {.peak_bytes = pst_arena_touched(&r->arena, 0, r->arena.bytes)};
     const pst_span *span = pst_executor_spans(r->executor, &out.origin_ns);
     uint64_t count[PST_OP_COUNT] = {0}, first = PST_NEVER, last = 0, end = 0;
     for (uint32_t i = 0; i < list->n_instr; i++) {
@@ -91,13 +93,16 @@ static pst_report report_of(const pst_rank *r, uint64_t wall_ns) {
     return out;
 }
 
+/* Every rank's report to all; what any was asked to do is known to all from here on. */
 static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
-    pst_report *mine = calloc(t->group->n_local, sizeof *mine);
-    if (!mine) return pst_fail(PST_ENOMEM, "no memory for reports");
-    for (uint32_t i = 0; i < t->group->n_local; i++) mine[i] = report_of(t->group->local[i], wall_ns);
-    pst_status status = pst_group_all_gather(t->group, mine, sizeof *mine, t->report);
-    free(mine);
-    return status;
+    uint64_t resident = resident_bytes(t->proc_status), stop = t->asked && *t->asked;
+    for (uint32_t i = 0; i < t->group->n_local; i++) {
+        t->own[i] = report_of(t->group->local[i]);
+        t->own[i].wall_ns = wall_ns, t->own[i].resident_bytes = resident, t->own[i].stop = stop;
+    }
+    PST_TRY(pst_group_all_gather(t->group, t->own, sizeof *t->own, t->report));
+    for (uint32_t r = 0; r < t->p->options.n_rank; r++) t->stopped |= t->report[r].stop != 0;
+    return PST_OK;
 }
 
 static void write_metrics(pst_trainer *t, uint64_t wall_ns) {
@@ -118,7 +123,7 @@ static void write_metrics(pst_trainer *t, uint64_t wall_ns) {
 
 /* Every rank has the same numbers and stops alike. The step that failed has not changed the weights (rank.c), but those
  * before it were on their way out: the checkpoints stay as they are. */
-static pst_status check_finite(const pst_trainer *t) {
+static pst_status check_losses(const pst_trainer *t) {
     const pst_rank *r = t->group->local[0];
     char last[64] = "there is no checkpoint yet";
     if (t->study || (isfinite(r->loss_sum) && isfinite(r->grad_norm))) return PST_OK;
@@ -139,14 +144,16 @@ static pst_status train_step(pst_trainer *t) {
     t->validation_loss = NAN; /* of these weights: not measured yet */
     PST_TRY(gather_reports(t, wall_ns));
     if (t->metrics) write_metrics(t, wall_ns);
-    PST_TRY(check_finite(t));
-    return pst_fit_add(t->fit, t->report);
+    PST_TRY(check_losses(t));
+    if (t->fit) pst_fit_add(t->fit, t->report);
+    return PST_OK;
 }
 
 /* --- the loop --------------------------------------------------------------------------------------------------- */
 
 static int due(int64_t every, uint64_t step) { return every > 0 && step % (uint64_t)every == 0; }
 
+/* Leaves validation_loss NaN when there is nothing to validate on, or when it was interrupted. */
 static pst_status validate(pst_trainer *t) {
     uint64_t tokens;
     if (t->study) return PST_OK;
@@ -169,26 +176,26 @@ static pst_status checkpoint(pst_trainer *t) {
     return PST_OK;
 }
 
-static int asked_to_stop(const pst_trainer *t) {
-    for (uint32_t r = 0; r < t->p->options.n_rank; r++)
-        if (t->report[r].stop) return 1;
-    return 0;
+/* The step whose timeline is drawn: the one asked for, else the last but one; an interrupted run's last. */
+static int to_trace(const pst_trainer *t) {
+    uint64_t steps = (uint64_t)t->config->train.steps, asked = (uint64_t)t->config->log.trace;
+    uint64_t at = asked ? asked : steps > 1 ? steps - 1 : steps;
+    return t->step == (at < steps ? at : steps) || (t->stopped && !t->traced);
 }
 
-static pst_status loop(pst_trainer *t, int *stopped) {
+static pst_status loop(pst_trainer *t) {
     uint64_t steps = (uint64_t)t->config->train.steps;
-    uint64_t traced = t->config->log.trace ? (uint64_t)t->config->log.trace : steps > 1 ? steps - 1 : steps;
-    while (t->step < steps && !*stopped) {
+    while (t->step < steps && !t->stopped) {
         PST_TRY(train_step(t));
         t->trained = 1;
-        *stopped = asked_to_stop(t);
-        if (t->step == traced) {
+        if (to_trace(t)) {
             PST_TRY(pst_trace_step(t));
             t->traced = 1;
         }
-        if (*stopped || t->step == steps) return PST_OK; /* finish() does the rest */
+        if (t->stopped || t->step == steps) return PST_OK; /* finish() does the rest */
         if (due(t->config->train.validate_every, t->step)) PST_TRY(validate(t));
-        if (due(t->config->checkpoint.every, t->step)) PST_TRY(checkpoint(t));
+        /* The best weights are worth a checkpoint, whenever they come. */
+        if (due(t->config->checkpoint.every, t->step) || t->validation_loss < t->best_loss) PST_TRY(checkpoint(t));
     }
     return PST_OK;
 }
@@ -209,8 +216,10 @@ static pst_status check_memory(const pst_trainer *t) {
     return PST_OK;
 }
 
-static void say_end(const pst_trainer *t, int stopped, uint64_t hash) {
-    printf("%s after step %" PRIu64 "; weights %016" PRIx64 "\n", stopped ? "stopped" : "done", t->step, hash);
+static void say_end(const pst_trainer *t, uint64_t hash) {
+    printf("%s after step %" PRIu64, t->stopped ? "stopped" : "done", t->step);
+    if (!t->study) printf("; weights %016" PRIx64, hash);
+    putchar('\n');
     printf("metrics     %s/metrics.jsonl\n", t->folder);
     if (t->traced) printf("timeline    %s/timeline.svg, trace.json\n", t->folder);
     if (t->checkpointed == t->step && t->step) printf("checkpoint  %s/checkpoints/step-%08" PRIu64 "\n", t->folder, t->step);
@@ -226,13 +235,13 @@ static pst_status lost_weights(const pst_trainer *t) {
     return pst_group_agree(t->group, status);
 }
 
-static pst_status finish(pst_trainer *t, int stopped) {
+static pst_status finish(pst_trainer *t) {
     uint64_t hash = 0;
-    if (!stopped) PST_TRY(validate(t));
+    if (!t->stopped) PST_TRY(validate(t));
     PST_TRY(checkpoint(t));
-    PST_TRY(pst_save_weights_hash(t, &hash));
-    if (t->metrics) pst_metrics_end(t->metrics, t->step, hash, stopped ? "interrupted" : "done");
-    if (t->metrics && !t->options->quiet) say_end(t, stopped, hash);
+    if (!t->study) PST_TRY(pst_save_weights_hash(t, &hash));
+    if (t->metrics) pst_metrics_end(t->metrics, t->step, t->study ? NULL : &hash, t->stopped ? "interrupted" : "done");
+    if (t->metrics && !t->options->quiet) say_end(t, hash);
     if (t->checkpointed != t->step && !t->study) return lost_weights(t);
     return t->options->canary && !t->study && t->trained ? check_memory(t) : PST_OK;
 }
@@ -245,7 +254,6 @@ static pst_status prepare(pst_trainer *t, uint32_t n_rank) {
 }
 
 static pst_status run(pst_trainer *t, uint32_t n_rank) {
-    int stopped = 0;
     PST_TRY(prepare(t, n_rank));
     PST_TRY(pst_group_open(t->world, t->config->parallel.transport, n_rank, &t->group));
     t->world = NULL;
@@ -254,8 +262,8 @@ static pst_status run(pst_trainer *t, uint32_t n_rank) {
     PST_TRY(pst_setup_weights(t));
     PST_TRY(pst_setup_metrics(t));
     pst_setup_announce(t);
-    PST_TRY(loop(t, &stopped));
-    return finish(t, stopped);
+    PST_TRY(loop(t));
+    return finish(t);
 }
 
 /* All ranks have failed alike and leave together: one says why, and the others wait for that, because a launcher ends the
@@ -268,13 +276,13 @@ static void say_once(pst_world *world) {
 
 /* Runs this process' part of the job. Takes the world over. */
 static pst_status train_here(const pst_config *c, const pst_train_options *o, pst_world *world, uint32_t n_rank) {
-    pst_trainer t = {.config = c, .options = o, .world = world, .study = !strcmp(c->parallel.device, "timed")};
+    pst_trainer t = {.config = c, .options = o, .world = world, .study = !strcmp(c->parallel.device, "timed"),
+                     .asked = &stop_signals, .proc_status = -1, .lock = -1};
     saved_signals saved;
     catch_signals(&saved);
     int launched = world->launched_by_us;
     pst_status status = run(&t, n_rank);
     release_signals(&saved);
-    pst_fit_close(t.fit);
     pst_metrics_close(t.metrics);
     if (status == PST_EPEER && launched) pst_error_clear(); /* our launcher names the culprit, once */
     if (status != PST_OK && pst_group_said_by_all()) say_once(t.group ? t.group->world : t.world);
@@ -282,7 +290,7 @@ static pst_status train_here(const pst_config *c, const pst_train_options *o, ps
     if (t.world) t.world->ops->close(t.world);
     if (t.data) t.data->row->close(t.data);
     pst_prepared_close(t.p);
-    free(t.report);
+    pst_setup_close(&t);
     return status;
 }
 
@@ -328,7 +336,7 @@ pst_status pst_train(const pst_config *c, const pst_train_options *options) {
     uint32_t n_rank;
     if (!o.resume) o.resume = "";
     if (!o.runs) o.runs = "runs";
-    set_log_level(c->log.level);
+    set_log_level(options->quiet ? "error" : c->log.level);
     if (!strcmp(ops->name, "single")) {
         PST_TRY(pst_prepare_ranks(c, o.ranks, &n_rank));
         if (n_rank > 1 && strcmp(c->parallel.transport, "self") && o.argv) return train_local(c, &o, n_rank);

@@ -2,9 +2,11 @@
  * out), trace.c (the timeline) and save.c (checkpoints) share. */
 #ifndef PST_ENGINE_TRAINER_H
 #define PST_ENGINE_TRAINER_H
+#include "engine/fit.h"
 #include "engine/group.h"
 #include "engine/metrics.h"
 #include "penstock/run.h"
+#include <signal.h>
 
 enum { PST_TRAINER_FOLDER = 768 };
 
@@ -16,9 +18,17 @@ typedef struct {
     pst_prepared *p;
     pst_data *data;
     pst_metrics *metrics;           /* rank 0's process only */
-    pst_fit *fit;
+    pst_fit *fit;                   /* rank 0's process only */
     pst_report *report;             /* [n_rank] of the last step */
+    pst_report *own;                /* [n_local] room for this process' part of it */
+    int proc_status;                /* /proc/self/status, -1 when it is not there */
+    int32_t *sample;                /* [2][context] room for one sample: tokens, targets */
+    uint32_t tokens, targets;       /* the graph's data tensors, UINT32_MAX when it has none of that name */
+    const volatile sig_atomic_t *asked; /* not 0: this process was asked to stop; NULL: it never is */
+    int stopped;                    /* some rank was asked to stop: all ranks know it */
     char folder[PST_TRAINER_FOLDER]; /* runs/NAME */
+    char resume[PST_TRAINER_FOLDER]; /* the checkpoint to go on from, the same on all ranks; "" none */
+    int lock;                       /* rank 0's process: the folder, open and locked; else -1 */
     int trained, traced;            /* a step was made, a timeline drawn */
     int study;                      /* the device computes nothing: no losses, no weights, times only */
     uint64_t step;                  /* optimizer steps done */
@@ -30,24 +40,28 @@ typedef struct {
  * itself, or once before they are started. ranks_here: of the job on this host. The others are collective. */
 pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, uint32_t n_rank, uint32_t ranks_here,
                              pst_data **data, pst_prepared **prepared);
-pst_status pst_setup_folder(pst_trainer *t);    /* run.yaml and plan.yaml in it */
+pst_status pst_setup_folder(pst_trainer *t);    /* run.yaml and plan.yaml in it; this process' alone from here on */
 pst_status pst_setup_weights(pst_trainer *t);   /* from the seed, a file, or the checkpoint to go on from */
-pst_status pst_setup_metrics(pst_trainer *t);
+pst_status pst_setup_metrics(pst_trainer *t);   /* and the room that steps need: none is asked for later */
 void pst_setup_announce(const pst_trainer *t);
+void pst_setup_close(pst_trainer *t);           /* what these have opened in t, metrics and p excepted */
 
 /* trace.c: gathers the spans of the step just done and draws them; a full disk is said and survived. Collective. */
 pst_status pst_trace_step(pst_trainer *t);
 
-/* feed.c: fills data tensors of every local rank for the training batch that starts at `sample`. */
+/* feed.c. open: room for a sample, once t->p is there; ENOMEM. */
+pst_status pst_feed_open(pst_trainer *t);
+void pst_feed_close(pst_trainer *t);
+/* Fills data tensors of every local rank for the training batch that starts at `sample`. */
 pst_status pst_feed_batch(pst_trainer *t, uint64_t sample);
-/* Mean loss over the whole validation split (nats per token), the same bits on every rank; *tokens: how many. NaN and
- * 0 when the split is empty. */
+/* Mean loss over the whole validation split (nats per token), the same bits on every rank; *tokens: how many. NaN and 0
+ * when the split is empty, or when a rank was asked to stop before its end: t->stopped is then set. Collective. */
 pst_status pst_feed_validate(pst_trainer *t, double *loss, uint64_t *tokens);
 
 /* save.c: writes checkpoint `t->step`, collective; path receives its folder. A failure to write is returned but leaves
  * everything usable. EINPUT: weights or state are not finite, and nothing was written. */
 pst_status pst_save(pst_trainer *t, char *path, size_t bytes);
-/* Reads the newest complete checkpoint under t->options->resume and sets t->step; collective. */
+/* Reads the checkpoint t->resume and sets t->step; collective. EINPUT when ranks have found different ones. */
 pst_status pst_save_resume(pst_trainer *t);
 /* Whether `resume` and a model.weights file can be what this run starts from: headers and shapes, not the tensors'
  * bytes. EINPUT says why not. Not collective. */

@@ -31,10 +31,10 @@ static shape random_yaml(char *yaml, size_t bytes) {
     snprintf(yaml, bytes,
              "name: run\nmodel: {kind: gpt, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u, dropout: %g, "
              "activation: %s}\ndata: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/s*.[ch]\"]}\n"
-             "train: {steps: 2, batch: %u, micro_batch: %u, optimizer: %s, warmup: 0, seed: %u}\n"
+             "train: {steps: 2, batch: %u, micro_batch: %u, optimizer: %s, warmup: 0, seed: %u, precision: %s}\n"
              "parallel: {transport: self, schedule: %s}\n", 1 + below(5), heads, channels, 1 + below(40),
              below(2) ? 256 : 256 + below(50), below(2) ? 0 : 0.1, activations[below(3)], micro_batch * n_micro, micro_batch,
-             below(4) ? "adamw" : "sgd", below(1000), schedules[below(3)]);
+             below(4) ? "adamw" : "sgd", below(1000), below(3) || !(pst_cpu_isa() & PST_ISA_AVX512_BF16) ? "fp32" : "bf16", schedules[below(3)]);
     return s;
 }
 
@@ -66,7 +66,10 @@ static void check_rank(const pst_rank *r, const char *yaml) {
 static void train_two_steps(pst_trainer *t) {
     double loss;
     uint64_t tokens;
-    for (uint32_t i = 0; i < t->group->n_local; i++) assert_int_equal(pst_rank_init_weights(t->group->local[i]), PST_OK);
+    for (uint32_t i = 0; i < t->group->n_local; i++) {
+        assert_int_equal(pst_rank_init_weights(t->group->local[i]), PST_OK);
+        pst_rank_refresh(t->group->local[i]);
+    }
     for (uint64_t k = 0; k < 2; k++) {
         assert_int_equal(pst_feed_batch(t, k * (uint64_t)t->config->train.batch), PST_OK);
         for (uint32_t i = 0; i < t->group->n_local; i++)
@@ -90,8 +93,10 @@ static void run_case(const char *yaml, const shape *s) {
     assert_int_equal(pst_world_single.open(&world), PST_OK);
     assert_int_equal(pst_group_open(world, "self", s->ranks, &t.group), PST_OK);
     assert_int_equal(pst_group_open_ranks(t.group, t.p, 1), PST_OK);
+    assert_int_equal(pst_feed_open(&t), PST_OK);
     train_two_steps(&t);
     for (uint32_t i = 0; i < s->ranks; i++) check_rank(t.group->local[i], yaml);
+    pst_feed_close(&t);
     pst_group_close(t.group, 0);
     t.data->row->close(t.data);
     pst_prepared_close(t.p);
