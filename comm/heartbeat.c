@@ -1,6 +1,7 @@
 /* A rank's heartbeat: maps the page that it shares with the other ranks of its host, ticks in its own line, and watches
  * the others' from a thread of its own. Shared-memory transports say nothing when a peer dies; this does. */
 #include "comm/heartbeat_page.h"
+#include "comm/world.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -123,27 +124,42 @@ static pst_status join_segment(pst_world *w, pst_heartbeat_page **page) {
     return pst_fail(PST_ENOMEM, "rank %u cannot map the heartbeat page of %s", w->rank, w->host);
 }
 
+static pst_status begin(pst_heartbeat *h, const pst_world *w);
+
 /* mpirun, srun. The first fence publishes the name; after the second everybody has mapped it and it can go. Whoever
- * fails between takes part in both, so that nobody waits for it. */
-static pst_status page_of_host(pst_world *w, pst_heartbeat_page **out) {
+ * fails before (status) or between takes part in both, so that nobody waits for it. */
+static pst_status page_of_host(pst_heartbeat *h, pst_world *w, pst_status status) {
     announcement a = {0};
-    pst_heartbeat_page *page = NULL;
-    pst_status status = PST_OK;
     snprintf(a.host, sizeof a.host, "%s", w->host);
-    if (w->local_rank == 0) status = create_segment(w->local_size, a.name, &page);
-    if (status != PST_OK) a.name[0] = 0;
+    if (status == PST_OK && w->local_rank == 0) status = create_segment(w->local_size, a.name, &h->page);
+    if (!h->page) a.name[0] = 0;
     pst_status common = w->ops->put(w, "penstock.heartbeat", &a, sizeof a);
     if (common == PST_OK) common = w->ops->fence(w);
-    if (common == PST_OK && status == PST_OK && !page) status = join_segment(w, &page);
-    if (common == PST_OK) common = w->ops->fence(w);
+    if (common == PST_OK && status == PST_OK && !h->page) status = join_segment(w, &h->page);
+    if (common == PST_OK && status == PST_OK) status = begin(h, w);
+    if (common == PST_OK) status = pst_world_agree(w, "penstock.heartbeat.open", status);
     if (a.name[0]) shm_unlink(a.name);
-    if (status == PST_OK) status = common;
-    if (status != PST_OK) pst_heartbeat_page_close(page);
-    else *out = page;
-    return status;
+    return common == PST_OK ? status : common;
 }
 
 /* --- open and close ---------------------------------------------------------------------------------------------- */
+
+/* What needs no page. */
+static pst_status prepare(pst_heartbeat *h, uint32_t n) {
+    h->seen = calloc(n, sizeof *h->seen);
+    h->missed = calloc(n, sizeof *h->missed);
+    h->stop_fd = eventfd(0, EFD_CLOEXEC);
+    return h->seen && h->missed && h->stop_fd >= 0 ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the heartbeat");
+}
+
+static pst_status begin(pst_heartbeat *h, const pst_world *w) {
+    page_line *mine = &h->page->line[h->line];
+    mine->rank = w->rank;
+    mine->instr = PAGE_NO_INSTR;
+    PST_TRY(start_thread(h));
+    atomic_store(&mine->state, LINE_ALIVE);
+    return PST_OK;
+}
 
 pst_status pst_heartbeat_open(pst_world *world, pst_heartbeat **heartbeat) {
     pst_heartbeat *h = calloc(1, sizeof *h);
@@ -151,27 +167,12 @@ pst_status pst_heartbeat_open(pst_world *world, pst_heartbeat **heartbeat) {
     h->stop_fd = -1;
     h->line = world->local_rank;
     snprintf(h->host, sizeof h->host, "%s", world->host);
-    pst_status status = PST_OK;
+    pst_status status = prepare(h, world->local_size);
     if (world->launched_by_us) h->page = page_of_launcher(world->local_size);
-    if (!h->page) status = page_of_host(world, &h->page);
-    if (status != PST_OK) goto fail;
-    h->seen = calloc(world->local_size, sizeof *h->seen);
-    h->missed = calloc(world->local_size, sizeof *h->missed);
-    h->stop_fd = eventfd(0, EFD_CLOEXEC);
-    if (!h->seen || !h->missed || h->stop_fd < 0) {
-        status = pst_fail(PST_ENOMEM, "no memory for the heartbeat");
-        goto fail;
-    }
-    page_line *mine = &h->page->line[h->line];
-    mine->rank = world->rank;
-    mine->instr = PAGE_NO_INSTR;
-    status = start_thread(h);
-    if (status != PST_OK) goto fail;
-    atomic_store(&mine->state, LINE_ALIVE);
-    *heartbeat = h;
-    return PST_OK;
-fail:
-    pst_heartbeat_close(h);
+    if (!h->page) status = page_of_host(h, world, status);
+    else if (status == PST_OK) status = begin(h, world);
+    if (status == PST_OK) *heartbeat = h;
+    else pst_heartbeat_close(h);
     return status;
 }
 
@@ -200,11 +201,13 @@ void pst_heartbeat_fail(pst_heartbeat *h) {
 pst_status pst_heartbeat_check(pst_heartbeat *h) {
     uint64_t fault = atomic_load_explicit(&h->page->fault, memory_order_acquire);
     uint32_t line = (uint32_t)fault;
-    if (!fault || line == h->line || line >= h->page->n) return PST_OK;
+    fault_kind kind = (fault_kind)(fault >> 32);
+    if (!fault || line >= h->page->n || (line == h->line && kind == FAULT_FAILED)) return PST_OK;
     char where[64];
     pst_heartbeat_page_where(h->page, line, where, sizeof where);
     uint32_t rank = h->page->line[line].rank;
-    switch ((fault_kind)(fault >> 32)) {
+    if (line == h->line) return pst_fail(PST_EPEER, "the others have given rank %u on %s up (last: %s)", rank, h->host, where);
+    switch (kind) {
     case FAULT_SILENT:
         return pst_fail(PST_EPEER, "rank %u on %s has been silent for %.1f s (last: %s)", rank, h->host,
                         PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES / 1000.0, where);

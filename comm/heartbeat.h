@@ -17,7 +17,8 @@ pst_status pst_heartbeat_open(pst_world *world, pst_heartbeat **heartbeat);
 void pst_heartbeat_close(pst_heartbeat *h);  /* marks this rank as gone in good order */
 /* Where the executor writes its packed last instruction (opcode << 56 | chunk << 32 | micro). */
 volatile uint64_t *pst_heartbeat_instr(pst_heartbeat *h);
-/* OK while all peers live; EPEER names the first dead one: rank, host, last instruction. Any thread; cheap. */
+/* OK while all peers live; EPEER names the first dead one: rank, host, last instruction; or this rank itself, when the
+ * others have given it up. Any thread; cheap. */
 pst_status pst_heartbeat_check(pst_heartbeat *h);
 /* Our own failure, for the others to name: they see it at their next check. */
 void pst_heartbeat_fail(pst_heartbeat *h);
@@ -29,6 +30,10 @@ void pst_heartbeat_page_close(pst_heartbeat_page *page);
 void pst_heartbeat_page_mark_dead(pst_heartbeat_page *page, uint32_t rank);
 /* A rank that went without a word, as its own heartbeat would have said. Not for ranks that failed: keep theirs. */
 void pst_heartbeat_page_mark_gone(pst_heartbeat_page *page, uint32_t rank);
+/* 1 when a rank runs: it has opened its heartbeat and has neither closed it nor been marked. */
+int pst_heartbeat_page_alive(const pst_heartbeat_page *page, uint32_t rank);
+/* 1 when it never opened one. */
+int pst_heartbeat_page_absent(const pst_heartbeat_page *page, uint32_t rank);
 /* 1 when a rank has found another one silent, and which. */
 int pst_heartbeat_page_silent(const pst_heartbeat_page *page, uint32_t *rank);
 /* "F chunk 2 micro-batch 3" of a rank, "its start" when it has run nothing yet. Returns buffer. */

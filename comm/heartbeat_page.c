@@ -67,6 +67,14 @@ void pst_heartbeat_page_mark_gone(pst_heartbeat_page *page, uint32_t rank) {
     atomic_store(&page->line[rank].state, LINE_GONE);
 }
 
+int pst_heartbeat_page_alive(const pst_heartbeat_page *page, uint32_t rank) {
+    return atomic_load(&page->line[rank].state) == LINE_ALIVE;
+}
+
+int pst_heartbeat_page_absent(const pst_heartbeat_page *page, uint32_t rank) {
+    return atomic_load(&page->line[rank].state) == LINE_ABSENT;
+}
+
 int pst_heartbeat_page_silent(const pst_heartbeat_page *page, uint32_t *rank) {
     uint64_t fault = atomic_load(&page->fault);
     if (fault >> 32 != FAULT_SILENT || (uint32_t)fault >= page->n) return 0;

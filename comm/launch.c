@@ -20,6 +20,7 @@
  * what they have seen themselves; this is for those who do not look. */
 #define STOP_NS ((PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES + 500) * UINT64_C(1000000))
 #define GRACE_AFTER_KILL_NS UINT64_C(1000000000)
+#define LOOK_NS UINT64_C(200000000)
 
 /* Who is to blame, ever more certain: a rank that left with status 3 mostly followed another one. So may one that
  * aborted: UCX does when it reads the memory of a process that is just going. */
@@ -28,7 +29,7 @@ typedef enum { NOBODY, FOLLOWER, ABORTED, CULPRIT } certainty;
 typedef struct {
     pid_t pid;                  /* 0: not running */
     uint64_t stopped_ns;        /* since when it is stopped, 0 when it runs */
-    int killed_by_us;
+    int killed_by_us, left_early;
 } rank_process;
 
 typedef struct {
@@ -43,6 +44,7 @@ typedef struct {
     sigset_t before, waited;    /* signal masks of the caller; what signal_fd reads */
     struct sigaction child;     /* the caller's; ignored children could not be waited for */
     int interrupts, last_signal;
+    int any_left_early;         /* some rank's left_early: status 0 before its heartbeat had begun */
     int ending;                 /* somebody failed: the rest has until kill_ns */
     uint64_t kill_ns;
     certainty blame;
@@ -91,9 +93,9 @@ static void blame_stopped(launcher *l, uint32_t rank) {
 /* Everybody has gone and nobody was caught in the act: perhaps the ranks themselves found who fell silent. */
 static void settle_blame(launcher *l) {
     uint32_t silent;
-    if (l->blame == ABORTED) say(l, l->culprit, "was killed by signal 6");
-    if (l->blame != FOLLOWER) return;
+    if (l->blame != FOLLOWER && l->blame != ABORTED) return;
     if (pst_heartbeat_page_silent(l->page, &silent)) say(l, l->culprit = silent, "fell silent");
+    else if (l->blame == ABORTED) say(l, l->culprit, "was killed by signal 6");
     else say(l, l->culprit, "exited with status 3");
 }
 
@@ -244,12 +246,29 @@ static void rank_ended(launcher *l, uint32_t rank, int wait_status) {
         return;
     }
     int status = WEXITSTATUS(wait_status);
-    if (!status) {
+    if (!status && pst_heartbeat_page_alive(l->page, rank) && !l->ending) {
+        blame(l, CULPRIT, rank, 3, "exited with status 0 without a word"); /* a library that called exit(), say */
+    } else if (!status) {
+        r->left_early = pst_heartbeat_page_absent(l->page, rank);
+        l->any_left_early |= r->left_early;
         pst_heartbeat_page_mark_gone(l->page, rank);
-        return;
+    } else {
+        int has_said = status == 2 || status == 4 || status == 5; /* why, on stderr; and 3 follows another */
+        snprintf(what, sizeof what, "exited with status %d", status);
+        blame(l, status == 3 ? FOLLOWER : CULPRIT, rank, status, has_said ? NULL : what);
     }
-    snprintf(what, sizeof what, "exited with status %d", status);
-    blame(l, status == 3 ? FOLLOWER : CULPRIT, rank, status, status == 2 ? NULL : what);
+}
+
+/* A rank that went with status 0 before it had come to the others is a fault when they have come together meanwhile and
+ * would wait for it; ranks that all leave so had nothing to do. Returns when to look again. */
+static uint64_t check_left_early(launcher *l, uint64_t now) {
+    if (!l->any_left_early || l->ending) return PST_NEVER;
+    uint32_t i = 0, left = 0;
+    while (i < l->n && !pst_heartbeat_page_alive(l->page, i)) i++;
+    while (left < l->n && !l->rank[left].left_early) left++;
+    if (i == l->n) return now + LOOK_NS;
+    blame(l, CULPRIT, left, 3, "exited with status 0 before it had joined the others");
+    return PST_NEVER;
 }
 
 /* Reaps our own children only. Those killed are looked at before those that exited: they may have pulled them along. */
@@ -277,7 +296,7 @@ static uint64_t check_stopped(launcher *l, uint64_t now) {
         rank_process *r = &l->rank[i];
         running += r->pid && !r->stopped_ns;
         if (!r->pid || !r->stopped_ns) continue;
-        if (now >= r->stopped_ns + STOP_NS || l->blame == FOLLOWER) blame_stopped(l, i);
+        if (now >= r->stopped_ns + STOP_NS || l->blame == FOLLOWER || l->blame == ABORTED) blame_stopped(l, i);
         else next = least(next, r->stopped_ns + STOP_NS);
     }
     if (l->ending && !running && l->live && now < l->kill_ns) l->kill_ns = now;
@@ -295,7 +314,7 @@ static void read_abort(launcher *l) {
 
 static void watch_ranks(launcher *l) {
     while (l->live) {
-        uint64_t now = pst_monotonic_ns(), next = check_stopped(l, now);
+        uint64_t now = pst_monotonic_ns(), next = least(check_left_early(l, now), check_stopped(l, now));
         if (l->ending && now >= l->kill_ns) kill_ranks(l, now);
         if (l->ending) next = least(next, l->kill_ns);
         int timeout = next == PST_NEVER ? -1 : next <= now ? 0 : (int)((next - now) / 1000000 + 1);

@@ -9,11 +9,12 @@
  * are inherited. SIGINT, SIGTERM and SIGHUP (as SIGTERM) are forwarded to every rank (the terminal's own Ctrl-C reaches
  * them only once: each rank runs in a process group of its own); a second one, or SIGQUIT, kills them. SIGTSTP (Ctrl-Z)
  * stops the ranks with the launcher, SIGCONT continues them. When the launcher is killed, so are the ranks.
- * When a rank is killed, stays stopped for 2.5 s, or exits with a status other than 0, the others get `grace_ms` to
- * leave by themselves (they learn of it through the heartbeat page), then SIGKILL. *exit_status: 0 when all were 0; else
- * that of the rank to blame (3 when it was killed or stopped), 128 + the signal when the user's own ended it. The
- * culprit is named on stderr: rank, host, what happened, and its last instruction from the heartbeat page; but for
- * status 2, where the rank has said what is wrong with the input.
+ * When a rank is killed, stays stopped for 2.5 s, exits with a status other than 0, or with 0 while its heartbeat is
+ * open (or before it was, while others have theirs), the others get `grace_ms` to leave by themselves (they learn of it
+ * through the heartbeat page), then SIGKILL. *exit_status: 0 when all were 0; else that of the rank to blame (3 when it
+ * was killed, stopped, or left with 0), 128 + the signal when the user's own ended it. The culprit is named on stderr:
+ * rank, host, what happened, and its last instruction from the heartbeat page; but for status 2, 4 and 5, where the rank
+ * has said why.
  * One job at a time, from one thread, which must live until the ranks have ended; signal masks are restored. The PMIx
  * server's threads stay for the next job. Ranks find PENSTOCK_LAUNCHER (a pid) and PENSTOCK_HEARTBEAT_FD. */
 pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms, int *exit_status);

@@ -2,6 +2,8 @@
  * TCP between hosts). Peers do not fail here: UCX tells nothing of a dead one (error mode none, the only one that
  * keeps shared memory), so the heartbeat finds it and `abort` leaves without flushing. One thread per transport. */
 #include "comm/transport.h"
+#include "comm/ucx_guard.h"
+#include "comm/world.h"
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,7 +33,7 @@ typedef struct ucx {
     int fd;                     /* readable when the worker has something, once armed */
     request *all, *spare;       /* requests are reused, freed with the transport */
     uint32_t unseen;            /* completed and not tested yet: no sleeping before they have been */
-    int aborted;
+    int aborted, lost;          /* lost: because UCX wanted to end the process */
     struct ucx *left_behind;
 } ucx;
 
@@ -89,9 +91,11 @@ static pst_status open_worker(ucx *u) {
     return rc == UCS_OK ? PST_OK : fail_ucs(PST_ENOMEM, "open a wake-up descriptor", rc);
 }
 
-static pst_status publish_address(ucx *u, pst_world *world) {
+/* An empty one says that this rank has none. */
+static pst_status publish_address(ucx *u, pst_world *world, pst_status mine) {
     ucp_address_t *address;
     size_t bytes;
+    if (mine != PST_OK) return world->ops->put(world, "penstock.ucx", "", 0);
     ucs_status_t rc = ucp_worker_get_address(u->worker, &address, &bytes);
     if (rc != UCS_OK) return fail_ucs(PST_ENOMEM, "name its address", rc);
     pst_status status = world->ops->put(world, "penstock.ucx", address, bytes);
@@ -103,6 +107,10 @@ static pst_status connect_rank(ucx *u, pst_world *world, uint32_t rank) {
     void *address;
     size_t bytes;
     PST_TRY(world->ops->get(world, rank, "penstock.ucx", &address, &bytes));
+    if (!bytes) {
+        free(address);
+        return pst_fail(PST_EPEER, "rank %u could not open transport ucx", rank);
+    }
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
                               .address = address,
                               .err_mode = UCP_ERR_HANDLING_MODE_NONE};
@@ -116,12 +124,13 @@ static pst_status connect_rank(ucx *u, pst_world *world, uint32_t rank) {
 }
 
 /* All peers are connected here, between two fences: a rank that leaves early cannot be missed by one that only now
- * wants to map its memory. */
-static pst_status connect_all(ucx *u, pst_world *world) {
-    PST_TRY(publish_address(u, world));
-    PST_TRY(world->ops->fence(world));
-    for (uint32_t i = 0; i < world->size; i++) PST_TRY(connect_rank(u, world, i));
-    return world->ops->fence(world);
+ * wants to map its memory. Whoever has failed before (mine) or fails between takes part in both. */
+static pst_status connect_all(ucx *u, pst_world *world, pst_status mine) {
+    pst_status common = publish_address(u, world, mine);
+    if (common == PST_OK) common = world->ops->fence(world);
+    if (common != PST_OK) return mine != PST_OK ? mine : common;
+    for (uint32_t i = 0; mine == PST_OK && i < world->size; i++) mine = connect_rank(u, world, i);
+    return pst_world_agree(world, "penstock.ucx.open", mine);
 }
 
 static void release(ucx *u) {
@@ -140,15 +149,38 @@ static pst_status ucx_open(pst_world *world, const pst_clock *clock, pst_transpo
     if (!u) return pst_fail(PST_ENOMEM, "no memory for a transport");
     u->base = (pst_transport){.ops = &pst_transport_ucx, .clock = clock, .rank = world->rank, .size = world->size};
     calm_down();
+    pst_ucx_guard_open();
     prctl(PR_SET_TIMERSLACK, TIMER_SLACK_NS, 0, 0, 0); /* a sleep with a deadline ends when it shall */
     u->ep = calloc(world->size, sizeof *u->ep);
     pst_status status = u->ep ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u peers", world->size);
     if (status == PST_OK) status = open_context(u, world);
     if (status == PST_OK) status = open_worker(u);
-    if (status == PST_OK) status = connect_all(u, world);
-    if (status != PST_OK) release(u);
-    else *transport = &u->base;
+    status = connect_all(u, world, status);
+    if (status != PST_OK) {
+        release(u);
+        pst_ucx_guard_close();
+    } else {
+        *transport = &u->base;
+    }
     return status;
+}
+
+/* --- calls that may move data -------------------------------------------------------------------------------------- */
+
+static pst_status fail_aborted(const ucx *u) {
+    if (u->aborted && u->lost) return pst_fail(PST_EPEER, "rank %u has lost a peer: %s", u->base.rank, pst_ucx_guard_said());
+    return pst_fail(PST_EPEER, "rank %u has given up its transport", u->base.rank);
+}
+
+__attribute__((noinline)) static uint32_t progress_worker(ucx *u) {
+    if (u->aborted) return 0;
+    if (PST_UCX_GUARD()) {
+        u->aborted = u->lost = 1; /* UCX is in the midst of something, and is not called again */
+        return 1;
+    }
+    uint32_t moved = ucp_worker_progress(u->worker);
+    pst_ucx_guard_end();
+    return moved;
 }
 
 /* --- requests ---------------------------------------------------------------------------------------------------- */
@@ -207,16 +239,28 @@ static ucs_status_ptr_t post_to_ucp(ucx *u, request *r) {
     return ucp_tag_recv_nbx(u->worker, x->mem, x->bytes, message_tag(x->peer, x->channel, x->seq), UINT64_MAX, &param);
 }
 
+/* Not inlined: a jump back would not find the caller's variables. */
+__attribute__((noinline)) static ucs_status_ptr_t post_guarded(ucx *u, request *r) {
+    if (PST_UCX_GUARD()) {
+        u->aborted = u->lost = 1;
+        return NULL;
+    }
+    ucs_status_ptr_t ucp = post_to_ucp(u, r);
+    pst_ucx_guard_end();
+    return ucp;
+}
+
 static pst_status ucx_post(pst_transport *t, const pst_transfer *transfer, uint64_t *id) {
     ucx *u = (ucx *)t;
     if (transfer->peer >= t->size || transfer->channel > 0xffff)
         return pst_fail(PST_EINTERNAL, "rank %u, channel %u: no such peer", transfer->peer, transfer->channel);
-    if (u->aborted) return pst_fail(PST_EPEER, "rank %u has given up its transport", t->rank);
+    if (u->aborted) return fail_aborted(u);
     request *r = request_take(u);
     if (!r) return pst_fail(PST_ENOMEM, "no memory for a transfer");
     r->transfer = *transfer;
     r->posted = 1;
-    ucs_status_ptr_t ucp = post_to_ucp(u, r);
+    ucs_status_ptr_t ucp = post_guarded(u, r);
+    if (u->aborted) return fail_aborted(u);
     if (UCS_PTR_IS_ERR(ucp)) {
         request_drop(u, r);
         return fail_ucs(PST_EPEER, transfer->kind == PST_TRANSFER_SEND ? "send" : "receive", UCS_PTR_STATUS(ucp));
@@ -239,7 +283,7 @@ static pst_status verdict(const ucx *u, const request *r) {
 static pst_status ucx_test(pst_transport *t, uint64_t id, uint64_t *end_ns) {
     ucx *u = (ucx *)t;
     request *r = (request *)(uintptr_t)id;
-    if (u->aborted) return pst_fail(PST_EPEER, "rank %u has given up its transport", t->rank);
+    if (u->aborted) return fail_aborted(u);
     if (!r->done) return PST_BUSY;
     pst_status status = verdict(u, r);
     if (status == PST_OK && end_ns) *end_ns = r->end_ns;
@@ -250,7 +294,7 @@ static pst_status ucx_test(pst_transport *t, uint64_t id, uint64_t *end_ns) {
 
 static uint32_t ucx_progress(pst_transport *t) {
     ucx *u = (ucx *)t;
-    return (u->aborted ? 0 : ucp_worker_progress(u->worker)) + u->unseen;
+    return progress_worker(u) + u->unseen;
 }
 
 static uint64_t ucx_next_ns(pst_transport *t) {
@@ -260,7 +304,7 @@ static uint64_t ucx_next_ns(pst_transport *t) {
 
 static pst_status ucx_arm(pst_transport *t, int *fd) {
     ucx *u = (ucx *)t;
-    if (u->aborted) return pst_fail(PST_EPEER, "rank %u has given up its transport", t->rank);
+    if (u->aborted) return fail_aborted(u);
     if (u->unseen) return PST_BUSY;
     ucs_status_t rc = ucp_worker_arm(u->worker);
     if (rc == UCS_ERR_BUSY) return PST_BUSY;
@@ -284,7 +328,8 @@ static int flush(ucx *u) {
     if (!UCS_PTR_IS_PTR(ucp)) return ucp == NULL;
     ucs_status_t rc;
     while ((rc = ucp_request_check_status(ucp)) == UCS_INPROGRESS && pst_monotonic_ns() < until)
-        if (!ucp_worker_progress(u->worker)) sched_yield();
+        if (!progress_worker(u)) sched_yield();
+        else if (u->aborted) return 0;
     if (rc != UCS_INPROGRESS) ucp_request_free(ucp);
     return rc == UCS_OK;
 }
@@ -293,7 +338,7 @@ static uint32_t cancel_all(ucx *u) {
     uint32_t left = 0;
     for (request *r = u->all; r; r = r->all)
         if (r->posted && !r->done && r->ucp) ucp_request_cancel(u->worker, r->ucp);
-    for (int i = 0; i < 100; i++) ucp_worker_progress(u->worker);
+    for (int i = 0; i < 100; i++) progress_worker(u);
     for (request *r = u->all; r; r = r->all) left += r->posted && !r->done;
     return left;
 }
@@ -303,12 +348,14 @@ static uint32_t cancel_all(ucx *u) {
 static void ucx_close(pst_transport *t) {
     static ucx *left_behind;
     ucx *u = (ucx *)t;
-    if (!u->aborted && !cancel_all(u) && flush(u)) {
+    if (!u->aborted && !cancel_all(u) && !u->aborted && flush(u)) {
         release(u);
+        pst_ucx_guard_close();
         return;
     }
     u->left_behind = left_behind;
     left_behind = u;
+    pst_ucx_guard_close();
 }
 
 const pst_transport_ops pst_transport_ucx = {

@@ -38,7 +38,8 @@ static int wait_for_rank_2(rank_state *r, const char *way) {
         if (!strcmp(way, "kill")) raise(SIGKILL);
         if (!strcmp(way, "usr1")) raise(SIGUSR1);
         if (!strcmp(way, "stop")) raise(SIGSTOP);
-        if (!strcmp(way, "exit")) _exit(4);
+        if (!strcmp(way, "exit")) _exit(7);
+        if (!strcmp(way, "leave")) exit(0);
         if (!strcmp(way, "input")) _exit(2);
         if (!strcmp(way, "abort")) r->world->ops->abort(r->world, 4, "no disk");
         if (!strcmp(way, "fail")) return rank_give_up(r, pst_fail(PST_ENOMEM, "no disk"));
@@ -47,6 +48,30 @@ static int wait_for_rank_2(rank_state *r, const char *way) {
         for (;;) pause();
     RANK_CHECK(rank_post(r, PST_TRANSFER_RECV, 2, 0, 0, &word, sizeof word, &request) == PST_OK);
     return rank_give_up(r, rank_finish(r, request));
+}
+
+/* Rank 2 offers memory and dies; rank 0 reads it afterwards, at once, without a look at the heartbeat. */
+static int read_the_dead(rank_state *r) {
+    static uint8_t mem[4 << 20];
+    uint64_t request, end_ns;
+    for (uint32_t root = 0; root <= 2; root += 2) /* UCX sets up what it needs in both directions */
+        RANK_CHECK(rank_collective(r, PST_COLL_BROADCAST, mem, sizeof mem, PST_F32, root) == PST_OK);
+    if (r->world->rank == 2) {
+        RANK_CHECK(rank_post(r, PST_TRANSFER_SEND, 0, 0, 0, mem, sizeof mem, &request) == PST_OK);
+        for (int i = 0; i < 1000; i++) r->t->ops->progress(r->t);
+        raise(SIGKILL);
+    }
+    while (pst_heartbeat_check(r->heartbeat) == PST_OK) usleep(1000);
+    if (r->world->rank == 0) {
+        pst_status status = rank_post(r, PST_TRANSFER_RECV, 2, 0, 0, mem, sizeof mem, &request);
+        for (int i = 0; i < 1000 && status == PST_OK; i++) {
+            r->t->ops->progress(r->t);
+            status = r->t->ops->test(r->t, request, &end_ns);
+            if (status == PST_BUSY) status = PST_OK;
+        }
+        fprintf(stderr, "rank 0: %s: %s\n", status == PST_EPEER ? "lost" : "?", pst_error());
+    }
+    return rank_give_up(r, pst_heartbeat_check(r->heartbeat));
 }
 
 static int run_until_asked(rank_state *r, int obey) {
@@ -68,7 +93,9 @@ static int run_until_asked(rank_state *r, int obey) {
 static int rank_main(const char *scenario, const char *way) {
     rank_state r;
     if (!strcmp(scenario, "status")) return atoi(way);
+    if (!strcmp(scenario, "late") && !strcmp(getenv("PMIX_RANK"), "1")) return 0;
     rank_open(&r);
+    if (!strcmp(scenario, "read")) return read_the_dead(&r);
     if (!strcmp(scenario, "wait")) return wait_for_rank_2(&r, way);
     if (!strcmp(scenario, "run")) return run_until_asked(&r, strcmp(way, "deaf") != 0);
     return 98;
@@ -170,12 +197,38 @@ static void a_killed_rank_is_named(void **state) {
 
 static void a_failing_rank_gives_its_status(void **state) {
     (void)state;
-    one_fault("exit", 4, "exited with status 4 during F chunk 2", "rank 3: rank 2 on ");
-    one_fault("fail", 4, "exited with status 4 during F chunk 2", "rank 3: rank 2 on ");
+    one_fault("exit", 7, "exited with status 7 during F chunk 2", "rank 3: rank 2 on ");
+    one_fault("fail", 4, "rank 2: no disk", "rank 3: rank 2 on ");
+    const char *ways[] = {"input", "fail"};
+    for (int i = 0; i < 2; i++) {
+        uint64_t start = pst_monotonic_ns();
+        child c = start_launcher(4, "wait", ways[i], 2000);
+        assert_int_equal(finish(&c, start, LIMIT_MS), i ? 4 : 2);
+        if (strstr(c.said, "penstock:")) fail_msg("a rank with status 2 or 4 speaks for itself:\n%s", c.said);
+    }
+}
+
+/* A library may call exit(0): nobody waits for that rank for ever. */
+static void a_rank_that_leaves_with_0_is_named(void **state) {
+    (void)state;
+    one_fault("leave", 3, "penstock: rank 2 on ", "exited with status 0 without a word during F chunk 2");
     uint64_t start = pst_monotonic_ns();
-    child c = start_launcher(4, "wait", "input", 2000);
-    assert_int_equal(finish(&c, start, LIMIT_MS), 2);
-    if (strstr(c.said, "penstock:")) fail_msg("a rank with status 2 speaks for itself:\n%s", c.said);
+    child c = start_launcher(3, "late", "", 500);
+    assert_int_equal(finish(&c, start, LIMIT_MS), 3);
+    assert_said(&c, "rank 1 on ");
+    assert_said(&c, "exited with status 0 before it had joined the others");
+}
+
+/* The dead rank's memory is read while it goes: the survivor says who died, and does not crash itself. */
+static void a_survivor_does_not_abort(void **state) {
+    (void)state;
+    uint64_t start = pst_monotonic_ns();
+    child c = start_launcher(3, "read", "", 2000);
+    assert_int_equal(finish(&c, start, LIMIT_MS), 3);
+    assert_said(&c, "rank 2 on ");
+    assert_said(&c, "was killed by signal 9");
+    assert_said(&c, "rank 0: lost");
+    if (strstr(c.said, "signal 6") || strstr(c.said, "process_vm_readv")) fail_msg("UCX is heard:\n%s", c.said);
 }
 
 static void ranks_that_do_not_leave_are_killed(void **state) {
@@ -303,6 +356,8 @@ int main(int argc, char **argv) {
         cmocka_unit_test(exit_statuses_are_joined),
         cmocka_unit_test(a_killed_rank_is_named),
         cmocka_unit_test(a_failing_rank_gives_its_status),
+        cmocka_unit_test(a_rank_that_leaves_with_0_is_named),
+        cmocka_unit_test(a_survivor_does_not_abort),
         cmocka_unit_test(ranks_that_do_not_leave_are_killed),
         cmocka_unit_test(signals_are_forwarded),
         cmocka_unit_test(a_second_signal_kills),
