@@ -1,9 +1,15 @@
 /* See group.h. */
 #include "engine/group.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+
+/* LINGER: how long a rank that gives up keeps its memory. BLAME: how long a lost link waits for the launcher to say whose
+ * end it was. */
+enum { LINGER_NS = 100000000, BLAME_NS = 200000000 };
 
 /* How it went on one rank. */
 struct pst_group_verdict { uint32_t status; char message[1020]; };
@@ -40,7 +46,7 @@ pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_ra
     if (status == PST_OK) status = alone ? pst_self_hub_open(n_rank, NULL, &g->hub) : connect_processes(g, transport);
     if (status != PST_OK) {
         g->world = NULL; /* stays the caller's */
-        pst_group_close(g, 1);
+        pst_group_close(g, status);
         return status;
     }
     *group = g;
@@ -58,10 +64,24 @@ pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary)
     return PST_OK;
 }
 
-void pst_group_close(pst_group *g, int failed) {
+/* This rank failed and the others may not know. Our own launcher watches; another one is asked to end the job, for a rank
+ * may wait where it hears nothing of us, and some launchers let it. It may end us at once: so why is said before. */
+static void give_up(pst_group *g, pst_status status) {
+    if (g->heartbeat) pst_heartbeat_fail(g->heartbeat);
+    if (g->transport) g->ops->abort(g->transport);
+    if (!g->world || !g->transport) return;
+    if (g->world->launched_by_us) {
+        nanosleep(&(struct timespec){.tv_nsec = LINGER_NS}, NULL); /* peers may be reading this rank's memory */
+    } else if (!pst_group_said_by_all() && pst_error()[0]) {
+        fprintf(stderr, "penstock: rank %u: %s\n", g->world->rank, pst_error());
+        g->world->ops->abort(g->world, pst_status_exit(status), pst_error());
+        pst_error_clear();
+    }
+}
+
+void pst_group_close(pst_group *g, pst_status status) {
     if (!g) return;
-    if (failed && g->heartbeat) pst_heartbeat_fail(g->heartbeat);
-    if (failed && g->transport) g->ops->abort(g->transport);
+    if (status != PST_OK) give_up(g, status);
     for (uint32_t i = 0; g->local && i < g->n_local; i++) pst_rank_close(g->local[i]);
     if (g->transport) g->ops->close(g->transport);
     if (g->hub) pst_self_hub_close(g->hub);
@@ -84,13 +104,23 @@ static pst_status blame(pst_group *g, pst_status status) {
     if (status == PST_OK || status == PST_EINPUT || !g->heartbeat) return status;
     char said[1024];
     snprintf(said, sizeof said, "%s", pst_error());
-    if (pst_heartbeat_check(g->heartbeat) == PST_EPEER) return PST_EPEER;
-    return pst_fail(status, "%s", said);
+    uint64_t until = pst_monotonic_ns() + (status == PST_EPEER ? BLAME_NS : 0);
+    while (pst_heartbeat_check(g->heartbeat) != PST_EPEER) {
+        if (pst_monotonic_ns() >= until) return pst_fail(status, "%s", said);
+        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+    }
+    return PST_EPEER;
+}
+
+/* What follows must not begin another collective, nor take up the one that was left. */
+static pst_status break_collectives(pst_group *g, pst_status status) {
+    for (uint32_t i = 0; status != PST_OK && i < g->n_local; i++) pst_coll_break(g->local[i]->coll, PST_EPEER);
+    return status;
 }
 
 pst_status pst_group_run(pst_group *g, int train) {
     for (uint32_t i = 0; i < g->n_local; i++) PST_TRY(pst_rank_start(g->local[i], train));
-    return blame(g, pst_executor_drive(g->executor, g->n_local, NULL, check_peers, g));
+    return blame(g, break_collectives(g, pst_executor_drive(g->executor, g->n_local, NULL, check_peers, g)));
 }
 
 /* --- collectives ------------------------------------------------------------------------------------------------ */
@@ -113,7 +143,7 @@ pst_status pst_group_collective(pst_group *g, pst_coll_kind kind, void *const *m
                                 uint32_t root) {
     for (uint32_t i = 0; i < g->n_local; i++)
         PST_TRY(pst_coll_start(g->local[i]->coll, kind, mem ? mem[i] : NULL, bytes, dtype, root));
-    return blame(g, drive_collective(g));
+    return blame(g, break_collectives(g, drive_collective(g)));
 }
 
 pst_status pst_group_broadcast(pst_group *g, void *mem, uint64_t bytes, uint32_t root) {

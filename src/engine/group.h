@@ -24,8 +24,9 @@ typedef struct {
 pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_rank, pst_group **group);
 /* Opens this process' ranks. */
 pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary);
-/* failed != 0: gives up without waiting for peers and tells them. */
-void pst_group_close(pst_group *g, int failed);
+/* status not OK: gives up without waiting for peers and tells them; a launcher that is not ours is asked to end the job,
+ * after this thread's message has been said (and cleared). */
+void pst_group_close(pst_group *g, pst_status status);
 
 /* Runs the training or evaluation job on all ranks to its end. EPEER when a rank died meanwhile. */
 pst_status pst_group_run(pst_group *g, int train);
