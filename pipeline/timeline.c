@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* All lengths in px. MAX_BOXES: beyond it boxes of one kind and row become one path without tooltips. */
-enum { LEFT = 72, PLOT = 1080, RIGHT = 64, MAX_BOXES = 4000, MAX_LINES = 1500 };
+/* All lengths in px. MAX_BOXES: beyond it boxes of one kind and row become one path without tooltips. LEAST: width
+ * below which the few boxes of the flush would not be seen. */
+enum { LEFT = 72, PLOT = 1080, RIGHT = 64, MAX_BOXES = 4000, MAX_LINES = 1500, LEAST = 2 };
 
 typedef struct { const char *name, *fill, *text; } look;
 static const look looks[PST_OP_COUNT] = {
@@ -166,6 +167,10 @@ static void print_box(const picture *p, uint32_t rank, uint32_t i) {
     const pst_span *s = &p->span[rank][i];
     double x = x_of(p, s->start), width = (double)(s->end - s->start) * p->scale, gap = width > 4 ? 1 : width / 8;
     if (width <= 0) return;
+    if (in->opcode > PST_OP_BW && width < LEAST) { /* it ends where it ends; neighbours share what there is */
+        x -= LEAST - width, width = LEAST, gap = 0;
+        if (x < LEFT) x = LEFT;
+    }
     fprintf(p->out, "<rect class=\"o%u%s\" x=\"%.2f\" y=\"%.1f\" width=\"%.2f\" height=\"%.1f\"%s>", in->opcode,
             p->has_chunks && in->chunk & 1 ? " alt" : "", x + gap / 2, y_of(p, rank), width - gap, p->box,
             width > 8 ? " rx=\"2.5\"" : "");

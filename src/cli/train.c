@@ -27,6 +27,7 @@ int pst_cli_train(const pst_cli_call *call) {
         return 0;
     }
     if (pst_cli_operands(&command, n, 1, (size_t)-1)) return pst_status_exit(PST_EINPUT);
+    if (!*o.runs) return pst_cli_wrong("--runs '': expected the path of a folder");
     pst_status status = pst_config_load(call->argv[1], (const char *const *)call->argv + 2, n - 1, &config);
     if (status == PST_OK) status = pst_train(config, &o);
     done = pst_cli_end(status);

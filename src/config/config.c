@@ -159,15 +159,6 @@ static pst_status check_train(pst_reading *reading) {
     return PST_OK;
 }
 
-static pst_status check_parallel(pst_reading *reading) {
-    const pst_config *c = reading->config;
-    const char *key = c->parallel.tensor > 1 ? "tensor" : c->parallel.data > 1 ? "data" : NULL;
-    if (!key) return PST_OK;
-    pst_fail(PST_EINPUT, "parallel.%s: only 1 is supported so far, found %lld; use parallel.pipeline for more ranks",
-             key, (long long)(c->parallel.tensor > 1 ? c->parallel.tensor : c->parallel.data));
-    return at_origin(reading, origin_of(reading, "parallel", key), PST_EINPUT);
-}
-
 static pst_status read_all(pst_reading *reading, const char *text, size_t bytes, const char *const *override,
                            size_t n_override) {
     PST_TRY(set_defaults(reading->config, reading->file));
@@ -179,8 +170,7 @@ static pst_status read_all(pst_reading *reading, const char *text, size_t bytes,
     PST_TRY(check_required(reading));
     PST_TRY(resolve_name(reading));
     resolve_train(reading);
-    PST_TRY(check_train(reading));
-    return check_parallel(reading);
+    return check_train(reading);
 }
 
 static pst_status read_bytes(const char *text, size_t bytes, const char *file, const char *const *override,

@@ -175,7 +175,7 @@ static void default_text(const pst_option *option, char text[160]) {
     if (option->type == PST_OPTION_FLOAT)
         snprintf(text, 160, " (default %s)", pst_number_print(*(double *)option->target, number));
     const char *value = option->type == PST_OPTION_STRING ? *(const char **)option->target : NULL;
-    if (value && *value) snprintf(text, 160, " (default %.120s)", value);
+    if (value && value[strspn(value, " \t\n")]) snprintf(text, 160, " (default %.120s)", value);
 }
 
 static void print_option(const pst_option *option, FILE *out) {

@@ -38,7 +38,7 @@ const pst_row pst_rows[] = {
     REAL(data, validation, "0.1", 0, 1, BELOW, "Share of the data held back for validation."),
 
     WHOLE(train, steps, "300", 1, 1e12, "Optimizer steps."),
-    WHOLE(train, batch, "32", 1, 1048576, "Samples per optimizer step, over all replicas."),
+    WHOLE(train, batch, "32", 1, 1048576, "Samples per optimizer step."),
     WHOLE(train, micro_batch, "0", 0, 1048576, "Samples per micro-batch; 0: the largest divisor of batch up to 4."),
     WHOLE(train, seed, "1", 0, INFINITY, "Seed of weights, order of samples and dropout."),
     TEXT(train, optimizer, "adamw", 0, "adamw|sgd", "The rule that updates the weights."),
@@ -58,11 +58,11 @@ const pst_row pst_rows[] = {
     WHOLE(train, log_every, "10", 1, 1e12, "Steps between lines on a stream that is no terminal."),
 
     WHOLE(parallel, pipeline, "0", 0, 4096, "Pipeline stages (ranks in a row); 0: what the number of ranks leaves."),
-    WHOLE(parallel, tensor, "0", 0, 4096, "Ranks that share each layer; 0: 1."),
-    WHOLE(parallel, data, "0", 0, 4096, "Replicas; 0: 1."),
+    WHOLE(parallel, tensor, "0", 0, 1, "Ranks that share each layer; this version has stages only (pipeline)."),
+    WHOLE(parallel, data, "0", 0, 1, "Replicas; this version has stages only (pipeline)."),
     WHOLE(parallel, threads, "0", 0, 4096, "CPU threads per rank; 0: cores shared out, at least 1."),
     TEXT(parallel, schedule, "1f1b", FILLED, NULL, "Order of forward and backward passes, such as gpipe or 1f1b."),
-    TEXT(parallel, device, "auto", FILLED, NULL, "auto, cpu or timed, with :options where the device has some."),
+    TEXT(parallel, device, "auto", FILLED, NULL, "auto, cpu, or timed (computes nothing, takes the predicted times)."),
     TEXT(parallel, transport, "auto", 0, "auto|self|ucx", "How ranks exchange bytes; self: all ranks in one process."),
     {"parallel", "memory", PST_ROW_BYTES, "0", 0, 0x1p60, 0, NULL, AT(parallel.memory), 0,
      "Bytes each rank may use, such as 512M or 8G; 0: what the machine has."},

@@ -8,9 +8,6 @@
 #include <string.h>
 
 pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_rank) {
-    if (c->parallel.tensor > 1 || c->parallel.data > 1)
-        return pst_fail(PST_EINPUT, "parallel.tensor and parallel.data above 1 are not in this version; "
-                                    "remove them or set them to 1");
     int64_t pipeline = c->parallel.pipeline;
     if (given && pipeline && given != pipeline)
         return pst_fail(PST_EINPUT, "the job has %" PRId64 " ranks, but parallel.pipeline is %" PRId64

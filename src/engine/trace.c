@@ -9,8 +9,7 @@
 
 static pst_status write_timeline(const pst_trainer *t, pst_span *const *span) {
     char path[1024], title[160];
-    snprintf(title, sizeof title, "%s, step %" PRIu64 ", measured: %s, %u stages, %u micro-batches", t->config->name, t->step,
-             t->p->plan->schedule, t->p->options.n_rank, t->p->plan->n_micro);
+    snprintf(title, sizeof title, "%s, step %" PRIu64 ", measured: %s", t->config->name, t->step, t->p->plan->schedule);
     for (int svg = 0; svg < 2; svg++) {
         snprintf(path, sizeof path, "%s/%s", t->folder, svg ? "timeline.svg" : "trace.json");
         FILE *f = fopen(path, "w");

@@ -62,7 +62,7 @@ train 2 '40 ranks are more than the 22 operators' -n 40
 train 2 '4 does not divide train.batch, 6' train.micro_batch=4
 train 2 'context of 5000' model.context=5000
 train 2 '2 ranks, but parallel.pipeline is 3' parallel.pipeline=3
-train 2 'tensor: only 1' parallel.tensor=2
+train 2 'tensor.*from 0 to 1' parallel.tensor=2
 train 2 'vocabulary is 100.*256' model.vocabulary=100
 train 2 "forward' computes no gradients" parallel.schedule=forward
 train 2 'warmup' train.warmup=5
@@ -159,4 +159,5 @@ train 2 'diverged' train.lr=1e38 train.warmup=0 train.steps=1 data.validation=0
 
 # places that cannot be written
 train 4 'text.txt: Not a directory' --runs text.txt
+train 2 'expected the path of a folder' --runs ''
 exit $bad

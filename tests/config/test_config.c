@@ -156,9 +156,9 @@ static const bad wrong[] = {
     {LEAST "train: {steps: 10,\n  warmup: 11}", NULL, "run.yaml:4:11: train.warmup: 11 is more than train.steps, 10"},
     {LEAST "train: {lr_min: 1}", NULL, "run.yaml:3:17: train.lr_min: 1 is more than train.lr, 0.0003"},
     {LEAST "parallel: {tensor: 2}", NULL,
-     "run.yaml:3:20: parallel.tensor: only 1 is supported so far, found 2; use parallel.pipeline for more ranks"},
+     "run.yaml:3:20: parallel.tensor: expected a whole number from 0 to 1, found '2'"},
     {LEAST "parallel: {data: 4}", NULL,
-     "run.yaml:3:18: parallel.data: only 1 is supported so far, found 4; use parallel.pipeline for more ranks"},
+     "run.yaml:3:18: parallel.data: expected a whole number from 0 to 1, found '4'"},
     {LEAST "name: a/b", NULL,
      "run.yaml:3:7: name: expected a folder's name (no '/', no '.' in front), found 'a/b'"},
     /* overrides */
