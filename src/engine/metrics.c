@@ -82,7 +82,7 @@ static void write_line(pst_metrics *m, json_t *line) {
     failed |= fputc('\n', m->file) == EOF || fflush(m->file) != 0;
     if (failed && !m->complained) {
         m->complained = 1;
-        pst_log(PST_LOG_WARN, "%s cannot be written (%s); training goes on without it", m->path, strerror(errno));
+        pst_log(PST_LOG_ERROR, "%s cannot be written (%s); training goes on without it", m->path, strerror(errno));
     }
     if (failed) clearerr(m->file);
 }
@@ -156,7 +156,7 @@ void pst_metrics_checkpoint(pst_metrics *m, uint64_t step, const char *path, pst
         return;
     }
     pst_metrics_newline(m);
-    pst_log(PST_LOG_WARN, "no checkpoint of step %" PRIu64 ": %s; training goes on, the last good one stays", step, pst_error());
+    pst_log(PST_LOG_ERROR, "no checkpoint of step %" PRIu64 ": %s; training goes on, the last good one stays", step, pst_error());
     write_line(m, json_pack("{s:s,s:I,s:s}", "event", "checkpoint_failed", "step", (json_int_t)step, "why", pst_error()));
 }
 
