@@ -16,7 +16,6 @@ typedef struct pst_device pst_device;
 typedef pst_status (*pst_launch_fn)(pst_device *device, const void *call);
 
 typedef struct {
-    const char *spec;             /* text behind "device:" in the run file, "" when none */
     uint32_t threads;             /* CPU threads to compute with, >= 1 */
     const pst_clock *clock;       /* NULL: monotonic */
     void (*poll)(void *);         /* called by the computing thread at least every millisecond; may be NULL */

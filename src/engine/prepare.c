@@ -177,7 +177,7 @@ static pst_status predict(pst_prepared *p) {
 
 /* bf16 needs instructions; a device that computes nothing does not. Generation reads fp32 weights in any case. */
 static pst_status choose_precision(pst_prepared *p) {
-    int bf16 = !strcmp(p->config->train.precision, "bf16"), computes = strncmp(p->config->parallel.device, "timed", 5);
+    int bf16 = !strcmp(p->config->train.precision, "bf16"), computes = strcmp(p->config->parallel.device, "timed");
     if (bf16 && computes && !(p->options.isa & PST_ISA_AVX512_BF16))
         return pst_fail(PST_EINPUT, "train.precision bf16 needs AVX512-BF16, which this CPU lacks%s; use fp32",
                         getenv("PENSTOCK_ISA") ? " or PENSTOCK_ISA hides" : "");

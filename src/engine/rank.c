@@ -181,7 +181,7 @@ static void poll_executor(void *arg) {
 static pst_status open_device(pst_rank *r) {
     const pst_device_ops *ops;
     const char *name = r->p->config->parallel.device;
-    pst_device_config config = {.spec = "", .threads = r->p->options.threads, .poll = poll_executor, .poll_arg = r};
+    pst_device_config config = {.threads = r->p->options.threads, .poll = poll_executor, .poll_arg = r};
     PST_TRY(pst_registry_device(name, &config, &ops));
     return ops->open(&config, &r->device);
 }

@@ -37,7 +37,7 @@ const char *pst_registry_name(const char *kind, uint32_t i) {
 
 const char *pst_registry_reject(const char *kind, uint32_t i) {
     if (!strcmp(kind, "device") && i < COUNT(devices)) {
-        const pst_device_config config = {.spec = "", .threads = 1};
+        const pst_device_config config = {.threads = 1};
         return devices[i]->reject ? devices[i]->reject(&config) : NULL;
     }
     if (!strcmp(kind, "transport") && i < COUNT(transports)) {

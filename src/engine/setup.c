@@ -35,7 +35,7 @@ static uint64_t memory_limit(const pst_config *c, uint32_t ranks_here) {
 
 static pst_status check_device(const pst_prepared *p) {
     const pst_device_ops *ops;
-    pst_device_config config = {.spec = "", .threads = p->options.threads};
+    pst_device_config config = {.threads = p->options.threads};
     return pst_registry_device(p->config->parallel.device, &config, &ops);
 }
 

@@ -92,7 +92,7 @@ static pst_status execute(const study *s, const pst_timing *timing, FILE *out) {
     pst_status status = device && x ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u executors", n);
     if (status == PST_OK) status = pst_timed_hub_open(n, &clock, &hub);
     for (uint32_t r = 0; status == PST_OK && r < n; r++) {
-        pst_device_config config = {.spec = "", .threads = 1, .clock = &clock};
+        pst_device_config config = {.threads = 1, .clock = &clock};
         status = pst_device_timed.open(&config, &device[r]);
         pst_executor_config xc = {.rank = r, .device = device[r], .transport = pst_timed_hub_end(hub, r), .clock = &clock};
         if (status == PST_OK) status = pst_executor_open(&xc, &x[r]);

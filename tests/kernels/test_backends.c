@@ -235,7 +235,7 @@ static int open_devices(void **state) {
     (void)state;
     seed = case_seed();
     for (uint32_t threads = 1; threads <= 3; threads++)
-        if (pst_device_cpu.open(&(pst_device_config){.spec = "", .threads = threads}, &device[threads])) return -1;
+        if (pst_device_cpu.open(&(pst_device_config){.threads = threads}, &device[threads])) return -1;
     return 0;
 }
 

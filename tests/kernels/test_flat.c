@@ -140,7 +140,7 @@ static pst_status failing(pst_device *device, const void *call) {
 
 static void test_device(void **state) {
     (void)state;
-    pst_device_config config = {.spec = "", .threads = 0};
+    pst_device_config config = {.threads = 0};
     assert_non_null(pst_device_cpu.reject(&config));
     config.threads = 2;
     assert_null(pst_device_cpu.reject(&config));
@@ -173,7 +173,7 @@ static void test_isa(void **state) {
     assert_int_equal(pst_cpu_isa(), full & PST_ISA_AVX2);
     setenv("PENSTOCK_ISA", "sse9", 1);
     pst_device *d;
-    assert_int_equal(pst_device_cpu.open(&(pst_device_config){.spec = "", .threads = 1}, &d), PST_EINPUT);
+    assert_int_equal(pst_device_cpu.open(&(pst_device_config){.threads = 1}, &d), PST_EINPUT);
     unsetenv("PENSTOCK_ISA");
     uint32_t n;
     const pst_kernel_row *rows = pst_kernels_cpu(&n);

@@ -108,7 +108,7 @@ static void virtual_time_is_simulated_time(void **unused) {
         MUST(pst_simulate(t.job, &timing));
         MUST(pst_timed_hub_open(t.n_rank, &clock, &hub));
         for (uint32_t r = 0; r < t.n_rank; r++) {
-            pst_device_config device_config = {.spec = "", .threads = 1, .clock = &clock};
+            pst_device_config device_config = {.threads = 1, .clock = &clock};
             MUST(pst_device_timed.open(&device_config, &device[r]));
             pst_executor_config config = {
                 .rank = r, .device = device[r], .transport = pst_timed_hub_end(hub, r), .clock = &clock};

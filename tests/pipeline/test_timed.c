@@ -14,7 +14,7 @@
 static void device_keeps_its_own_timeline(void **state) {
     (void)state;
     pst_clock clock = { .is_virtual = 1 };
-    pst_device_config config = { .spec = "", .threads = 1, .clock = &clock };
+    pst_device_config config = { .threads = 1, .clock = &clock };
     pst_device *d;
     uint64_t event[200], start, end;
     assert_null(pst_device_timed.reject(&config));
@@ -120,7 +120,7 @@ static void open_machine(machine *m, uint32_t n_rank, uint64_t now) {
     m->clock = (pst_clock){ .is_virtual = 1, .virtual_ns = now };
     assert_int_equal(pst_timed_hub_open(n_rank, &m->clock, &m->hub), PST_OK);
     for (uint32_t r = 0; r < n_rank; r++) {
-        pst_device_config device = { .spec = "", .threads = 1, .clock = &m->clock };
+        pst_device_config device = { .threads = 1, .clock = &m->clock };
         assert_int_equal(pst_device_timed.open(&device, &m->device[r]), PST_OK);
         pst_executor_config config = { .rank = r, .device = m->device[r], .transport = pst_timed_hub_end(m->hub, r),
                                        .clock = &m->clock };
