@@ -1,6 +1,7 @@
 /* How fast each kernel is at GPT-2 124M's shapes (micro-batch 4, 256 tokens unless told otherwise), beside the FMA peak
  * of the machine. FLOPs and bytes are those of the operator rows; a time is the median of several runs. With one thread
- * it is the thread's CPU time, which neighbours on the machine disturb less.
+ * it is the thread's CPU time, which neighbours on the machine disturb less. The last column is the longest time
+ * between two polls for transfers, in a measurement of its kind.
  * usage: bench_kernels [threads] [samples] [tokens] [operator, "" for all] [fp32|bf16] */
 #include "tests/kernels/case.h"
 #include <time.h>
@@ -22,15 +23,27 @@ static uint64_t now_ns(void) {
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* The longest time between polls since it was last cleared. */
+static struct { uint64_t last_ns, longest_ns; } polls;
+
+static void note_poll(void *unused) {
+    (void)unused;
+    uint64_t now = now_ns();
+    if (polls.last_ns && now - polls.last_ns > polls.longest_ns) polls.longest_ns = now - polls.last_ns;
+    polls.last_ns = now;
+}
+
 static double seconds_of(const case_state *s, const pst_kernel_row *row, pst_device *device, void *const *arg,
                          void *scratch) {
     pst_call call = {.graph = s->graph, .node = s->node, .arg = arg, .scratch = scratch, .seed = 42, .train = 1,
                      .loss_scale = 1.0f / 1024};
     double time[RUNS];
     uint64_t turns = 1;
+    polls.last_ns = polls.longest_ns = 0;
     row->launch(device, &call);
     for (int run = -1; run < RUNS; run++) {
         uint64_t start = now_ns();
+        polls.last_ns = 0;
         for (uint64_t i = 0; i < turns; i++) row->launch(device, &call);
         double seconds = (double)(now_ns() - start) * 1e-9;
         if (run >= 0) time[run] = seconds / (double)turns;
@@ -50,8 +63,9 @@ static void time_row(const case_state *s, const pst_kernel_row *row, pst_device 
     if (!scratch) return;
     double seconds = seconds_of(s, row, device, arg, scratch);
     s->node->op->cost(s->graph, s->node, row->pass, &flops, &moved);
-    printf("%-26s %c %9.3f ms %8.1f GFLOP/s %5.1f %% of peak %7.1f GB/s\n", row->name, "FBW"[row->pass], seconds * 1e3,
-           (double)flops / seconds * 1e-9, 100 * (double)flops / seconds / peak, (double)moved / seconds * 1e-9);
+    printf("%-26s %c %9.3f ms %8.1f GFLOP/s %5.1f %% of peak %7.1f GB/s %6.2f ms\n", row->name, "FBW"[row->pass], seconds * 1e3,
+           (double)flops / seconds * 1e-9, 100 * (double)flops / seconds / peak, (double)moved / seconds * 1e-9,
+           (double)polls.longest_ns * 1e-6);
     *total += seconds;
     free(scratch);
 }
@@ -111,7 +125,7 @@ int main(int argc, char **argv) {
     pst_dtype dtype = argc > 5 && !strcmp(argv[5], "bf16") ? PST_BF16 : PST_F32;
     pst_device *device;
     one_thread = threads == 1;
-    if (pst_device_cpu.open(&(pst_device_config){.spec = "", .threads = threads}, &device) != PST_OK) {
+    if (pst_device_cpu.open(&(pst_device_config){.threads = threads, .poll = note_poll}, &device) != PST_OK) {
         fprintf(stderr, "%s\n", pst_error());
         return 5;
     }

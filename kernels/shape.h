@@ -26,6 +26,11 @@ static inline void pst_device_run(pst_device *device, pst_tile_fn fn, void *arg,
     for (uint64_t i = 0; i < tiles; i++) fn(arg, i, 0);
 }
 
+/* From inside a long tile, which `thread` runs: transfers are polled where that is due. */
+static inline void pst_device_poll(pst_device *device, uint32_t thread) {
+    if (device && device->pool) pst_pool_poll(device->pool, thread);
+}
+
 static inline uint64_t pst_div_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 static inline uint64_t pst_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 

@@ -14,6 +14,7 @@ enum {
 };
 
 typedef struct {
+    pst_device *device;
     uint64_t b, t, c, heads, d;
     float scale;
     const vx *qkv, *out, *dout;
@@ -178,6 +179,7 @@ static void attention_f_tile(void *arg, uint64_t tile, uint32_t thread) {
         softmax_block(s, n_key, j->scale, k0 == q0, max, sum, factor);
         for (uint64_t i = 0; k0 && i < n_q; i++) scale_row(out.at + i * out.ld, factor[i], j->d);
         small_product(n_q, j->d, n_key, s, 1, ATT, v.at, v.ld, out.at, out.ld, k0 != 0);
+        pst_device_poll(j->device, thread);
     }
     for (uint64_t i = 0; i < n_q; i++) {
         scale_row(out.at + i * out.ld, 1.0f / sum[i], j->d);
@@ -186,10 +188,10 @@ static void attention_f_tile(void *arg, uint64_t tile, uint32_t thread) {
     put_panel(out, to, j->c, n_q, j->d);
 }
 
-static attention_job attention_of(const pst_call *call) {
+static attention_job attention_of(pst_device *device, const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);
-    attention_job j = {.b = in->dim[0], .t = in->dim[1], .c = in->dim[2] / 3, .heads = call->node->attr.heads,
-                       .qkv = call->arg[0], .scratch = call->scratch};
+    attention_job j = {.device = device, .b = in->dim[0], .t = in->dim[1], .c = in->dim[2] / 3,
+                       .heads = call->node->attr.heads, .qkv = call->arg[0], .scratch = call->scratch};
     j.d = j.c / j.heads;
     j.scale = (float)(1 / sqrt((double)j.d));
     return j;
@@ -205,7 +207,7 @@ static uint64_t attention_f_scratch(const pst_graph *g, const pst_node *node, ui
 
 /* IN0 OUT0 SAVED0 */
 static pst_status attention_f(pst_device *device, const pst_call *call) {
-    attention_job j = attention_of(call);
+    attention_job j = attention_of(device, call);
     j.dst = call->arg[1], j.lse = call->arg[2], j.scratch_floats = attention_f_floats(j.d);
     memset(j.scratch, 0, device->threads * j.scratch_floats * sizeof(float));
     pst_device_run(device, attention_f_tile, &j, j.b * j.heads * pst_div_up(j.t, ATT));
@@ -262,6 +264,7 @@ static void attention_b_tile(void *arg, uint64_t bh, uint32_t thread) {
         small_product(n_key, d, n_q, dp, 1, ATT, q.at, q.ld, dk.at, dk.ld, q0 != k0);
         small_product(n_q, d, n_key, dp, ATT, 1, k.at, k.ld, dq.at, dq.ld, k0 != 0);
         if (q0 == k0) put_panel(dq, j->dst + first + q0 * ld, ld, n_q, d); /* later keys are hidden from it */
+        pst_device_poll(j->device, thread);
     }
     put_panel(dk, dk_to, ld, n_key, d);
     put_panel(dv, dv_to, ld, n_key, d);
@@ -274,7 +277,7 @@ static uint64_t attention_b_scratch(const pst_graph *g, const pst_node *node, ui
 
 /* IN0 OUT0 SAVED0 DOUT0 DIN0 */
 static pst_status attention_b(pst_device *device, const pst_call *call) {
-    attention_job j = attention_of(call);
+    attention_job j = attention_of(device, call);
     j.out = call->arg[1], j.lse_in = call->arg[2], j.dout = call->arg[3], j.dst = call->arg[4];
     j.scratch_floats = attention_b_floats(j.d);
     memset(j.scratch, 0, device->threads * j.scratch_floats * sizeof(float));

@@ -34,7 +34,7 @@ typedef struct {
     void (*finish)(void *arg, const float *sum, uint64_t ld, uint64_t row, uint64_t rows, uint64_t col, uint64_t cols);
     void *finish_arg;
 } pst_gemm;
-/* Every byte of it is written. threads: of the device. */
+/* Of bf16. Every byte of it is written. threads: of the device. */
 uint64_t pst_gemm_band_bytes(uint64_t m, uint64_t n, uint32_t threads);
 pst_status pst_gemm_run(pst_device *device, const pst_gemm *gemm);
 /* Once per thread that computes: the library must not start threads of its own. */

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EVENTS = 1024, POLL_NS = 500000 };
+enum { EVENTS = 1024, POLL_NS = 150000 };
 
 typedef struct {
     pst_device base;

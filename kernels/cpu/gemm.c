@@ -2,9 +2,10 @@
  * pieces, by its shape alone, and the tiles are spread over our pool. The cut is part of the result's bits, never a
  * tuning knob.
  *
- * About a millisecond a tile, so that transfers are polled between tiles. Tiles are as square as that allows: below
- * 1/rows + 1/cols = 0.0038 the library (2.6, AVX2) copies its operands before use; above, it reads them where they lie,
- * at half speed or worse when rows are a multiple of 4096 bytes apart. bf16 products take the same cut, and half the
+ * A piece of a tile takes at most 0.85 ms at 90 GFLOP/s, and transfers are polled after it. Version 2.6's AVX2 code
+ * copies its operands before use when 1/rows + 1/cols is below 0.0038; above, it reads them where they lie, at half speed
+ * or worse when rows are a multiple of 4096 bytes apart: there tiles are as square as that allows. Its AVX-512 code does
+ * without copies, and loses a tenth in pieces of less than 128 terms. bf16 products take the same cut, and half the
  * time; where C is not fp32 they are summed in a band of tiles in scratch, so that an element is rounded once. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"
@@ -20,15 +21,19 @@ extern dnnl_status_t dnnl_gemm_bf16bf16f32(char trans_a, char trans_b, dnnl_dim_
                                            float alpha, const uint16_t *a, dnnl_dim_t lda, const uint16_t *b,
                                            dnnl_dim_t ldb, float beta, float *c, dnnl_dim_t ldc);
 
-enum { TILE_ROWS = 512, TILE_COLS = 512, MAX_COLS = 1536, TILE_DEPTH = 256, MIN_TILES = 4 };
+enum { TILE_ROWS = 512, TILE_COLS = 512, MAX_COLS = 1536, TILE_AREA = 512 * 384, MIN_TILES = 4 };
+enum { PIECE = 36 << 20, LEAST_DEPTH = 64, MOST_DEPTH = 256 }; /* multiply-adds of a piece of a tile; terms summed */
+enum { MANY_TILES = 16 };  /* per thread: each is summed to its end while it is in cache */
 enum { BAND_TILES = 4 }; /* per thread */
 static const double COPY_BELOW = 0.0037;
 
 typedef struct {
     const pst_gemm *gemm;
+    pst_device *device;
     uint64_t tile_m, tile_n, tiles_n, tiles;
+    uint64_t depth;       /* terms of a piece of the sum */
     uint64_t first, band; /* the band's first tile; tiles of a band */
-    uint64_t from, to;    /* the piece [from, to) of the sum */
+    uint64_t from, to;    /* the pieces [from, to) of the sum that a run adds to each tile */
     _Atomic int failed;
 } job;
 
@@ -46,14 +51,15 @@ static uint64_t band_before(const job *j, uint64_t tile) {
     return floats;
 }
 
-static dnnl_status_t multiply(const job *j, place at, float *sum, uint64_t ld) {
+/* Adds the piece [from, to) of the sum. */
+static dnnl_status_t multiply(const job *j, place at, uint64_t from, uint64_t to, float *sum, uint64_t ld) {
     const pst_gemm *g = j->gemm;
     char ta = g->trans_a ? 'T' : 'N', tb = g->trans_b ? 'T' : 'N';
-    dnnl_dim_t m = (dnnl_dim_t)at.rows, n = (dnnl_dim_t)at.cols, k = (dnnl_dim_t)(j->to - j->from);
+    dnnl_dim_t m = (dnnl_dim_t)at.rows, n = (dnnl_dim_t)at.cols, k = (dnnl_dim_t)(to - from);
     dnnl_dim_t lda = (dnnl_dim_t)g->lda, ldb = (dnnl_dim_t)g->ldb, ldc = (dnnl_dim_t)ld;
-    uint64_t a = g->trans_a ? j->from * g->lda + at.row : at.row * g->lda + j->from;
-    uint64_t b = g->trans_b ? at.col * g->ldb + j->from : j->from * g->ldb + at.col;
-    float beta = g->add || j->from ? 1.0f : 0.0f;
+    uint64_t a = g->trans_a ? from * g->lda + at.row : at.row * g->lda + from;
+    uint64_t b = g->trans_b ? at.col * g->ldb + from : from * g->ldb + at.col;
+    float beta = g->add || from ? 1.0f : 0.0f;
     if (g->dtype == PST_BF16)
         return dnnl_gemm_bf16bf16f32(ta, tb, m, n, k, 1.0f, (const uint16_t *)g->a + a, lda, (const uint16_t *)g->b + b,
                                      ldb, beta, sum, ldc);
@@ -62,15 +68,18 @@ static dnnl_status_t multiply(const job *j, place at, float *sum, uint64_t ld) {
 }
 
 static void run_tile(void *arg, uint64_t tile, uint32_t thread) {
-    (void)thread;
     job *j = arg;
     const pst_gemm *g = j->gemm;
     tile += j->first;
     place at = place_of(j, tile);
     uint64_t ld = g->c ? g->ldc : at.cols;
     float *sum = g->c ? g->c + at.row * ld + at.col : g->band + band_before(j, tile);
-    dnnl_status_t status = multiply(j, at, sum, ld);
-    if (status != dnnl_success) atomic_store_explicit(&j->failed, (int)status, memory_order_relaxed);
+    for (uint64_t from = j->from, to; from < j->to; from = to) {
+        to = pst_min_u64(from + j->depth, j->to);
+        dnnl_status_t status = multiply(j, at, from, to, sum, ld);
+        if (status != dnnl_success) atomic_store_explicit(&j->failed, (int)status, memory_order_relaxed);
+        pst_device_poll(j->device, thread);
+    }
     if (j->to == g->k && g->finish) g->finish(g->finish_arg, sum, ld, at.row, at.rows, at.col, at.cols);
 }
 
@@ -79,13 +88,19 @@ static uint64_t part_of(uint64_t whole, uint64_t parts, uint64_t unit) {
     return pst_div_up(pst_div_up(whole, parts), unit) * unit;
 }
 
+/* How many tiles share n columns. */
+static uint64_t parts_of_columns(uint64_t n, uint64_t tile_m, int avx512) {
+    if (avx512) return pst_div_up(n, pst_min_u64(TILE_AREA / tile_m, MAX_COLS));
+    double rest = COPY_BELOW - 1.0 / (double)tile_m;
+    uint64_t least = rest > 1.0 / MAX_COLS ? (uint64_t)(1.0 / rest) : TILE_COLS;
+    return n > least ? n / least : 1;
+}
+
 /* Units: 16 rows and 48 columns are multiples of what the library's inner loops take. */
-static void choose_tile(job *j) {
+static void choose_tile(job *j, int avx512) {
     uint64_t m = j->gemm->m, n = j->gemm->n;
     j->tile_m = part_of(m, pst_div_up(m, TILE_ROWS), 16);
-    double rest = COPY_BELOW - 1.0 / (double)j->tile_m;
-    uint64_t least = rest > 1.0 / MAX_COLS ? (uint64_t)(1.0 / rest) : TILE_COLS;
-    j->tile_n = part_of(n, n > least ? n / least : 1, 48);
+    j->tile_n = part_of(n, parts_of_columns(n, j->tile_m, avx512), 48);
     while (pst_div_up(m, j->tile_m) * pst_div_up(n, j->tile_n) < MIN_TILES && (j->tile_m > 64 || j->tile_n > 96)) {
         if (j->tile_n > j->tile_m)
             j->tile_n = part_of(j->tile_n, 2, 48);
@@ -97,11 +112,17 @@ static void choose_tile(job *j) {
     j->band = j->tiles;
 }
 
+static void choose_depth(job *j) {
+    uint64_t depth = pst_min_u64(PIECE / (j->tile_m * j->tile_n), MOST_DEPTH);
+    if (depth < LEAST_DEPTH) depth = LEAST_DEPTH;
+    j->depth = part_of(j->gemm->k, pst_div_up(j->gemm->k, depth), 16);
+}
+
 uint64_t pst_gemm_band_bytes(uint64_t m, uint64_t n, uint32_t threads) {
     pst_gemm gemm = {.m = m, .n = n};
     job j = {.gemm = &gemm};
     uint64_t most = 0;
-    choose_tile(&j);
+    choose_tile(&j, 1);
     j.band = BAND_TILES * threads;
     for (uint64_t last = j.band - 1; last < j.tiles + j.band - 1; last += j.band) {
         uint64_t end = pst_min_u64(last, j.tiles - 1);
@@ -111,22 +132,24 @@ uint64_t pst_gemm_band_bytes(uint64_t m, uint64_t n, uint32_t threads) {
     return most * sizeof(float);
 }
 
-/* The product of C's tiles [first, end), piece after piece of the sum. */
-static void run_band(pst_device *device, job *j, uint64_t end) {
-    const pst_gemm *g = j->gemm;
-    uint64_t piece = part_of(g->k, pst_div_up(g->k, TILE_DEPTH), 16);
-    for (j->from = 0; j->from < g->k && !j->failed; j->from = j->to) {
-        j->to = pst_min_u64(j->from + piece, g->k);
-        pst_device_run(device, run_tile, j, end - j->first);
+/* The product of C's tiles [first, end). Pieces are added to each tile in order, so how many of them a run adds does not
+ * matter to the bits: few where there are few tiles, so that threads stay busy to the end. */
+static void run_band(job *j, uint64_t end) {
+    uint64_t k = j->gemm->k, many = MANY_TILES * (j->device ? j->device->threads : 1);
+    uint64_t run = end - j->first >= many ? k : j->depth * pst_div_up(MOST_DEPTH, j->depth);
+    for (j->from = 0; j->from < k && !j->failed; j->from = j->to) {
+        j->to = pst_min_u64(j->from + run, k);
+        pst_device_run(j->device, run_tile, j, end - j->first);
     }
 }
 
 pst_status pst_gemm_run(pst_device *device, const pst_gemm *gemm) {
-    job j = {.gemm = gemm};
-    choose_tile(&j);
+    job j = {.gemm = gemm, .device = device};
+    choose_tile(&j, gemm->dtype == PST_BF16 || ((device ? device->isa : pst_cpu_isa()) & PST_ISA_AVX512));
+    choose_depth(&j);
     if (!gemm->c) j.band = BAND_TILES * (device ? device->threads : 1);
     for (j.first = 0; j.first < j.tiles && !j.failed; j.first += j.band)
-        run_band(device, &j, pst_min_u64(j.first + j.band, j.tiles));
+        run_band(&j, pst_min_u64(j.first + j.band, j.tiles));
     if (j.failed) return pst_fail(PST_ENOMEM, "a matrix product failed in the library, status %d", (int)j.failed);
     return PST_OK;
 }

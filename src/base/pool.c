@@ -119,6 +119,10 @@ static void poll_if_due(pst_pool *pool) {
     pool->polled_ns = pst_monotonic_ns();
 }
 
+void pst_pool_poll(pst_pool *pool, uint32_t thread) {
+    if (thread == 0) poll_if_due(pool);
+}
+
 /* Closes the run and waits for those inside, polling on. */
 static void close_run(pst_pool *pool) {
     uint32_t state = atomic_fetch_or_explicit(&pool->state, CLOSED, memory_order_acq_rel) | CLOSED;

@@ -103,6 +103,28 @@ static void poll_runs_between_tiles(void **state) {
     }
 }
 
+/* Five pieces of work; the pool is asked after each. */
+static void long_tile(void *pool, uint64_t tile, uint32_t thread) {
+    for (int piece = 0; piece < 5; piece++) {
+        slow_tile(NULL, tile, thread);
+        pst_pool_poll(pool, thread);
+    }
+}
+
+static void poll_runs_inside_long_tiles(void **state) {
+    (void)state;
+    for (uint32_t threads = 1; threads <= 3; threads++) {
+        pst_pool *pool;
+        polled p = {.caller = pthread_self()};
+        assert_int_equal(pst_pool_open(threads, NULL, NULL, &pool), PST_OK);
+        pst_pool_set_poll(pool, count_poll, &p, 100000);
+        pst_pool_run(pool, long_tile, pool, 8);
+        if (threads == 1) assert_true(p.calls >= 40);
+        assert_int_equal(p.foreign, 0);
+        pst_pool_close(pool);
+    }
+}
+
 static void uneven_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)arg, (void)thread;
     if (tile == 1) usleep(3000);
@@ -152,6 +174,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_tile_runs_once),       cmocka_unit_test(many_small_runs),
         cmocka_unit_test(poll_runs_between_tiles),    cmocka_unit_test(caller_polls_while_it_waits),
+        cmocka_unit_test(poll_runs_inside_long_tiles),
         cmocka_unit_test(start_runs_on_every_thread), cmocka_unit_test(wrong_thread_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
