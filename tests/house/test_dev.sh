@@ -25,7 +25,7 @@ for command in 'demo' 'test'; do
     rc=0
     said=$(PATH=$fake:$PATH ./dev --no-install $command 2>&1) || rc=$?
     [ $rc = 2 ] || fail "--no-install $command: status $rc, expected 2"
-    for package in gcc cmake libucx-dev libpmix-dev libdnnl-dev libnuma-dev; do
+    for package in gcc cmake libucx-dev libpmix-dev libdnnl-dev libhwloc-dev; do
         case $said in *"$package"*) ;; *) fail "--no-install $command does not name $package: $said" ;; esac
     done
 done
