@@ -1,4 +1,7 @@
-/* Training, generation, and the studies that need no training. */
+/* Training, generation, and the studies that need no training. Texts and structures passed in stay the caller's and are not
+ * kept; `out` is the caller's, written to and not closed. Unless a function says more: EINPUT for what the caller or a file
+ * has wrong, ENOMEM when memory is short or a file cannot be written; pst_error() tells. Any thread, but training and
+ * generation one at a time in a process. */
 #ifndef PENSTOCK_RUN_H
 #define PENSTOCK_RUN_H
 #include "penstock/config.h"
@@ -31,7 +34,8 @@ typedef struct {
     int64_t tokens, top_k, seed;
     double temperature;      /* 0: the most likely token */
 } pst_generate_options;
-/* Writes prompt and continuation to `out`; in a job of several ranks, rank 0 alone does. */
+/* Writes prompt and continuation to `out`; in a job of several ranks, rank 0 alone does, the others
+ * return at once. Main thread. */
 PST_API pst_status pst_generate(const pst_generate_options *options, FILE *out);
 
 typedef struct {
@@ -42,6 +46,8 @@ typedef struct {
     const char *trace, *svg; /* files to write, or "" */
     int json, execute;       /* execute: also run the executor on the virtual clock and compare */
 } pst_simulate_options;
+/* Times a schedule, or the plan of a run, without training; writes what it finds as text or JSON, and the pictures asked
+ * for. EINTERNAL: the executor on the virtual clock disagrees with the simulator. */
 PST_API pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out);
 
 /* Shows a checkpoint, plan.yaml, safetensors file, Hugging Face folder, or (run.yaml) the graph, plan and memory layout. */
@@ -51,9 +57,11 @@ typedef struct {
     int64_t ranks;           /* of a run file; 0: not given */
 } pst_inspect_options;
 PST_API pst_status pst_inspect(const pst_inspect_options *options, FILE *out);
-/* Checkpoint -> Hugging Face safetensors folder. EINPUT when a model is there already, unless replace. */
+/* Checkpoint or run folder -> Hugging Face safetensors folder, made where it is missing. EINPUT when a model is there already, unless replace. */
 PST_API pst_status pst_export_hf(const char *checkpoint, const char *folder, int replace);
+/* What this machine has and what is missing for what, as text or JSON. */
 PST_API pst_status pst_doctor(int json, FILE *out);
+/* "MAJOR.MINOR.PATCH", static. */
 PST_API const char *pst_version(void);
 #ifdef __cplusplus
 }

@@ -119,6 +119,11 @@ static void test_contradictions(void **state) {
     c = parse(SMALL, forward, 1);
     assert_int_equal(prepare(c, 1, &p), PST_EINPUT);
     pst_config_close(c);
+    const char *passes[] = {"train.batch=1048576", "train.micro_batch=1"};
+    c = parse(SMALL, passes, 2);
+    assert_int_equal(prepare(c, 5, &p), PST_EINPUT);
+    assert_non_null(strstr(pst_error(), "1048576 micro-batches on 5 ranks are too many"));
+    pst_config_close(c);
     c = parse(SMALL, NULL, 0);
     assert_int_equal(prepare(c, 1000, &p), PST_EINPUT);
     pst_config_close(c);
