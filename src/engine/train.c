@@ -286,7 +286,7 @@ static pst_status train_here(const pst_config *c, const pst_train_options *o, ps
     pst_metrics_close(t.metrics);
     if (status == PST_EPEER && launched) pst_error_clear(); /* our launcher names the culprit, once */
     if (status != PST_OK && pst_group_said_by_all()) say_once(t.group ? t.group->world : t.world);
-    if (t.group) pst_group_close(t.group, status != PST_OK);
+    if (t.group) pst_group_close(t.group, status);
     if (t.world) t.world->ops->close(t.world);
     if (t.data) t.data->row->close(t.data);
     pst_prepared_close(t.p);
