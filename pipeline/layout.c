@@ -196,6 +196,7 @@ static void place_passing(builder *b, const pst_slots *slots, const pst_slots *e
     if (x->join_bytes && start + x->join_bytes > far) far = start + x->join_bytes;
     b->end = far;
     finish(b, PST_REGION_SCRATCH);
+    if (!x->bytes[PST_REGION_SCRATCH] && far > start) x->bytes[PST_REGION_SLOT] = far - start; /* what lies over reaches further */
     x->total = far;
 }
 
