@@ -34,8 +34,8 @@ typedef struct {
     int64_t tokens, top_k, seed;
     double temperature;      /* 0: the most likely token */
 } pst_generate_options;
-/* Writes prompt and continuation to `out`; in a job of several ranks, rank 0 alone does, the others
- * return at once. Main thread. */
+/* Writes prompt and continuation to `out`; in a job of several ranks, rank 0 alone does, the others return at once. Main
+ * thread. */
 PST_API pst_status pst_generate(const pst_generate_options *options, FILE *out);
 
 typedef struct {
@@ -57,7 +57,8 @@ typedef struct {
     int64_t ranks;           /* of a run file; 0: not given */
 } pst_inspect_options;
 PST_API pst_status pst_inspect(const pst_inspect_options *options, FILE *out);
-/* Checkpoint or run folder -> Hugging Face safetensors folder, made where it is missing. EINPUT when a model is there already, unless replace. */
+/* Checkpoint or run folder -> Hugging Face safetensors folder, made where it is missing. EINPUT when a model is there
+ * already, unless replace. */
 PST_API pst_status pst_export_hf(const char *checkpoint, const char *folder, int replace);
 /* What this machine has and what is missing for what, as text or JSON. */
 PST_API pst_status pst_doctor(int json, FILE *out);
