@@ -3,6 +3,7 @@
 #include "comm/launch.h"
 #include "base/clock.h"
 #include "comm/heartbeat_page.h"
+#include "comm/launch_environment.h"
 #include "comm/server.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -113,52 +114,6 @@ static pst_status block_signals(launcher *l) {
     return PST_OK;
 }
 
-static void free_environment(char **env) {
-    for (char **at = env; at && *at; at++) free(*at);
-    free(env);
-}
-
-/* Appends a malloc'ed "NAME=value", which may be NULL for lack of memory; 0 then. */
-static int environment_add(char ***env, uint32_t *n, char *variable) {
-    char **more = variable ? realloc(*env, (*n + 2) * sizeof *more) : NULL;
-    if (!more) {
-        free(variable);
-        return 0;
-    }
-    *env = more;
-    more[(*n)++] = variable;
-    more[*n] = NULL;
-    return 1;
-}
-
-static char *variable_of(const char *name, long value) {
-    char *text;
-    return asprintf(&text, "%s=%ld", name, value) < 0 ? NULL : text;
-}
-
-static int left_by_another(const char *variable) {
-    int pmix = !strncmp(variable, "PMIX_", 5) && strncmp(variable, "PMIX_MCA_", 9);
-    return pmix || !strncmp(variable, "PENSTOCK_LAUNCHER=", 18) || !strncmp(variable, "PENSTOCK_HEARTBEAT_FD=", 22);
-}
-
-/* The launcher's own environment without what another launcher left there, and what this rank needs. */
-static pst_status build_environment(launcher *l, uint32_t rank, char ***out) {
-    char **env = calloc(1, sizeof *env);
-    uint32_t n = 0;
-    int ok = env != NULL;
-    for (char **at = environ; ok && *at; at++)
-        if (!left_by_another(*at)) ok = environment_add(&env, &n, strdup(*at));
-    /* UCX patches mmap and friends when it is loaded, for registration caches that one host does not need. */
-    if (ok && !getenv("UCX_MEM_MMAP_HOOK_MODE")) ok = environment_add(&env, &n, strdup("UCX_MEM_MMAP_HOOK_MODE=none"));
-    ok = ok && environment_add(&env, &n, variable_of("PENSTOCK_LAUNCHER", (long)getpid())) &&
-         environment_add(&env, &n, variable_of("PENSTOCK_HEARTBEAT_FD", l->page_fd));
-    pst_status status = ok ? pst_server_environment(l->server, rank, &env)
-                           : pst_fail(PST_ENOMEM, "no memory for rank %u", rank);
-    if (status != PST_OK) free_environment(env);
-    else *out = env;
-    return status;
-}
-
 /* In the child, where other threads' locks are held for ever: system calls only. */
 static void become_rank(const launcher *l, const char *program, char **env, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -176,11 +131,11 @@ static pst_status start_rank(launcher *l, uint32_t rank) {
     char program[4096], **env;
     ssize_t used = readlink("/proc/self/exe", program, sizeof program - 1);
     program[used > 0 ? used : 0] = 0; /* its name, not "exe", shall stand in ps */
-    PST_TRY(build_environment(l, rank, &env));
+    PST_TRY(pst_launch_environment(l->server, rank, l->page_fd, &env));
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) become_rank(l, program, env, parent);
     int why = errno;
-    free_environment(env);
+    pst_launch_environment_free(env);
     if (pid < 0) return pst_fail(PST_ENOMEM, "cannot start rank %u: %s", rank, strerror(why));
     setpgid(pid, pid); /* also here: whoever of both comes first */
     l->rank[rank].pid = pid;
