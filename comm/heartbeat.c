@@ -206,7 +206,8 @@ pst_status pst_heartbeat_check(pst_heartbeat *h) {
     char where[64];
     pst_heartbeat_page_where(h->page, line, where, sizeof where);
     uint32_t rank = h->page->line[line].rank;
-    if (line == h->line) return pst_fail(PST_EPEER, "the others have given rank %u on %s up (last: %s)", rank, h->host, where);
+    if (line == h->line)
+        return pst_fail(PST_EPEER, "the others have given rank %u on %s up (last: %s)", rank, h->host, where);
     switch (kind) {
     case FAULT_SILENT:
         return pst_fail(PST_EPEER, "rank %u on %s has been silent for %.1f s (last: %s)", rank, h->host,

@@ -168,7 +168,7 @@ static pst_status ucx_open(pst_world *world, const pst_clock *clock, pst_transpo
 /* --- calls that may move data -------------------------------------------------------------------------------------- */
 
 static pst_status fail_aborted(const ucx *u) {
-    if (u->aborted && u->lost) return pst_fail(PST_EPEER, "rank %u has lost a peer: %s", u->base.rank, pst_ucx_guard_said());
+    if (u->lost) return pst_fail(PST_EPEER, "rank %u has lost a peer: %s", u->base.rank, pst_ucx_guard_said());
     return pst_fail(PST_EPEER, "rank %u has given up its transport", u->base.rank);
 }
 

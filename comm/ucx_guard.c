@@ -33,7 +33,8 @@ static void on_abort(int number, siginfo_t *info, void *context) {
 static ucs_log_func_rc_t keep(const char *file, unsigned line, const char *function, ucs_log_level_t level,
                               const ucs_log_component_config_t *component, const char *format, va_list args) {
     (void)file, (void)line, (void)function, (void)component;
-    if (level > UCS_LOG_LEVEL_ERROR || !active || !pthread_equal(guarded, pthread_self())) return UCS_LOG_FUNC_RC_CONTINUE;
+    int ours = active && pthread_equal(guarded, pthread_self());
+    if (level > UCS_LOG_LEVEL_ERROR || !ours) return UCS_LOG_FUNC_RC_CONTINUE;
     vsnprintf(said, sizeof said, format, args);
     return UCS_LOG_FUNC_RC_STOP;
 }
