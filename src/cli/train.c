@@ -2,7 +2,7 @@
 #include "cli.h"
 
 int pst_cli_train(const pst_cli_call *call) {
-    pst_train_options o = {.runs = "runs", .resume = "", .argv = call->program_argv};
+    pst_train_options o = {.runs = "runs", .argv = call->program_argv};
     pst_option rows[] = {
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, 65536,
          "Start this many local ranks. Without it, and under mpirun or srun, what the run file and the job say.", &o.ranks},
@@ -27,6 +27,7 @@ int pst_cli_train(const pst_cli_call *call) {
         return 0;
     }
     if (pst_cli_operands(&command, n, 1, (size_t)-1)) return pst_status_exit(PST_EINPUT);
+    if (o.resume && !*o.resume) return pst_cli_wrong("--resume '': expected the path of a run or a checkpoint");
     if (!*o.runs) return pst_cli_wrong("--runs '': expected the path of a folder");
     pst_status status = pst_config_load(call->argv[1], (const char *const *)call->argv + 2, n - 1, &config);
     if (status == PST_OK) status = pst_train(config, &o);

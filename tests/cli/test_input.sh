@@ -113,6 +113,7 @@ resume 2 'optimizer adamw, not sgd' train.optimizer=sgd
 resume 2 'other data' data.validation=0.3
 resume 2 'other data' data.paths=run.yaml
 train 2 'nosuch' --resume nosuch
+train 2 "resume ''" --resume ''
 train 2 'no complete checkpoint\|no checkpoint' --resume nothing
 grep -q 'channels: 24' runs/run/run.yaml || { echo "FAILED: a refused resume has changed run.yaml"; bad=1; }
 
