@@ -35,7 +35,12 @@ static void note_poll(void *unused) {
 
 static double seconds_of(const case_state *s, const pst_kernel_row *row, pst_device *device, void *const *arg,
                          void *scratch) {
-    pst_call call = {.graph = s->graph, .node = s->node, .arg = arg, .scratch = scratch, .seed = 42, .train = 1,
+    pst_call call = {.graph = s->graph,
+                     .node = s->node,
+                     .arg = arg,
+                     .scratch = scratch,
+                     .seed = 42,
+                     .train = 1,
                      .loss_scale = 1.0f / 1024};
     double time[RUNS];
     uint64_t turns = 1;
@@ -63,9 +68,9 @@ static void time_row(const case_state *s, const pst_kernel_row *row, pst_device 
     if (!scratch) return;
     double seconds = seconds_of(s, row, device, arg, scratch);
     s->node->op->cost(s->graph, s->node, row->pass, &flops, &moved);
-    printf("%-26s %c %9.3f ms %8.1f GFLOP/s %5.1f %% of peak %7.1f GB/s %6.2f ms\n", row->name, "FBW"[row->pass], seconds * 1e3,
-           (double)flops / seconds * 1e-9, 100 * (double)flops / seconds / peak, (double)moved / seconds * 1e-9,
-           (double)polls.longest_ns * 1e-6);
+    printf("%-26s %c %9.3f ms %8.1f GFLOP/s %5.1f %% of peak %7.1f GB/s %6.2f ms\n", row->name, "FBW"[row->pass],
+           seconds * 1e3, (double)flops / seconds * 1e-9, 100 * (double)flops / seconds / peak,
+           (double)moved / seconds * 1e-9, (double)polls.longest_ns * 1e-6);
     *total += seconds;
     free(scratch);
 }
@@ -95,8 +100,15 @@ static void time_flat(pst_device *device, double sums[2]) {
     float *memory = calloc(4 * n, sizeof *memory), *state[2] = {memory + n, memory + 2 * n}, *grad = memory + 3 * n;
     if (!memory) return;
     for (uint64_t i = 0; i < n; i++) grad[i] = 1e-3f;
-    pst_optim_hyper h = {.lr = 1e-3f, .decay = 0.1f, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f, .grad_scale = 1,
-                         .correction1 = 0.1f, .correction2 = 0.001f, .t = 1};
+    pst_optim_hyper h = {.lr = 1e-3f,
+                         .decay = 0.1f,
+                         .beta1 = 0.9f,
+                         .beta2 = 0.999f,
+                         .eps = 1e-8f,
+                         .grad_scale = 1,
+                         .correction1 = 0.1f,
+                         .correction2 = 0.001f,
+                         .t = 1};
     double time[3], sum = 0;
     for (int warm = 0; warm < 2; warm++) {
         uint64_t t0 = now_ns();
@@ -108,8 +120,10 @@ static void time_flat(pst_device *device, double sums[2]) {
         uint64_t t3 = now_ns();
         time[0] = (double)(t1 - t0) * 1e-9, time[1] = (double)(t2 - t1) * 1e-9, time[2] = (double)(t3 - t2) * 1e-9;
     }
-    static const struct { const char *name; int bytes; } row[3] = {{"adamw", 28}, {"sum_squares", 4},
-                                                                   {"accumulate", 12}};
+    static const struct {
+        const char *name;
+        int bytes;
+    } row[3] = {{"adamw", 28}, {"sum_squares", 4}, {"accumulate", 12}};
     for (int i = 0; i < 3; i++)
         printf("%s %-16s %9.3f ms %40.1f GB/s\n", flat->name, row[i].name, time[i] * 1e3,
                (double)n * row[i].bytes / time[i] * 1e-9);
@@ -130,9 +144,12 @@ int main(int argc, char **argv) {
         return 5;
     }
     double peak = pst_cpu_peak_flops(device->isa, dtype, threads), sums[2] = {0, 0};
-    printf("%u threads, isa %u, %s, peak %.1f GFLOP/s, b=%lu t=%lu\n", threads, device->isa,
-           pst_dtype_name(dtype), peak * 1e-9, (unsigned long)b, (unsigned long)t);
-    struct { kernel_case k; int times; } cases[] = {
+    printf("%u threads, isa %u, %s, peak %.1f GFLOP/s, b=%lu t=%lu\n", threads, device->isa, pst_dtype_name(dtype),
+           peak * 1e-9, (unsigned long)b, (unsigned long)t);
+    struct {
+        kernel_case k;
+        int times;
+    } cases[] = {
         {{.op = "embedding", .b = b, .t = t, .c = 768, .f = 50257, .second = 1}, 1},
         {{.op = "layer_norm", .b = b, .t = t, .c = 768}, 25},
         {{.op = "linear", .b = b, .t = t, .c = 768, .f = 2304, .second = 1}, 12},

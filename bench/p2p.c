@@ -22,7 +22,7 @@ typedef struct {
     pst_transport *t;
     double compute_ms, seconds;
     uint64_t max_bytes;
-    uint32_t seq[4];            /* per channel; both ranks count alike */
+    uint32_t seq[4]; /* per channel; both ranks count alike */
 } bench;
 
 static int failed(const char *what) {
@@ -40,8 +40,12 @@ static void compute(double ms) {
 
 static pst_status post(bench *b, pst_transfer_kind kind, uint32_t channel, void *mem, uint64_t bytes,
                        uint64_t *request) {
-    pst_transfer x = {.kind = kind, .peer = 1 - b->world->rank, .channel = channel, .seq = b->seq[channel]++,
-                      .mem = mem, .bytes = bytes};
+    pst_transfer x = {.kind = kind,
+                      .peer = 1 - b->world->rank,
+                      .channel = channel,
+                      .seq = b->seq[channel]++,
+                      .mem = mem,
+                      .bytes = bytes};
     return b->t->ops->post(b->t, &x, request);
 }
 

@@ -11,21 +11,21 @@ typedef enum { IDLE, UP_RECV, UP_ADD, UP_SEND, DOWN_RECV, DOWN_SEND } coll_phase
 
 struct pst_coll {
     pst_transport *t;
-    uint32_t seq;               /* the same on every rank: all start the same collectives in the same order */
+    uint32_t seq; /* the same on every rank: all start the same collectives in the same order */
     coll_phase phase;
     pst_coll_kind kind;
     uint8_t *mem;
-    uint64_t bytes;             /* ALL_GATHER: of one rank; else in total */
+    uint64_t bytes; /* ALL_GATHER: of one rank; else in total */
     pst_dtype dtype;
-    uint32_t root, node;        /* tree position of this rank: (rank - root) mod size */
-    uint32_t n_child, child;    /* UP_ADD: the one whose segment is in scratch */
-    uint64_t offset;            /* all-reduce: start of the segment that climbs */
+    uint32_t root, node;     /* tree position of this rank: (rank - root) mod size */
+    uint32_t n_child, child; /* UP_ADD: the one whose segment is in scratch */
+    uint64_t offset;         /* all-reduce: start of the segment that climbs */
     uint32_t n_open;
-    uint64_t open[MAX_CHILD];   /* requests under way */
-    uint8_t nothing[1];         /* what a barrier sends none of */
-    uint8_t *scratch;           /* one segment */
+    uint64_t open[MAX_CHILD]; /* requests under way */
+    uint8_t nothing[1];       /* what a barrier sends none of */
+    uint8_t *scratch;         /* one segment */
     uint64_t scratch_bytes;
-    pst_status broken;          /* a failure stays: peers are in an unknown state */
+    pst_status broken; /* a failure stays: peers are in an unknown state */
 };
 
 pst_status pst_coll_open(pst_transport *t, pst_coll **coll) {
@@ -50,9 +50,7 @@ static uint32_t subtree(const pst_coll *c, uint32_t node) {
     return node && span < left ? span : left;
 }
 
-static uint32_t child_node(const pst_coll *c, uint32_t i) {
-    return c->node + (UINT32_C(1) << i);
-}
+static uint32_t child_node(const pst_coll *c, uint32_t i) { return c->node + (UINT32_C(1) << i); }
 
 static uint32_t count_children(const pst_coll *c) {
     uint32_t n = 0;
@@ -65,8 +63,12 @@ static uint32_t rank_of(const pst_coll *c, uint32_t node) {
 }
 
 static pst_status post(pst_coll *c, pst_transfer_kind kind, uint32_t node, uint32_t seq, void *mem, uint64_t bytes) {
-    pst_transfer transfer = {.kind = kind, .peer = rank_of(c, node), .channel = PST_CHANNEL_COLLECTIVE, .seq = seq,
-                             .mem = mem, .bytes = bytes};
+    pst_transfer transfer = {.kind = kind,
+                             .peer = rank_of(c, node),
+                             .channel = PST_CHANNEL_COLLECTIVE,
+                             .seq = seq,
+                             .mem = mem,
+                             .bytes = bytes};
     PST_TRY(c->t->ops->post(c->t, &transfer, &c->open[c->n_open]));
     c->n_open++;
     return PST_OK;
@@ -94,9 +96,7 @@ static uint64_t segment_bytes(const pst_coll *c) {
     return c->bytes - c->offset < SEGMENT_BYTES ? c->bytes - c->offset : SEGMENT_BYTES;
 }
 
-static uint32_t segment_count(const pst_coll *c) {
-    return (uint32_t)((c->bytes + SEGMENT_BYTES - 1) / SEGMENT_BYTES);
-}
+static uint32_t segment_count(const pst_coll *c) { return (uint32_t)((c->bytes + SEGMENT_BYTES - 1) / SEGMENT_BYTES); }
 
 static void add_scratch(pst_coll *c) {
     uint64_t bytes = segment_bytes(c);
@@ -115,7 +115,8 @@ static pst_status scratch_reserve(pst_coll *c) {
     uint64_t want = c->bytes < SEGMENT_BYTES ? c->bytes : SEGMENT_BYTES;
     if (want <= c->scratch_bytes) return PST_OK;
     void *scratch = realloc(c->scratch, want);
-    if (!scratch) return pst_fail(PST_ENOMEM, "no memory for an all-reduce of %llu bytes", (unsigned long long)c->bytes);
+    if (!scratch)
+        return pst_fail(PST_ENOMEM, "no memory for an all-reduce of %llu bytes", (unsigned long long)c->bytes);
     c->scratch = scratch;
     c->scratch_bytes = want;
     return PST_OK;
@@ -133,9 +134,7 @@ static uint32_t up_count(const pst_coll *c) {
     return c->kind == PST_COLL_ALL_REDUCE ? segment_count(c) : 1;
 }
 
-static uint32_t segment_seq(const pst_coll *c) {
-    return c->seq + (uint32_t)(c->offset / SEGMENT_BYTES);
-}
+static uint32_t segment_seq(const pst_coll *c) { return c->seq + (uint32_t)(c->offset / SEGMENT_BYTES); }
 
 /* Barrier and all-gather: the whole subtrees of all children at once. All-reduce: one child's segment after another. */
 static pst_status up_recv(pst_coll *c) {
@@ -157,8 +156,7 @@ static pst_status up_send(pst_coll *c) {
     if (c->kind != PST_COLL_ALL_REDUCE) {
         c->phase = DOWN_RECV;
         if (!c->node) return PST_OK;
-        return post(c, PST_TRANSFER_SEND, parent, c->seq, c->mem + c->node * c->bytes,
-                    subtree(c, c->node) * c->bytes);
+        return post(c, PST_TRANSFER_SEND, parent, c->seq, c->mem + c->node * c->bytes, subtree(c, c->node) * c->bytes);
     }
     void *mem = c->mem + c->offset;
     uint64_t bytes = segment_bytes(c);
@@ -188,25 +186,16 @@ static pst_status advance(pst_coll *c) {
     for (;;) {
         PST_TRY(settle(c));
         switch (c->phase) {
-        case IDLE:
-            return PST_OK;
-        case UP_RECV:
-            PST_TRY(up_recv(c));
-            break;
+        case IDLE: return PST_OK;
+        case UP_RECV: PST_TRY(up_recv(c)); break;
         case UP_ADD:
             add_scratch(c);
             c->child++;
             c->phase = UP_RECV;
             break;
-        case UP_SEND:
-            PST_TRY(up_send(c));
-            break;
-        case DOWN_RECV:
-            PST_TRY(down_recv(c));
-            break;
-        case DOWN_SEND:
-            PST_TRY(down_send(c));
-            break;
+        case UP_SEND: PST_TRY(up_send(c)); break;
+        case DOWN_RECV: PST_TRY(down_recv(c)); break;
+        case DOWN_SEND: PST_TRY(down_send(c)); break;
         }
     }
 }
@@ -219,8 +208,8 @@ static pst_status check_arguments(const pst_coll *c, pst_coll_kind kind, uint64_
         return pst_fail(PST_EINTERNAL, "no rank %u to broadcast from", root);
     if (kind != PST_COLL_ALL_REDUCE) return PST_OK;
     if ((dtype != PST_F32 && dtype != PST_F64) || bytes % pst_dtype_bytes(dtype))
-        return pst_fail(PST_EINTERNAL, "an all-reduce adds F32 or F64, not %llu bytes of %s",
-                        (unsigned long long)bytes, pst_dtype_name(dtype));
+        return pst_fail(PST_EINTERNAL, "an all-reduce adds F32 or F64, not %llu bytes of %s", (unsigned long long)bytes,
+                        pst_dtype_name(dtype));
     return PST_OK;
 }
 

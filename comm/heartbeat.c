@@ -18,13 +18,13 @@
 
 struct pst_heartbeat {
     pst_heartbeat_page *page;
-    uint32_t line;              /* ours */
+    uint32_t line; /* ours */
     char host[64];
-    int stop_fd;                /* eventfd: the thread shall leave */
+    int stop_fd; /* eventfd: the thread shall leave */
     int has_thread;
     pthread_t thread;
-    uint64_t *seen;             /* [n] ticks of each line when it last moved; the thread's own */
-    uint32_t *missed;           /* [n] our ticks since then */
+    uint64_t *seen;   /* [n] ticks of each line when it last moved; the thread's own */
+    uint32_t *missed; /* [n] our ticks since then */
 };
 
 /* --- the thread -------------------------------------------------------------------------------------------------- */
@@ -84,7 +84,9 @@ static pst_heartbeat_page *page_of_launcher(uint32_t n) {
     return page;
 }
 
-typedef struct { char host[64], name[64]; } announcement; /* name: empty but for the first rank of a host */
+typedef struct {
+    char host[64], name[64];
+} announcement; /* name: empty but for the first rank of a host */
 
 static pst_status create_segment(uint32_t n, char name[64], pst_heartbeat_page **page) {
     uint64_t word[2];
@@ -190,13 +192,9 @@ void pst_heartbeat_close(pst_heartbeat *h) {
     free(h);
 }
 
-volatile uint64_t *pst_heartbeat_instr(pst_heartbeat *h) {
-    return &h->page->line[h->line].instr;
-}
+volatile uint64_t *pst_heartbeat_instr(pst_heartbeat *h) { return &h->page->line[h->line].instr; }
 
-void pst_heartbeat_fail(pst_heartbeat *h) {
-    pst_page_fault(h->page, FAULT_FAILED, h->line);
-}
+void pst_heartbeat_fail(pst_heartbeat *h) { pst_page_fault(h->page, FAULT_FAILED, h->line); }
 
 pst_status pst_heartbeat_check(pst_heartbeat *h) {
     uint64_t fault = atomic_load_explicit(&h->page->fault, memory_order_acquire);
@@ -212,9 +210,7 @@ pst_status pst_heartbeat_check(pst_heartbeat *h) {
     case FAULT_SILENT:
         return pst_fail(PST_EPEER, "rank %u on %s has been silent for %.1f s (last: %s)", rank, h->host,
                         PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES / 1000.0, where);
-    case FAULT_DEAD:
-        return pst_fail(PST_EPEER, "rank %u on %s died (last: %s)", rank, h->host, where);
-    default:
-        return pst_fail(PST_EPEER, "rank %u on %s failed (last: %s)", rank, h->host, where);
+    case FAULT_DEAD: return pst_fail(PST_EPEER, "rank %u on %s died (last: %s)", rank, h->host, where);
+    default: return pst_fail(PST_EPEER, "rank %u on %s failed (last: %s)", rank, h->host, where);
     }
 }

@@ -5,8 +5,7 @@
 #include <unistd.h>
 
 /* The order of PST_OPCODE_LIST; the first six work on a chunk and a micro-batch, the rest is the flush. */
-static const char *const usual_names[] = {"F",      "B",    "W",      "BW",  "SEND", "RECV",
-                                          "REDUCE", "NORM", "GATHER", "STEP"};
+static const char *const usual_names[] = {"F", "B", "W", "BW", "SEND", "RECV", "REDUCE", "NORM", "GATHER", "STEP"};
 enum { FIRST_OF_FLUSH = 6 };
 static const char *const *names = usual_names;
 static uint32_t n_name = sizeof usual_names / sizeof *usual_names;

@@ -28,8 +28,8 @@
 typedef enum { NOBODY, FOLLOWER, ABORTED, CULPRIT } certainty;
 
 typedef struct {
-    pid_t pid;                  /* 0: not running */
-    uint64_t stopped_ns;        /* since when it is stopped, 0 when it runs */
+    pid_t pid;           /* 0: not running */
+    uint64_t stopped_ns; /* since when it is stopped, 0 when it runs */
     int killed_by_us, left_early;
 } rank_process;
 
@@ -38,24 +38,22 @@ typedef struct {
     char host[64];
     char *const *argv;
     uint64_t grace_ns;
-    rank_process *rank;         /* [n] */
+    rank_process *rank; /* [n] */
     pst_server *server;
     pst_heartbeat_page *page;
     int page_fd, signal_fd, null_fd;
-    sigset_t before, waited;    /* signal masks of the caller; what signal_fd reads */
-    struct sigaction child;     /* the caller's; ignored children could not be waited for */
+    sigset_t before, waited; /* signal masks of the caller; what signal_fd reads */
+    struct sigaction child;  /* the caller's; ignored children could not be waited for */
     int interrupts, last_signal;
-    int any_left_early;         /* some rank's left_early: status 0 before its heartbeat had begun */
-    int ending;                 /* somebody failed: the rest has until kill_ns */
+    int any_left_early; /* some rank's left_early: status 0 before its heartbeat had begun */
+    int ending;         /* somebody failed: the rest has until kill_ns */
     uint64_t kill_ns;
     certainty blame;
     uint32_t culprit;
     int exit_status;
 } launcher;
 
-static uint64_t least(uint64_t a, uint64_t b) {
-    return a < b ? a : b;
-}
+static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* --- blame ------------------------------------------------------------------------------------------------------- */
 
@@ -87,9 +85,7 @@ static void blame(launcher *l, certainty how_sure, uint32_t rank, int exit_statu
     if (how_sure == CULPRIT && what) say(l, rank, what);
 }
 
-static void blame_stopped(launcher *l, uint32_t rank) {
-    blame(l, CULPRIT, rank, 3, "was stopped");
-}
+static void blame_stopped(launcher *l, uint32_t rank) { blame(l, CULPRIT, rank, 3, "was stopped"); }
 
 /* Everybody has gone and nobody was caught in the act: perhaps the ranks themselves found who fell silent. */
 static void settle_blame(launcher *l) {

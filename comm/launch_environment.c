@@ -43,8 +43,8 @@ pst_status pst_launch_environment(pst_server *server, uint32_t rank, int page_fd
     if (ok && !getenv("UCX_MEM_MMAP_HOOK_MODE")) ok = environment_add(&env, &n, strdup("UCX_MEM_MMAP_HOOK_MODE=none"));
     ok = ok && environment_add(&env, &n, variable_of("PENSTOCK_LAUNCHER", (long)getpid())) &&
          environment_add(&env, &n, variable_of("PENSTOCK_HEARTBEAT_FD", page_fd));
-    pst_status status = ok ? pst_server_environment(server, rank, &env)
-                           : pst_fail(PST_ENOMEM, "no memory for rank %u", rank);
+    pst_status status =
+        ok ? pst_server_environment(server, rank, &env) : pst_fail(PST_ENOMEM, "no memory for rank %u", rank);
     if (status != PST_OK) pst_launch_environment_free(env);
     else *out = env;
     return status;

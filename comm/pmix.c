@@ -9,7 +9,7 @@
 typedef struct {
     pst_world base;
     pmix_proc_t me;
-    int dirty;                  /* values were put since the last commit */
+    int dirty; /* values were put since the last commit */
 } pmix_world;
 
 static const char *pmix_reject(void) {
@@ -23,7 +23,8 @@ static pst_status job_number(const pmix_world *w, int whole_job, const char *key
     PMIX_LOAD_PROCID(&who, w->me.nspace, whole_job ? PMIX_RANK_WILDCARD : w->me.rank);
     pmix_value_t *value = NULL;
     pmix_status_t rc = PMIx_Get(&who, key, NULL, 0, &value);
-    if (rc != PMIX_SUCCESS) return pst_fail(PST_EINTERNAL, "the launcher does not say %s: %s", key, PMIx_Error_string(rc));
+    if (rc != PMIX_SUCCESS)
+        return pst_fail(PST_EINTERNAL, "the launcher does not say %s: %s", key, PMIx_Error_string(rc));
     pst_status status = PST_OK;
     if (value->type == PMIX_UINT32) *number = value->data.uint32;
     else if (value->type == PMIX_UINT16) *number = value->data.uint16;

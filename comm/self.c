@@ -7,27 +7,27 @@
 
 typedef struct request request;
 struct request {
-    request *next;              /* in the destination's waiting list, or in the spare list */
-    request *all;               /* every request there is, for the end */
+    request *next; /* in the destination's waiting list, or in the spare list */
+    request *all;  /* every request there is, for the end */
     pst_transfer transfer;
-    uint32_t owner;             /* rank that posted */
+    uint32_t owner; /* rank that posted */
     int done;
-    pst_status status;          /* once done */
+    pst_status status; /* once done */
     uint64_t end_ns;
 };
 
 typedef struct {
-    pst_transport base;         /* first: a pst_transport points here */
+    pst_transport base; /* first: a pst_transport points here */
     pst_self_hub *hub;
-    request *first, **last;     /* unmatched transfers into this rank, in post order: its receives, others' sends */
-    uint32_t unseen;            /* requests of this end that have completed and were not tested yet */
+    request *first, **last; /* unmatched transfers into this rank, in post order: its receives, others' sends */
+    uint32_t unseen;        /* requests of this end that have completed and were not tested yet */
     int aborted;
 } self_end;
 
 struct pst_self_hub {
     uint32_t n;
-    self_end *end;              /* [n] */
-    request *spare, *all;       /* requests are reused, never freed before the hub */
+    self_end *end;        /* [n] */
+    request *spare, *all; /* requests are reused, never freed before the hub */
 };
 
 /* --- requests --------------------------------------------------------------------------------------------------- */
@@ -56,9 +56,7 @@ static void request_complete(pst_self_hub *hub, request *r, pst_status status, u
     hub->end[r->owner].unseen++;
 }
 
-static uint32_t source(const request *r) {
-    return r->transfer.kind == PST_TRANSFER_SEND ? r->owner : r->transfer.peer;
-}
+static uint32_t source(const request *r) { return r->transfer.kind == PST_TRANSFER_SEND ? r->owner : r->transfer.peer; }
 
 static uint32_t destination(const request *r) {
     return r->transfer.kind == PST_TRANSFER_SEND ? r->transfer.peer : r->owner;
@@ -143,9 +141,7 @@ static pst_status self_test(pst_transport *t, uint64_t id, uint64_t *end_ns) {
     return status;
 }
 
-static uint32_t self_progress(pst_transport *t) {
-    return ((self_end *)t)->unseen;
-}
+static uint32_t self_progress(pst_transport *t) { return ((self_end *)t)->unseen; }
 
 static uint64_t self_next_ns(pst_transport *t) {
     (void)t;
@@ -176,9 +172,7 @@ static void self_abort(pst_transport *t) {
         }
 }
 
-static void self_close(pst_transport *t) {
-    (void)t; /* the hub owns its ends */
-}
+static void self_close(pst_transport *t) { (void)t; /* the hub owns its ends */ }
 
 static const pst_transport_ops self_ops = {
     .name = "self",

@@ -54,7 +54,8 @@ static pmix_status_t waiter_finish(waiter *w, pmix_status_t rc) {
     return rc;
 }
 
-#define WAITER {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, PMIX_SUCCESS}
+#define WAITER                                                                                                         \
+    { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, 0, PMIX_SUCCESS }
 
 /* --- callbacks of libpmix ---------------------------------------------------------------------------------------- */
 
@@ -241,9 +242,7 @@ pst_status pst_server_environment(pst_server *s, uint32_t rank, char ***env) {
     return PST_OK;
 }
 
-int pst_server_abort_fd(const pst_server *s) {
-    return s->abort_fd;
-}
+int pst_server_abort_fd(const pst_server *s) { return s->abort_fd; }
 
 int pst_server_aborted(pst_server *s, uint32_t *rank, int *exit_status, char *why, uint32_t bytes) {
     pthread_mutex_lock(&only_lock);

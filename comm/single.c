@@ -14,12 +14,10 @@ struct entry {
 
 typedef struct {
     pst_world base;
-    entry *first;               /* newest first: a key put twice gives its last value */
+    entry *first; /* newest first: a key put twice gives its last value */
 } single_world;
 
-static const char *single_reject(void) {
-    return NULL;
-}
+static const char *single_reject(void) { return NULL; }
 
 static pst_status single_open(pst_world **world) {
     single_world *w = calloc(1, sizeof *w);

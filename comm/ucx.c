@@ -16,24 +16,24 @@
 
 typedef struct request request;
 struct request {
-    request *all, *next;        /* every request there is; the spare list */
+    request *all, *next; /* every request there is; the spare list */
     struct ucx *owner;
     pst_transfer transfer;
-    void *ucp;                  /* UCX's request while under way and not completed in the call, for cancelling */
+    void *ucp; /* UCX's request while under way and not completed in the call, for cancelling */
     int posted, done;
-    ucs_status_t status;        /* once done */
-    uint64_t bytes, end_ns;     /* received size; when it completed */
+    ucs_status_t status;    /* once done */
+    uint64_t bytes, end_ns; /* received size; when it completed */
 };
 
 typedef struct ucx {
     pst_transport base;
     ucp_context_h context;
     ucp_worker_h worker;
-    ucp_ep_h *ep;               /* [size] */
-    int fd;                     /* readable when the worker has something, once armed */
-    request *all, *spare;       /* requests are reused, freed with the transport */
-    uint32_t unseen;            /* completed and not tested yet: no sleeping before they have been */
-    int aborted, lost;          /* lost: because UCX wanted to end the process */
+    ucp_ep_h *ep;         /* [size] */
+    int fd;               /* readable when the worker has something, once armed */
+    request *all, *spare; /* requests are reused, freed with the transport */
+    uint32_t unseen;      /* completed and not tested yet: no sleeping before they have been */
+    int aborted, lost;    /* lost: because UCX wanted to end the process */
     struct ucx *left_behind;
 } ucx;
 
@@ -233,7 +233,8 @@ static ucs_status_ptr_t post_to_ucp(ucx *u, request *r) {
     };
     if (x->kind == PST_TRANSFER_SEND) {
         param.cb.send = on_sent;
-        return ucp_tag_send_nbx(u->ep[x->peer], x->mem, x->bytes, message_tag(u->base.rank, x->channel, x->seq), &param);
+        return ucp_tag_send_nbx(u->ep[x->peer], x->mem, x->bytes, message_tag(u->base.rank, x->channel, x->seq),
+                                &param);
     }
     param.cb.recv = on_received;
     return ucp_tag_recv_nbx(u->worker, x->mem, x->bytes, message_tag(x->peer, x->channel, x->seq), UINT64_MAX, &param);
@@ -273,7 +274,8 @@ static pst_status ucx_post(pst_transport *t, const pst_transfer *transfer, uint6
 static pst_status verdict(const ucx *u, const request *r) {
     const pst_transfer *x = &r->transfer;
     if (r->status == UCS_ERR_MESSAGE_TRUNCATED || (r->status == UCS_OK && r->bytes != x->bytes))
-        return pst_fail(PST_EINPUT, "ranks %u and %u disagree about the size of message %u on channel %u (here %llu bytes)",
+        return pst_fail(PST_EINPUT,
+                        "ranks %u and %u disagree about the size of message %u on channel %u (here %llu bytes)",
                         u->base.rank, x->peer, x->seq, x->channel, (unsigned long long)x->bytes);
     if (r->status != UCS_OK)
         return pst_fail(PST_EPEER, "the link to rank %u failed: %s", x->peer, ucs_status_string(r->status));

@@ -71,7 +71,8 @@ static pst_status check_lists(const pst_checker *c) {
         if (job->rank_of_chunk[k] >= job->n_rank) return pst_fail(PST_EINPUT, "chunk %u is on no rank", k);
     }
     for (uint32_t r = 0; r < job->n_rank; r++) {
-        if (job->list[r].n_flush > job->list[r].n_instr) return pst_fail(PST_EINPUT, "rank %u: the flush is too long", r);
+        if (job->list[r].n_flush > job->list[r].n_instr)
+            return pst_fail(PST_EINPUT, "rank %u: the flush is too long", r);
         for (uint32_t i = 0; i < job->list[r].n_instr; i++) PST_TRY(check_instr(c, r, i));
     }
     return PST_OK;
@@ -95,7 +96,8 @@ static pst_status place_pass(const pst_checker *c, uint32_t rank, uint32_t i, ui
     *at = i;
     if (in->opcode != PST_OP_W && in->opcode != PST_OP_BW) return PST_OK;
     if (in->micro != next[in->chunk]) {
-        return pst_fail(PST_EINPUT, "%s runs where m%u is next: gradients add in micro-batch order", name, next[in->chunk]);
+        return pst_fail(PST_EINPUT, "%s runs where m%u is next: gradients add in micro-batch order", name,
+                        next[in->chunk]);
     }
     next[in->chunk]++;
     return PST_OK;
@@ -202,7 +204,7 @@ static pst_status check_all(pst_checker *c, pst_check_mode mode) {
 }
 
 pst_status pst_job_check(const pst_job *job, const pst_cut *cut, const pst_slots *slots, pst_check_mode mode) {
-    pst_checker c = { .job = job, .cut = cut, .slots = slots };
+    pst_checker c = {.job = job, .cut = cut, .slots = slots};
     pst_status status = check_all(&c, mode);
     close_checker(&c);
     return status;

@@ -5,9 +5,9 @@
 typedef struct {
     const pst_checker *c;
     const pst_instr_list *list;
-    uint32_t rank, first;       /* of the flush */
+    uint32_t rank, first; /* of the flush */
     uint32_t norm, gather, step;
-    uint32_t n_send, n_recv;    /* of norms */
+    uint32_t n_send, n_recv; /* of norms */
 } flush;
 
 static uint32_t rank_of_use(const pst_checker *c, uint32_t param, uint32_t use) {
@@ -69,7 +69,8 @@ static pst_status check_join(const flush *f, uint32_t i) {
         if (!joins || x >= i) continue;
         uint32_t r = x + 1; /* the earlier one's REDUCE has read the buffer */
         while (r < f->list->n_instr && (f->list->instr[r].opcode != PST_OP_REDUCE ||
-                                        f->list->instr[r].param != other->param || f->list->instr[r].use != other->use)) r++;
+                                        f->list->instr[r].param != other->param || f->list->instr[r].use != other->use))
+            r++;
         if (r == f->list->n_instr) return fail_flush(f, "an accumulator arrives that nobody adds");
         PST_TRY(need(f, r, i));
     }
@@ -115,7 +116,8 @@ static pst_status check_shared(const flush *f, uint32_t param) {
         }
         if (n_reduce != (f->rank == owner && use)) return fail_flush(f, "a shared parameter is not added up once");
     }
-    return here && f->rank != owner && back != 1 ? fail_flush(f, "the sum of a shared parameter does not arrive") : PST_OK;
+    return here && f->rank != owner && back != 1 ? fail_flush(f, "the sum of a shared parameter does not arrive")
+                                                 : PST_OK;
 }
 
 static pst_status check_flush(flush *f) {
@@ -137,7 +139,7 @@ static pst_status check_flush(flush *f) {
 
 pst_status pst_checker_flush(const pst_checker *c, uint32_t rank) {
     const pst_instr_list *list = &c->job->list[rank];
-    flush f = { .c = c, .list = list, .rank = rank, .first = list->n_instr - list->n_flush };
+    flush f = {.c = c, .list = list, .rank = rank, .first = list->n_instr - list->n_flush};
     if (!list->n_flush != !c->job->list[0].n_flush) return fail_flush(&f, "some ranks take no part");
     return list->n_flush ? check_flush(&f) : PST_OK;
 }

@@ -59,8 +59,10 @@ static pst_status check_fifo(const pst_checker *c, uint32_t rank, uint32_t *newe
         uint32_t before = newest[in->peer], sent = c->walk->partner[rank][i];
         if (before != PST_NONE && c->walk->partner[rank][before] > sent) {
             char text[4][128];
-            return pst_fail(PST_EINPUT, "deadlock in first-in-first-out order: %s stands behind %s, which waits for %s, "
-                            "which stands behind %s", pst_instr_text(c->job, rank, i, text[0], sizeof text[0]),
+            return pst_fail(PST_EINPUT,
+                            "deadlock in first-in-first-out order: %s stands behind %s, which waits for %s, "
+                            "which stands behind %s",
+                            pst_instr_text(c->job, rank, i, text[0], sizeof text[0]),
                             pst_instr_text(c->job, rank, before, text[1], sizeof text[1]),
                             pst_instr_text(c->job, in->peer, c->walk->partner[rank][before], text[2], sizeof text[2]),
                             pst_instr_text(c->job, in->peer, sent, text[3], sizeof text[3]));
@@ -77,7 +79,8 @@ pst_status pst_checker_messages(pst_checker *c, pst_check_mode mode) {
         for (uint32_t i = 0; i < list->n_instr; i++) {
             if (list->instr[i].queue == PST_Q_COMPUTE) continue;
             if (c->walk->partner[r][i] == PST_NONE) {
-                return fail_message(c, r, i, list->instr[i].opcode == PST_OP_SEND ? "nobody receives it" : "nobody sends it");
+                return fail_message(c, r, i,
+                                    list->instr[i].opcode == PST_OP_SEND ? "nobody receives it" : "nobody sends it");
             }
             if (!pst_instr_is_flush(list, i)) PST_TRY(check_end(c, r, i));
         }

@@ -36,13 +36,10 @@ void pst_checker_order(pst_checker *c, uint32_t rank) {
 static uint32_t at_event(const pst_checker *c, uint32_t chunk, uint32_t local, uint32_t event, uint32_t micro) {
     switch (event) {
     case PST_EV_RECV_F:
-    case PST_EV_RECV_B:
-        return c->recv_at[pst_checker_cell(c, chunk, local, micro)];
+    case PST_EV_RECV_B: return c->recv_at[pst_checker_cell(c, chunk, local, micro)];
     case PST_EV_SEND_F:
-    case PST_EV_SEND_B:
-        return c->send_at[pst_checker_cell(c, chunk, local, micro)];
-    case PST_EV_F:
-        return *pst_checker_pass(c, chunk, PST_OP_F, micro);
+    case PST_EV_SEND_B: return c->send_at[pst_checker_cell(c, chunk, local, micro)];
+    case PST_EV_F: return *pst_checker_pass(c, chunk, PST_OP_F, micro);
     default:
         return *pst_checker_pass(c, chunk, !c->job->split ? PST_OP_BW : event == PST_EV_B ? PST_OP_B : PST_OP_W, micro);
     }
@@ -51,8 +48,10 @@ static uint32_t at_event(const pst_checker *c, uint32_t chunk, uint32_t local, u
 static pst_status fail_missing(uint32_t rank, uint32_t chunk, uint32_t local, uint32_t micro, uint32_t event) {
     int receives = event == PST_EV_RECV_F || event == PST_EV_RECV_B;
     return pst_fail(PST_EINPUT, "rank %u: no %s of c%u m%u for value %u", rank,
-                    receives ? "RECV" : event == PST_EV_SEND_F || event == PST_EV_SEND_B ? "SEND" : "pass", chunk, micro,
-                    local);
+                    receives                                           ? "RECV"
+                    : event == PST_EV_SEND_F || event == PST_EV_SEND_B ? "SEND"
+                                                                       : "pass",
+                    chunk, micro, local);
 }
 
 /* Every use of a value comes after its birth. */
@@ -93,7 +92,8 @@ static pst_status check_chunk_values(const pst_checker *c, uint32_t rank, uint32
     }
     for (uint32_t i = 0; i < chunk->n_local; i++) {
         for (uint32_t j = 0; j < chunk->n_local; j++) {
-            if (chunk->local[i].buffer != chunk->local[j].buffer || chunk->local[i].birth >= chunk->local[j].birth) continue;
+            if (chunk->local[i].buffer != chunk->local[j].buffer || chunk->local[i].birth >= chunk->local[j].birth)
+                continue;
             PST_TRY(check_rewrite(c, rank, k, i, j));
         }
     }
@@ -110,8 +110,13 @@ pst_status pst_checker_values(const pst_checker *c, uint32_t rank) {
 /* --- slots ------------------------------------------------------------------------------------------------------- */
 
 /* A way in which a class's memory is touched in every micro-batch. */
-typedef struct { uint32_t local; uint8_t event, births; } touch;
-typedef struct { uint32_t first, micro; } occupant;
+typedef struct {
+    uint32_t local;
+    uint8_t event, births;
+} touch;
+typedef struct {
+    uint32_t first, micro;
+} occupant;
 
 static int by_first(const void *a, const void *b) {
     const occupant *x = a, *y = b;
@@ -125,7 +130,7 @@ static void add_touch(touch *list, uint32_t *n, uint32_t local, uint8_t event, i
         list[i].births |= (uint8_t)births;
         return;
     }
-    list[(*n)++] = (touch){ local, event, (uint8_t)births };
+    list[(*n)++] = (touch){local, event, (uint8_t)births};
 }
 
 /* All touches of a class; list has room for PST_EV_COUNT per local of the chunk. */
@@ -165,7 +170,7 @@ static pst_status check_class(const pst_checker *c, uint32_t rank, uint32_t k, t
     const pst_class *x = &c->slots->class_[k];
     uint32_t n = find_touches(c, k, list);
     for (uint32_t m = 0; m < c->job->n_micro; m++) {
-        order[m] = (occupant){ PST_NONE, m };
+        order[m] = (occupant){PST_NONE, m};
         for (uint32_t i = 0; i < n; i++) {
             uint32_t at = at_event(c, x->chunk, list[i].local, list[i].event, m);
             if (list[i].births && at < order[m].first) order[m].first = at;

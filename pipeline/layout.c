@@ -67,7 +67,7 @@ static void place_state(builder *b, const pst_optim_row *optim) {
     begin(b, PST_REGION_STATE);
     for (uint32_t p = 0; p < n_param(b); p++)
         b->layout->master[p] = b->g->dtype == PST_F32 ? b->layout->weight[p]
-                             : param_is_mine(b, p)    ? take(b, param_bytes(b, p))
+                               : param_is_mine(b, p)  ? take(b, param_bytes(b, p))
                                                       : ABSENT;
     for (uint32_t i = 0; i < 2; i++)
         for (uint32_t p = 0; p < n_param(b); p++)
@@ -196,7 +196,8 @@ static void place_passing(builder *b, const pst_slots *slots, const pst_slots *e
     if (x->join_bytes && start + x->join_bytes > far) far = start + x->join_bytes;
     b->end = far;
     finish(b, PST_REGION_SCRATCH);
-    if (!x->bytes[PST_REGION_SCRATCH] && far > start) x->bytes[PST_REGION_SLOT] = far - start; /* what lies over reaches further */
+    if (!x->bytes[PST_REGION_SCRATCH] && far > start)
+        x->bytes[PST_REGION_SLOT] = far - start; /* what lies over reaches further */
     x->total = far;
 }
 
@@ -262,7 +263,8 @@ pst_status pst_layout_build(const pst_graph *g, const pst_cut *cut, const pst_jo
 void pst_layout_close(pst_layout *x) {
     if (!x) return;
     if (x->grad) free(x->grad[0]);
-    free(x->weight), free(x->master), free(x->state[0]), free(x->state[1]), free(x->grad), free(x->data), free(x->output);
+    free(x->weight), free(x->master), free(x->state[0]), free(x->state[1]), free(x->grad), free(x->data),
+        free(x->output);
     free(x->class_base), free(x->eval_class_base), free(x->has_chunk), free(x->owned), free(x->norm_of_rank),
         free(x->owned_of_rank);
     free(x);

@@ -18,7 +18,8 @@ static uint32_t inputs_finished(const pst_pace *p, const pst_schedule *s, const 
         if (a->chunk > 0) other = p->finish[key(s, a->chunk - 1, PST_OP_F, a->micro)];
     } else {
         own = p->finish[key(s, a->chunk, a->opcode == PST_OP_W ? PST_OP_B : PST_OP_F, a->micro)];
-        if (a->opcode != PST_OP_W && a->chunk + 1u < s->n_chunk) other = p->finish[key(s, a->chunk + 1, back, a->micro)];
+        if (a->opcode != PST_OP_W && a->chunk + 1u < s->n_chunk)
+            other = p->finish[key(s, a->chunk + 1, back, a->micro)];
     }
     return own > other ? own : other; /* PST_NONE is the largest */
 }

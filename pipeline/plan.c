@@ -130,7 +130,8 @@ static void print_stages(const pst_plan *p, const pst_graph *graph, FILE *out) {
 }
 
 pst_status pst_plan_print(const pst_plan *p, const pst_graph *graph, FILE *out) {
-    fputs("# A plan of penstock: which part of the model runs on which rank, and what that is predicted to cost.\n", out);
+    fputs("# A plan of penstock: which part of the model runs on which rank, and what that is predicted to cost.\n",
+          out);
     fprintf(out, "graph_hash: \"%016" PRIx64 "\"\n", p->graph_hash);
     fprintf(out, "schedule: %s\n", p->schedule);
     fprintf(out, "ranks: %u\n", p->n_rank);

@@ -13,8 +13,8 @@ enum { MAX_FILE = 64 << 20, MAX_PART = 65535, MAX_NODE = 1 << 24, MAX_KEY = 8 };
 typedef struct {
     const char *file;
     yaml_document_t document;
-    pst_plan head;               /* scalars, before the arrays' sizes are known */
-    yaml_node_t *chunks, *peak;  /* [n_chunk] mappings; [n_rank] bytes, NULL when absent */
+    pst_plan head;              /* scalars, before the arrays' sizes are known */
+    yaml_node_t *chunks, *peak; /* [n_chunk] mappings; [n_rank] bytes, NULL when absent */
 } reader;
 
 static pst_status fail_at(const reader *r, const yaml_node_t *node, const char *what, const char *detail) {
@@ -22,9 +22,7 @@ static pst_status fail_at(const reader *r, const yaml_node_t *node, const char *
                     what, detail);
 }
 
-static yaml_node_t *node_at(reader *r, int index) {
-    return yaml_document_get_node(&r->document, index);
-}
+static yaml_node_t *node_at(reader *r, int index) { return yaml_document_get_node(&r->document, index); }
 
 static const char *text_of(const yaml_node_t *node) {
     return node && node->type == YAML_SCALAR_NODE ? (const char *)node->data.scalar.value : "";
@@ -83,7 +81,10 @@ static pst_status read_schedule(const reader *r, const yaml_node_t *node, char *
 
 /* --- mappings --------------------------------------------------------------------------------------------------- */
 
-typedef struct { const char *name; int required; } key_row;
+typedef struct {
+    const char *name;
+    int required;
+} key_row;
 
 /* Sorts the values of a mapping into value[] by the rows' order; NULL where an optional key is absent. */
 static pst_status read_mapping(reader *r, const yaml_node_t *node, const key_row *row, uint32_t n_row,
@@ -131,8 +132,8 @@ static pst_status read_predicted(reader *r, const yaml_node_t *node) {
 }
 
 static pst_status read_head(reader *r, const yaml_node_t *root) {
-    static const key_row row[] = {{"graph_hash", 1}, {"schedule", 1},    {"ranks", 1},    {"micro_batches", 1},
-                                  {"micro_batch", 1}, {"chunks", 1}, {"predicted", 0}};
+    static const key_row row[] = {{"graph_hash", 1},  {"schedule", 1}, {"ranks", 1},    {"micro_batches", 1},
+                                  {"micro_batch", 1}, {"chunks", 1},   {"predicted", 0}};
     yaml_node_t *value[MAX_KEY];
     pst_plan *p = &r->head;
     PST_TRY(read_mapping(r, root, row, 7, value));
@@ -199,7 +200,7 @@ static pst_status read_body(reader *r, pst_plan **plan) {
 }
 
 pst_status pst_plan_parse_text(const char *text, size_t bytes, const char *file, pst_plan **plan) {
-    reader r = { .file = file };
+    reader r = {.file = file};
     yaml_parser_t parser;
     if (!yaml_parser_initialize(&parser)) return pst_fail(PST_ENOMEM, "%s: no memory to read it", file);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);

@@ -51,8 +51,7 @@ no_memory:
 }
 
 static void add(pst_schedule *s, uint32_t rank, pst_opcode op, uint32_t micro) {
-    s->action[rank][s->n_action[rank]++] =
-        (pst_action){ .opcode = (uint8_t)op, .chunk = (uint16_t)rank, .micro = micro };
+    s->action[rank][s->n_action[rank]++] = (pst_action){.opcode = (uint8_t)op, .chunk = (uint16_t)rank, .micro = micro};
 }
 
 static void add_backward(pst_schedule *s, uint32_t rank, uint32_t micro) {
@@ -109,12 +108,12 @@ static pst_status generate_forward(uint32_t n_rank, uint32_t n_micro, pst_schedu
 }
 
 static const pst_schedule_row rows[] = {
-    { "gpipe", "all F, then all BW; stashes every micro-batch", 0, generate_gpipe },
-    { "1f1b", "one F, one fused BW in turn; stashes at most one micro-batch per later stage, plus one", 0,
-      generate_1f1b },
-    { "1f1b-early", "1f1b with W apart: the input gradient leaves before W, so the bubble is (p-1)(F+B)", 1,
-      generate_1f1b_early },
-    { "forward", "F only: evaluation and generation", 0, generate_forward },
+    {"gpipe", "all F, then all BW; stashes every micro-batch", 0, generate_gpipe},
+    {"1f1b", "one F, one fused BW in turn; stashes at most one micro-batch per later stage, plus one", 0,
+     generate_1f1b},
+    {"1f1b-early", "1f1b with W apart: the input gradient leaves before W, so the bubble is (p-1)(F+B)", 1,
+     generate_1f1b_early},
+    {"forward", "F only: evaluation and generation", 0, generate_forward},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -210,7 +209,8 @@ static pst_status check_action(const pst_schedule *s, uint32_t rank, uint32_t i,
     }
     uint8_t *bits = &done[(size_t)a->chunk * s->n_micro + a->micro];
     if (*bits >> a->opcode & 1) {
-        return pst_fail(PST_EINPUT, "schedule %s: rank %u runs %s c%u m%u twice", s->name, rank, op, a->chunk, a->micro);
+        return pst_fail(PST_EINPUT, "schedule %s: rank %u runs %s c%u m%u twice", s->name, rank, op, a->chunk,
+                        a->micro);
     }
     pst_opcode before = a->opcode == PST_OP_W ? PST_OP_B : PST_OP_F;
     if (a->opcode != PST_OP_F && !(*bits >> before & 1)) {
@@ -220,8 +220,10 @@ static pst_status check_action(const pst_schedule *s, uint32_t rank, uint32_t i,
     *bits |= (uint8_t)(1u << a->opcode);
     if (a->opcode != PST_OP_W && a->opcode != PST_OP_BW) return PST_OK;
     if (a->micro != next[a->chunk]) {
-        return pst_fail(PST_EINPUT, "schedule %s: rank %u runs %s c%u m%u where m%u is next: gradients add in "
-                        "micro-batch order", s->name, rank, op, a->chunk, a->micro, next[a->chunk]);
+        return pst_fail(PST_EINPUT,
+                        "schedule %s: rank %u runs %s c%u m%u where m%u is next: gradients add in "
+                        "micro-batch order",
+                        s->name, rank, op, a->chunk, a->micro, next[a->chunk]);
     }
     next[a->chunk]++;
     return PST_OK;

@@ -5,9 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int is_pass(uint8_t opcode) {
-    return opcode <= PST_OP_BW;
-}
+static int is_pass(uint8_t opcode) { return opcode <= PST_OP_BW; }
 
 /* The figures of one rank; *last_pass: end of the last F, B, W or BW seen so far on any rank. */
 static void measure_rank(const pst_job *job, uint32_t rank, pst_timing *t, uint64_t *last_pass) {

@@ -4,14 +4,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct { uint64_t start, end; int tested; } launched;
+typedef struct {
+    uint64_t start, end;
+    int tested;
+} launched;
 
 /* Events [first, next) are remembered, in a ring whose size is a power of two. */
 typedef struct {
     pst_device base;
     uint64_t first, next, room;
     launched *ring;
-    uint64_t end;              /* of the newest launch */
+    uint64_t end; /* of the newest launch */
 } timed_device;
 
 static const char *reject(const pst_device_config *config) {
@@ -22,7 +25,7 @@ static const char *reject(const pst_device_config *config) {
 static pst_status open_device(const pst_device_config *config, pst_device **device) {
     timed_device *d = calloc(1, sizeof *d);
     if (!d) return pst_fail(PST_ENOMEM, "no memory for the timed device");
-    d->base = (pst_device){ .ops = &pst_device_timed, .clock = config->clock, .threads = 1 };
+    d->base = (pst_device){.ops = &pst_device_timed, .clock = config->clock, .threads = 1};
     *device = &d->base;
     return PST_OK;
 }
@@ -47,14 +50,15 @@ static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call,
     PST_TRY(make_room(d));
     uint64_t start = after_ns > d->end ? after_ns : d->end;
     d->end = start + ns;
-    d->ring[d->next & (d->room - 1)] = (launched){ start, d->end, 0 };
+    d->ring[d->next & (d->room - 1)] = (launched){start, d->end, 0};
     *event = d->next++;
     return PST_OK;
 }
 
 static pst_status test(pst_device *device, uint64_t event, uint64_t *start_ns, uint64_t *end_ns) {
     timed_device *d = (timed_device *)device;
-    if (event < d->first || event >= d->next) return pst_fail(PST_EINTERNAL, "timed device: no event %llu", (unsigned long long)event);
+    if (event < d->first || event >= d->next)
+        return pst_fail(PST_EINTERNAL, "timed device: no event %llu", (unsigned long long)event);
     launched *x = &d->ring[event & (d->room - 1)];
     if (pst_clock_now(device->clock) < x->end) return PST_BUSY;
     x->tested = 1;
@@ -81,6 +85,11 @@ static void close_device(pst_device *device) {
 }
 
 const pst_device_ops pst_device_timed = {
-    .name = "timed", .reject = reject, .open = open_device, .launch = launch, .test = test, .next_ns = next_ns,
+    .name = "timed",
+    .reject = reject,
+    .open = open_device,
+    .launch = launch,
+    .test = test,
+    .next_ns = next_ns,
     .close = close_device,
 };

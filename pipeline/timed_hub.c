@@ -10,15 +10,15 @@ typedef struct {
     enum { FREE, POSTED, MATCHED, BROKEN, WRONG_SIZE } state;
     pst_transfer transfer;
     uint64_t post_ns, end_ns;
-    uint32_t partner;           /* request of the other end, once MATCHED */
-    uint32_t next;              /* FREE: next free one; POSTED: next one that waits for the same destination */
+    uint32_t partner; /* request of the other end, once MATCHED */
+    uint32_t next;    /* FREE: next free one; POSTED: next one that waits for the same destination */
     uint32_t generation;
 } request;
 
 typedef struct {
     pst_transport base;
     pst_timed_hub *hub;
-    uint32_t waiting;           /* requests, of any rank, for messages to this rank that lack their other end */
+    uint32_t waiting; /* requests, of any rank, for messages to this rank that lack their other end */
     int aborted;
 } hub_end;
 
@@ -26,8 +26,8 @@ typedef struct {
 struct pst_timed_hub {
     uint32_t n_rank, n_request, free;
     request *request;
-    uint32_t *owner;            /* [n_request] rank */
-    hub_end *end;               /* [n_rank] */
+    uint32_t *owner; /* [n_request] rank */
+    hub_end *end;    /* [n_rank] */
 };
 
 static const pst_transport_ops hub_ops;
@@ -42,7 +42,7 @@ pst_status pst_timed_hub_open(uint32_t n_rank, const pst_clock *clock, pst_timed
     h->n_rank = n_rank;
     h->free = NOBODY;
     for (uint32_t r = 0; r < n_rank; r++) {
-        h->end[r].base = (pst_transport){ .ops = &hub_ops, .clock = clock, .rank = r, .size = n_rank };
+        h->end[r].base = (pst_transport){.ops = &hub_ops, .clock = clock, .rank = r, .size = n_rank};
         h->end[r].hub = h;
         h->end[r].waiting = NOBODY;
     }
@@ -50,9 +50,7 @@ pst_status pst_timed_hub_open(uint32_t n_rank, const pst_clock *clock, pst_timed
     return PST_OK;
 }
 
-pst_transport *pst_timed_hub_end(pst_timed_hub *hub, uint32_t rank) {
-    return &hub->end[rank].base;
-}
+pst_transport *pst_timed_hub_end(pst_timed_hub *hub, uint32_t rank) { return &hub->end[rank].base; }
 
 void pst_timed_hub_close(pst_timed_hub *hub) {
     if (!hub) return;
@@ -73,7 +71,7 @@ static pst_status take_request(pst_timed_hub *h, uint32_t *index) {
         if (!owner) return pst_fail(PST_ENOMEM, "no memory for %u transfers", more);
         h->owner = owner;
         for (uint32_t i = more; i-- > h->n_request;) {
-            h->request[i] = (request){ .state = FREE, .next = h->free };
+            h->request[i] = (request){.state = FREE, .next = h->free};
             h->free = i;
         }
         h->n_request = more;
@@ -135,8 +133,12 @@ static pst_status post(pst_transport *t, const pst_transfer *transfer, uint64_t 
     uint32_t index = 0;
     PST_TRY(take_request(h, &index));
     request *q = &h->request[index];
-    *q = (request){ .state = POSTED, .transfer = *transfer, .post_ns = pst_clock_now(t->clock), .partner = NOBODY,
-                    .next = NOBODY, .generation = q->generation };
+    *q = (request){.state = POSTED,
+                   .transfer = *transfer,
+                   .post_ns = pst_clock_now(t->clock),
+                   .partner = NOBODY,
+                   .next = NOBODY,
+                   .generation = q->generation};
     h->owner[index] = t->rank;
     uint32_t other = take_partner(h, t->rank, transfer);
     if (other == NOBODY) append_waiting(h, t->rank, index);
@@ -157,8 +159,8 @@ static pst_status test(pst_transport *t, uint64_t handle, uint64_t *end_ns) {
     if (q->state == BROKEN) {
         status = pst_fail(PST_EPEER, "rank %u has given up", q->transfer.peer);
     } else if (q->state == WRONG_SIZE) {
-        status = pst_fail(PST_EINPUT, "rank %u and rank %u disagree about the size of a message: %llu bytes here", t->rank,
-                          q->transfer.peer, (unsigned long long)q->transfer.bytes);
+        status = pst_fail(PST_EINPUT, "rank %u and rank %u disagree about the size of a message: %llu bytes here",
+                          t->rank, q->transfer.peer, (unsigned long long)q->transfer.bytes);
     } else if (q->state == POSTED || pst_clock_now(t->clock) < q->end_ns) {
         return PST_BUSY;
     } else {
@@ -227,11 +229,18 @@ static pst_status arm(pst_transport *t, int *fd) {
     return pst_fail(PST_EINPUT, "there is nothing to sleep on in the timed transport");
 }
 
-static void close_end(pst_transport *t) {
-    (void)t; /* the hub owns its ends */
-}
+static void close_end(pst_transport *t) { (void)t; /* the hub owns its ends */ }
 
 static const pst_transport_ops hub_ops = {
-    .name = "timed", .flags = PST_TRANSPORT_RENDEZVOUS, .reject = reject, .open = open_alone, .post = post, .test = test,
-    .progress = progress, .next_ns = next_ns, .arm = arm, .abort = abort_end, .close = close_end,
+    .name = "timed",
+    .flags = PST_TRANSPORT_RENDEZVOUS,
+    .reject = reject,
+    .open = open_alone,
+    .post = post,
+    .test = test,
+    .progress = progress,
+    .next_ns = next_ns,
+    .arm = arm,
+    .abort = abort_end,
+    .close = close_end,
 };

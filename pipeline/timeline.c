@@ -11,16 +11,14 @@
  * below which the few boxes of the flush would not be seen. */
 enum { LEFT = 72, PLOT = 1080, RIGHT = 64, MAX_BOXES = 4000, MAX_LINES = 1500, LEAST = 2 };
 
-typedef struct { const char *name, *fill, *text; } look;
+typedef struct {
+    const char *name, *fill, *text;
+} look;
 static const look looks[PST_OP_COUNT] = {
-    [PST_OP_F] = {"F  forward", "#4c7fd9", "#ffffff"},
-    [PST_OP_B] = {"B  input gradient", "#3fa66b", "#ffffff"},
-    [PST_OP_W] = {"W  weight gradient", "#f0b13c", "#4a3200"},
-    [PST_OP_BW] = {"BW  backward", "#2b9c9f", "#ffffff"},
-    [PST_OP_REDUCE] = {"flush", "#98a1ab", "#ffffff"},
-    [PST_OP_NORM] = {"flush", "#98a1ab", "#ffffff"},
-    [PST_OP_GATHER] = {"flush", "#98a1ab", "#ffffff"},
-    [PST_OP_STEP] = {"flush", "#98a1ab", "#ffffff"},
+    [PST_OP_F] = {"F  forward", "#4c7fd9", "#ffffff"},         [PST_OP_B] = {"B  input gradient", "#3fa66b", "#ffffff"},
+    [PST_OP_W] = {"W  weight gradient", "#f0b13c", "#4a3200"}, [PST_OP_BW] = {"BW  backward", "#2b9c9f", "#ffffff"},
+    [PST_OP_REDUCE] = {"flush", "#98a1ab", "#ffffff"},         [PST_OP_NORM] = {"flush", "#98a1ab", "#ffffff"},
+    [PST_OP_GATHER] = {"flush", "#98a1ab", "#ffffff"},         [PST_OP_STEP] = {"flush", "#98a1ab", "#ffffff"},
 };
 
 typedef struct {
@@ -28,19 +26,15 @@ typedef struct {
     pst_span *const *span;
     const pst_timing *timing;
     FILE *out;
-    double scale;               /* px per ns */
-    uint64_t end;               /* ns at the right edge */
-    double top, row, box;       /* first row, row pitch, box height */
+    double scale;         /* px per ns */
+    uint64_t end;         /* ns at the right edge */
+    double top, row, box; /* first row, row pitch, box height */
     uint64_t boxes, lines;
-    int has_chunks;             /* a rank has more than one: odd chunks are drawn lighter */
+    int has_chunks; /* a rank has more than one: odd chunks are drawn lighter */
 } picture;
 
-static double x_of(const picture *p, uint64_t ns) {
-    return LEFT + (double)ns * p->scale;
-}
-static double y_of(const picture *p, uint32_t rank) {
-    return p->top + p->row * rank;
-}
+static double x_of(const picture *p, uint64_t ns) { return LEFT + (double)ns * p->scale; }
+static double y_of(const picture *p, uint32_t rank) { return p->top + p->row * rank; }
 
 static void print_escaped(const char *text, FILE *out) {
     for (; *text; text++) {
@@ -56,7 +50,10 @@ static void print_escaped(const char *text, FILE *out) {
 
 /* The unit in which a span is easiest to read. */
 static double unit_of(uint64_t ns, const char **name) {
-    static const struct { double ns; const char *name; } units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
+    static const struct {
+        double ns;
+        const char *name;
+    } units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}, {1, "ns"}};
     uint32_t u = 0;
     while (u < 3 && (double)ns < units[u].ns) u++;
     *name = units[u].name;
@@ -75,7 +72,8 @@ static void print_style(FILE *out) {
     fputs("<style>\ntext{font-family:Inter,'Segoe UI','Helvetica Neue',Helvetica,Arial,sans-serif;fill:#2d333b}\n"
           ".h{font-size:17px;font-weight:600}.s{font-size:12px;fill:#6b7480}.l{font-size:12px}\n"
           ".a{font-size:11px;fill:#6b7480;text-anchor:middle}.r{font-size:12px;text-anchor:end}\n"
-          ".m{text-anchor:middle;font-variant-numeric:tabular-nums}\n.e{font-size:12px;fill:#6b7480}\n", out);
+          ".m{text-anchor:middle;font-variant-numeric:tabular-nums}\n.e{font-size:12px;fill:#6b7480}\n",
+          out);
     for (uint32_t op = 0; op < PST_OP_COUNT; op++) {
         if (!looks[op].fill) continue;
         fprintf(out, ".o%u{fill:%s}.t%u{fill:%s}", op, looks[op].fill, op, looks[op].text);
@@ -116,7 +114,8 @@ static void print_legend(const picture *p, double y) {
         x -= 6.6 * (double)strlen(looks[op].name) + 4;
         fprintf(p->out, "<text class=\"l\" x=\"%.1f\" y=\"%g\" xml:space=\"preserve\">%s</text>", x, y, looks[op].name);
         x -= 18;
-        fprintf(p->out, "<rect class=\"o%u\" x=\"%.1f\" y=\"%g\" width=\"12\" height=\"12\" rx=\"2.5\"/>\n", op, x, y - 10);
+        fprintf(p->out, "<rect class=\"o%u\" x=\"%.1f\" y=\"%g\" width=\"12\" height=\"12\" rx=\"2.5\"/>\n", op, x,
+                y - 10);
         x -= 16;
     }
 }
@@ -143,8 +142,8 @@ static void print_axis(const picture *p) {
     for (uint32_t k = 0; (double)k * step <= (double)p->end; k++) {
         double x = LEFT + (double)k * step * p->scale;
         fprintf(p->out, "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#d3d8de\"/>", x, x, y0, y1);
-        fprintf(p->out, "<text class=\"a\" x=\"%.1f\" y=\"%.1f\">%.6g%s%s</text>\n", x, y1 + 15, (double)k * step / unit,
-                k ? "" : " ", k ? "" : name);
+        fprintf(p->out, "<text class=\"a\" x=\"%.1f\" y=\"%.1f\">%.6g%s%s</text>\n", x, y1 + 15,
+                (double)k * step / unit, k ? "" : " ", k ? "" : name);
     }
 }
 
@@ -180,8 +179,8 @@ static void print_box(const picture *p, uint32_t rank, uint32_t i) {
     int digits = snprintf(number, sizeof number, "%u", in->micro);
     int size = width >= 6.4 * digits + 3 ? 11 : 9;
     if (in->opcode <= PST_OP_BW && width >= 5.3 * digits + 2) {
-        fprintf(p->out, "<text class=\"m t%u\" x=\"%.2f\" y=\"%.1f\" font-size=\"%d\">%s</text>", in->opcode, x + width / 2,
-                y_of(p, rank) + p->box / 2 + (size == 11 ? 4 : 3.2), size, number);
+        fprintf(p->out, "<text class=\"m t%u\" x=\"%.2f\" y=\"%.1f\" font-size=\"%d\">%s</text>", in->opcode,
+                x + width / 2, y_of(p, rank) + p->box / 2 + (size == 11 ? 4 : 3.2), size, number);
     }
     fputc('\n', p->out);
 }
@@ -259,12 +258,14 @@ static void measure(picture *p) {
 pst_status pst_timeline_svg(const pst_job *job, pst_span *const *span, const char *title, FILE *out) {
     pst_timing *timing;
     PST_TRY(pst_timing_from_spans(job, span, &timing));
-    picture p = { .job = job, .span = span, .timing = timing, .out = out };
+    picture p = {.job = job, .span = span, .timing = timing, .out = out};
     measure(&p);
     p.top = title && *title ? 82 : 58;
     double height = y_of(&p, job->n_rank) + 28, width = LEFT + PLOT + RIGHT;
-    fprintf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" width=\"%g\" height=\"%g\" role=\"img\">\n",
-            width, height, width, height);
+    fprintf(
+        out,
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" width=\"%g\" height=\"%g\" role=\"img\">\n",
+        width, height, width, height);
     print_style(out);
     fprintf(out, "<rect width=\"%g\" height=\"%g\" fill=\"#ffffff\"/>\n", width, height);
     print_legend(&p, print_heading(&p, title));

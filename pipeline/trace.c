@@ -7,7 +7,10 @@
 /* Thread ids: rank * LANES + 0 compute, 1 .. SIDE sends, SIDE + 1 .. 2 * SIDE receives. */
 enum { SIDE = 16, LANES = 2 * SIDE + 1 };
 
-typedef struct { uint64_t start, end; uint32_t index; } slice;
+typedef struct {
+    uint64_t start, end;
+    uint32_t index;
+} slice;
 
 static int by_start(const void *a, const void *b) {
     const slice *x = a, *y = b;
@@ -15,9 +18,7 @@ static int by_start(const void *a, const void *b) {
     return (x->index > y->index) - (x->index < y->index);
 }
 
-static void print_us(FILE *out, uint64_t ns) {
-    fprintf(out, "%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000));
-}
+static void print_us(FILE *out, uint64_t ns) { fprintf(out, "%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000)); }
 
 static void print_name(const pst_instr_list *list, uint32_t i, FILE *out) {
     const pst_instr *in = &list->instr[i];
@@ -53,7 +54,7 @@ static uint32_t print_queue(const pst_job *job, uint32_t rank, pst_queue queue, 
     uint64_t busy_until[SIDE] = {0};
     uint32_t n = 0, used = 0, base = queue == PST_Q_COMPUTE ? 0 : queue == PST_Q_SEND ? 1 : 1 + SIDE;
     for (uint32_t i = 0; i < list->n_instr; i++) {
-        if (list->instr[i].queue == queue) slices[n++] = (slice){ span[i].start, span[i].end, i };
+        if (list->instr[i].queue == queue) slices[n++] = (slice){span[i].start, span[i].end, i};
     }
     qsort(slices, n, sizeof *slices, by_start);
     for (uint32_t i = 0; i < n; i++) {
@@ -70,10 +71,10 @@ static uint32_t print_queue(const pst_job *job, uint32_t rank, pst_queue queue, 
 
 static void print_thread(uint32_t rank, uint32_t lane, const char *what, FILE *out) {
     uint32_t tid = rank * LANES + lane;
-    fprintf(out, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":%u,\"args\":{\"name\":\"rank %u%s\"}}", tid,
-            rank, what);
-    fprintf(out, ",\n{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"pid\":0,\"tid\":%u,\"args\":{\"sort_index\":%u}}", tid,
-            tid);
+    fprintf(out, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":%u,\"args\":{\"name\":\"rank %u%s\"}}",
+            tid, rank, what);
+    fprintf(out, ",\n{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"pid\":0,\"tid\":%u,\"args\":{\"sort_index\":%u}}",
+            tid, tid);
 }
 
 pst_status pst_timeline_trace(const pst_job *job, pst_span *const *span, FILE *out) {

@@ -9,7 +9,9 @@
 
 /* --- partners ---------------------------------------------------------------------------------------------------- */
 
-typedef struct { uint32_t rank, index; } place; /* rank PST_NONE: empty */
+typedef struct {
+    uint32_t rank, index;
+} place; /* rank PST_NONE: empty */
 
 static uint64_t message_hash(uint32_t from, uint32_t to, uint32_t channel, uint32_t seq) {
     uint64_t h = ((uint64_t)from << 32 | to) * 0x9e3779b97f4a7c15u;
@@ -62,7 +64,7 @@ static pst_status find_partners(pst_walk *w) {
         const pst_instr_list *list = &w->job->list[r];
         for (uint32_t i = 0; i < list->n_instr && status == PST_OK; i++) {
             if (list->instr[i].queue == PST_Q_COMPUTE || list->instr[i].peer >= w->job->n_rank) continue;
-            status = join(w, cell, cells - 1, (place){ r, i });
+            status = join(w, cell, cells - 1, (place){r, i});
         }
     }
     free(cell);
@@ -161,7 +163,7 @@ static int move(pst_walk *w, uint32_t rank, uint32_t queue, uint32_t *peer) {
     *last = now;
     if (queue == PST_Q_COMPUTE) {
         *last = now + in->ns;
-        w->span[rank][i] = (pst_span){ now, *last };
+        w->span[rank][i] = (pst_span){now, *last};
         w->left--;
     } else if (issue_transfer(w, rank, i, now)) {
         *peer = in->peer;
@@ -178,24 +180,24 @@ static place waits_for(const pst_walk *w, place p) {
     uint32_t at = w->at[in->queue][p.rank];
     if (p.index < at) { /* issued: the other end is missing */
         uint32_t other = w->partner[p.rank][p.index];
-        return other == PST_NONE ? (place){ PST_NONE, 0 } : (place){ in->peer, other };
+        return other == PST_NONE ? (place){PST_NONE, 0} : (place){in->peer, other};
     }
-    if (p.index > at) return (place){ p.rank, at };
+    if (p.index > at) return (place){p.rank, at};
     for (uint32_t d = 0; d < in->n_dep; d++) {
         uint32_t dep = list->dep[in->dep + d];
-        if (w->span[p.rank][dep].end == PST_NEVER) return (place){ p.rank, dep };
+        if (w->span[p.rank][dep].end == PST_NEVER) return (place){p.rank, dep};
     }
-    return (place){ PST_NONE, 0 };
+    return (place){PST_NONE, 0};
 }
 
 /* Follows the waiting from anywhere: after `left` steps it is on a cycle, or it ends at a message without partner. */
 static pst_status explain(const pst_walk *w) {
     char cycle[1536] = "", text[96];
-    place p = { PST_NONE, 0 }, next;
+    place p = {PST_NONE, 0}, next;
     for (uint32_t r = 0; r < w->job->n_rank && p.rank == PST_NONE; r++) {
         for (uint32_t i = 0; i < w->job->list[r].n_instr; i++) {
             if (w->span[r][i].end != PST_NEVER) continue;
-            p = (place){ r, i };
+            p = (place){r, i};
             break;
         }
     }

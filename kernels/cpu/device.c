@@ -8,7 +8,9 @@ enum { EVENTS = 1024, POLL_NS = 150000 };
 typedef struct {
     pst_device base;
     uint64_t next_event;
-    struct { uint64_t start_ns, end_ns; } times[EVENTS]; /* of the latest EVENTS events */
+    struct {
+        uint64_t start_ns, end_ns;
+    } times[EVENTS]; /* of the latest EVENTS events */
 } cpu_device;
 
 static uint32_t isa_of_machine(void) {
@@ -43,8 +45,8 @@ static pst_status open_device(const pst_device_config *config, pst_device **devi
         return pst_fail(PST_EINPUT, "PENSTOCK_ISA is '%s'; it can be generic, avx2 or avx512", limit);
     cpu_device *d = calloc(1, sizeof *d);
     if (!d) return pst_fail(PST_ENOMEM, "no memory for the cpu device");
-    d->base = (pst_device){.ops = &pst_device_cpu, .clock = config->clock, .isa = pst_cpu_isa(),
-                           .threads = config->threads};
+    d->base =
+        (pst_device){.ops = &pst_device_cpu, .clock = config->clock, .isa = pst_cpu_isa(), .threads = config->threads};
     pst_gemm_set_isa(d->base.isa);
     pst_status status = pst_pool_open(config->threads, start_thread, NULL, &d->base.pool);
     if (status != PST_OK) {

@@ -23,8 +23,8 @@ extern dnnl_status_t dnnl_gemm_bf16bf16f32(char trans_a, char trans_b, dnnl_dim_
 
 enum { TILE_ROWS = 512, TILE_COLS = 512, MAX_COLS = 1536, TILE_AREA = 512 * 384, MIN_TILES = 4 };
 enum { PIECE = 36 << 20, LEAST_DEPTH = 64, MOST_DEPTH = 256 }; /* multiply-adds of a piece of a tile; terms summed */
-enum { MANY_TILES = 16 };  /* per thread: each is summed to its end while it is in cache */
-enum { BAND_TILES = 4 }; /* per thread */
+enum { MANY_TILES = 16 }; /* per thread: each is summed to its end while it is in cache */
+enum { BAND_TILES = 4 };  /* per thread */
 static const double COPY_BELOW = 0.0037;
 
 typedef struct {
@@ -37,7 +37,9 @@ typedef struct {
     _Atomic int failed;
 } job;
 
-typedef struct { uint64_t row, rows, col, cols; } place;
+typedef struct {
+    uint64_t row, rows, col, cols;
+} place;
 
 static place place_of(const job *j, uint64_t tile) {
     uint64_t row = tile / j->tiles_n * j->tile_m, col = tile % j->tiles_n * j->tile_n;
@@ -102,10 +104,8 @@ static void choose_tile(job *j, int avx512) {
     j->tile_m = part_of(m, pst_div_up(m, TILE_ROWS), 16);
     j->tile_n = part_of(n, parts_of_columns(n, j->tile_m, avx512), 48);
     while (pst_div_up(m, j->tile_m) * pst_div_up(n, j->tile_n) < MIN_TILES && (j->tile_m > 64 || j->tile_n > 96)) {
-        if (j->tile_n > j->tile_m)
-            j->tile_n = part_of(j->tile_n, 2, 48);
-        else
-            j->tile_m = part_of(j->tile_m, 2, 16);
+        if (j->tile_n > j->tile_m) j->tile_n = part_of(j->tile_n, 2, 48);
+        else j->tile_m = part_of(j->tile_m, 2, 16);
     }
     j->tiles_n = pst_div_up(n, j->tile_n);
     j->tiles = pst_div_up(m, j->tile_m) * j->tiles_n;
@@ -161,8 +161,6 @@ void pst_gemm_start_thread(void *unused) {
 
 void pst_gemm_set_isa(uint32_t isa) {
     /* Fails when a product has already run; then the choice was made. */
-    if (!(isa & PST_ISA_AVX2))
-        dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41);
-    else if (!(isa & PST_ISA_AVX512))
-        dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2);
+    if (!(isa & PST_ISA_AVX2)) dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41);
+    else if (!(isa & PST_ISA_AVX512)) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2);
 }

@@ -13,8 +13,7 @@ static float slope_of(pst_activation act, float z) {
         float s = 1.0f / (1.0f + expf(-1.5957691216f * (z + 0.044715f * z * z * z)));
         return s + z * s * (1.0f - s) * 1.5957691216f * (1.0f + 0.134145f * z * z);
     }
-    if (act == PST_ACT_GELU_ERF)
-        return 0.5f * (1.0f + erff(z * 0.70710678f)) + z * expf(-0.5f * z * z) * 0.3989422804f;
+    if (act == PST_ACT_GELU_ERF) return 0.5f * (1.0f + erff(z * 0.70710678f)) + z * expf(-0.5f * z * z) * 0.3989422804f;
     return act == PST_ACT_RELU && !(z > 0) ? 0.0f : 1.0f;
 }
 

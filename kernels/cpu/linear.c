@@ -6,20 +6,25 @@
 typedef struct {
     const pst_linear_ops *ops;
     pst_activation act;
-    uint64_t rows, k, n;      /* x[rows,k], weight[n,k], y[rows,n] */
+    uint64_t rows, k, n; /* x[rows,k], weight[n,k], y[rows,n] */
     int bias, active, first;
-    const uint8_t *in, *dy;   /* bias, z or dz, by pass; elements of ops->dtype */
+    const uint8_t *in, *dy; /* bias, z or dz, by pass; elements of ops->dtype */
     uint8_t *y, *z;
     float *out;
-    uint64_t size, ld;        /* bytes of an element; of y and z */
+    uint64_t size, ld; /* bytes of an element; of y and z */
 } job;
 
 static job job_of(const pst_call *call, const pst_linear_ops *ops) {
     const pst_tensor *in = pst_call_in(call, 0);
     const pst_node *node = call->node;
-    return (job){.ops = ops, .act = node->attr.activation, .rows = pst_tensor_rows(in), .k = pst_tensor_last(in),
-                 .n = call->graph->param[node->param[0]].dim[0], .bias = node->n_param > 1,
-                 .active = node->attr.activation != PST_ACT_NONE, .first = call->first,
+    return (job){.ops = ops,
+                 .act = node->attr.activation,
+                 .rows = pst_tensor_rows(in),
+                 .k = pst_tensor_last(in),
+                 .n = call->graph->param[node->param[0]].dim[0],
+                 .bias = node->n_param > 1,
+                 .active = node->attr.activation != PST_ACT_NONE,
+                 .first = call->first,
                  .size = pst_dtype_bytes(ops->dtype)};
 }
 
@@ -27,8 +32,14 @@ static void finish(void *arg, const float *sum, uint64_t sum_ld, uint64_t row, u
                    uint64_t cols) {
     const job *j = arg;
     uint64_t at = (row * j->ld + col) * j->size;
-    pst_linear_tile tile = {.sum = sum, .sum_ld = sum_ld, .z = j->z ? j->z + at : NULL, .y = j->y + at,
-                            .bias = j->in ? j->in + col * j->size : NULL, .rows = rows, .cols = cols, .ld = j->ld};
+    pst_linear_tile tile = {.sum = sum,
+                            .sum_ld = sum_ld,
+                            .z = j->z ? j->z + at : NULL,
+                            .y = j->y + at,
+                            .bias = j->in ? j->in + col * j->size : NULL,
+                            .rows = rows,
+                            .cols = cols,
+                            .ld = j->ld};
     j->ops->finish(j->act, &tile);
 }
 
@@ -39,8 +50,7 @@ static void sum_in(pst_gemm *gemm, const pst_call *call, void *place) {
 }
 
 uint64_t pst_linear_forward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
-    return pst_gemm_band_bytes(pst_tensor_rows(&g->tensor[node->in[0]]), g->param[node->param[0]].dim[0],
-                               threads);
+    return pst_gemm_band_bytes(pst_tensor_rows(&g->tensor[node->in[0]]), g->param[node->param[0]].dim[0], threads);
 }
 
 uint64_t pst_linear_backward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
@@ -55,9 +65,18 @@ pst_status pst_linear_forward(pst_device *device, const pst_call *call, const ps
     j.y = call->arg[2 + j.bias];
     j.z = j.active ? call->arg[3 + j.bias] : NULL;
     j.ld = j.n;
-    pst_gemm gemm = {.dtype = ops->dtype, .trans_b = 1, .m = j.rows, .n = j.n, .k = j.k, .a = call->arg[0], .lda = j.k,
-                     .b = call->arg[1], .ldb = j.k, .ldc = j.n,
-                     .finish = j.bias || j.active || ops->dtype != PST_F32 ? finish : NULL, .finish_arg = &j};
+    pst_gemm gemm = {.dtype = ops->dtype,
+                     .trans_b = 1,
+                     .m = j.rows,
+                     .n = j.n,
+                     .k = j.k,
+                     .a = call->arg[0],
+                     .lda = j.k,
+                     .b = call->arg[1],
+                     .ldb = j.k,
+                     .ldc = j.n,
+                     .finish = j.bias || j.active || ops->dtype != PST_F32 ? finish : NULL,
+                     .finish_arg = &j};
     sum_in(&gemm, call, j.z ? j.z : j.y);
     return pst_gemm_run(device, &gemm);
 }
@@ -79,8 +98,17 @@ pst_status pst_linear_backward(pst_device *device, const pst_call *call, const p
         dz = j.z;
     }
     job to = {.ops = ops, .act = PST_ACT_NONE, .y = call->arg[j.active ? 4 : 2], .size = j.size, .ld = j.k};
-    pst_gemm gemm = {.dtype = ops->dtype, .m = j.rows, .n = j.k, .k = j.n, .a = dz, .lda = j.n, .b = call->arg[0],
-                     .ldb = j.k, .ldc = j.k, .finish = ops->dtype != PST_F32 ? finish : NULL, .finish_arg = &to};
+    pst_gemm gemm = {.dtype = ops->dtype,
+                     .m = j.rows,
+                     .n = j.k,
+                     .k = j.n,
+                     .a = dz,
+                     .lda = j.n,
+                     .b = call->arg[0],
+                     .ldb = j.k,
+                     .ldc = j.k,
+                     .finish = ops->dtype != PST_F32 ? finish : NULL,
+                     .finish_arg = &to};
     sum_in(&gemm, call, to.y);
     return pst_gemm_run(device, &gemm);
 }
@@ -100,7 +128,17 @@ pst_status pst_linear_weight(pst_device *device, const pst_call *call, const pst
         j.out = call->arg[3];
         pst_device_run(device, bias_tile, &j, pst_div_up(j.n, PST_SUM_COLS));
     }
-    pst_gemm gemm = {.dtype = ops->dtype, .trans_a = 1, .m = j.n, .n = j.k, .k = j.rows, .a = j.dy, .lda = j.n,
-                     .b = call->arg[0], .ldb = j.k, .c = call->arg[2], .ldc = j.k, .add = !call->first};
+    pst_gemm gemm = {.dtype = ops->dtype,
+                     .trans_a = 1,
+                     .m = j.n,
+                     .n = j.k,
+                     .k = j.rows,
+                     .a = j.dy,
+                     .lda = j.n,
+                     .b = call->arg[0],
+                     .ldb = j.k,
+                     .c = call->arg[2],
+                     .ldc = j.k,
+                     .add = !call->first};
     return pst_gemm_run(device, &gemm);
 }

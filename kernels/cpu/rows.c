@@ -41,7 +41,7 @@ const pst_flat *pst_flat_choose(uint32_t isa) {
 
 typedef struct {
     const pst_cpu_table *table;
-    double flops;  /* per second */
+    double flops; /* per second */
     pthread_t thread;
 } probe;
 

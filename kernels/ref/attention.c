@@ -5,7 +5,10 @@
 #include <math.h>
 #include <string.h>
 
-typedef struct { uint64_t b, t, c, heads, d; double scale; } sizes;
+typedef struct {
+    uint64_t b, t, c, heads, d;
+    double scale;
+} sizes;
 
 static sizes sizes_of(const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);

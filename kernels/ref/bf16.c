@@ -30,8 +30,8 @@ static operand operand_of(const pst_graph *g, const pst_node *node, const pst_ar
 
 /* The operands of a pass, or of the sum of two gradients of input 0 (pass PST_PASS_COUNT). */
 static uint32_t operands(const pst_graph *g, const pst_node *node, int pass, operand out[PST_MAX_ARG]) {
-    static const pst_arg sum[] = {{PST_ARG_SUM, 0, PST_READ, -1, 0}, {PST_ARG_SUM, 0, PST_READ, -1, 0},
-                                  {PST_ARG_DIN, 0, PST_WRITE, -1, 0}};
+    static const pst_arg sum[] = {
+        {PST_ARG_SUM, 0, PST_READ, -1, 0}, {PST_ARG_SUM, 0, PST_READ, -1, 0}, {PST_ARG_DIN, 0, PST_WRITE, -1, 0}};
     pst_arg arg[PST_MAX_ARG];
     uint32_t n = pass == PST_PASS_COUNT ? 3 : node->op->args(node, (pst_pass)pass, arg);
     if (pass == PST_PASS_COUNT) memcpy(arg, sum, sizeof sum);

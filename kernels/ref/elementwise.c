@@ -22,10 +22,8 @@ static void mask(const pst_call *call, const float *in, float *out) {
 
 /* F: IN0 OUT0, B: DOUT0 DIN0; in place or not */
 static pst_status dropout(const pst_call *call) {
-    if (call->train && call->node->attr.rate > 0)
-        mask(call, call->arg[0], call->arg[1]);
-    else
-        memmove(call->arg[1], call->arg[0], pst_tensor_count(pst_call_in(call, 0)) * sizeof(float));
+    if (call->train && call->node->attr.rate > 0) mask(call, call->arg[0], call->arg[1]);
+    else memmove(call->arg[1], call->arg[0], pst_tensor_count(pst_call_in(call, 0)) * sizeof(float));
     return PST_OK;
 }
 

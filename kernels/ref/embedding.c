@@ -3,7 +3,9 @@
 #include "kernels/shape.h"
 #include <string.h>
 
-typedef struct { uint64_t b, t, c, v, t_max; } sizes;
+typedef struct {
+    uint64_t b, t, c, v, t_max;
+} sizes;
 
 static sizes sizes_of(const pst_call *call) {
     const pst_tensor *tokens = pst_call_in(call, 0);

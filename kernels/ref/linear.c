@@ -21,14 +21,16 @@ static double act_slope(pst_activation kind, double z) {
     case PST_ACT_GELU_TANH:
         t = tanh(sqrt_2_over_pi * (z + 0.044715 * z * z * z));
         return 0.5 * (1 + t) + 0.5 * z * (1 - t * t) * sqrt_2_over_pi * (1 + 3 * 0.044715 * z * z);
-    case PST_ACT_GELU_ERF:
-        return 0.5 * (1 + erf(z * sqrt_half)) + z * exp(-0.5 * z * z) * 0.5 * sqrt_2_over_pi;
+    case PST_ACT_GELU_ERF: return 0.5 * (1 + erf(z * sqrt_half)) + z * exp(-0.5 * z * z) * 0.5 * sqrt_2_over_pi;
     case PST_ACT_RELU: return z > 0 ? 1 : 0;
     default: return 1;
     }
 }
 
-typedef struct { uint64_t rows, k, n; int bias, active; } sizes;
+typedef struct {
+    uint64_t rows, k, n;
+    int bias, active;
+} sizes;
 
 static sizes sizes_of(const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);

@@ -2,8 +2,9 @@
 #include "kernels/ref/ref.h"
 
 #define ROWS(op, pass, launch)                                                                                         \
-    {op, pass, "ref/" op, 0, NULL, NULL, pst_ref_##launch, PST_TAKES_F32},                                             \
-    {op, pass, "ref/" op, 0, NULL, pst_ref_##launch##_bf16_scratch, pst_ref_##launch##_bf16, PST_TAKES_BF16}
+    {op, pass, "ref/" op, 0, NULL, NULL, pst_ref_##launch, PST_TAKES_F32}, {                                           \
+        op, pass, "ref/" op, 0, NULL, pst_ref_##launch##_bf16_scratch, pst_ref_##launch##_bf16, PST_TAKES_BF16         \
+    }
 static const pst_kernel_row rows[] = {
     ROWS("embedding", PST_PASS_F, embedding_f),
     ROWS("embedding", PST_PASS_W, embedding_w),

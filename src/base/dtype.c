@@ -12,18 +12,15 @@ static const struct {
     [PST_F64] = {"F64", 8},
 };
 
-uint64_t pst_dtype_bytes(pst_dtype dtype) {
-    return (unsigned)dtype < PST_DTYPE_COUNT ? dtypes[dtype].bytes : 0;
-}
+uint64_t pst_dtype_bytes(pst_dtype dtype) { return (unsigned)dtype < PST_DTYPE_COUNT ? dtypes[dtype].bytes : 0; }
 
-const char *pst_dtype_name(pst_dtype dtype) {
-    return (unsigned)dtype < PST_DTYPE_COUNT ? dtypes[dtype].name : "?";
-}
+const char *pst_dtype_name(pst_dtype dtype) { return (unsigned)dtype < PST_DTYPE_COUNT ? dtypes[dtype].name : "?"; }
 
 uint16_t pst_bf16_from_f32(float value) {
     uint32_t bits;
     memcpy(&bits, &value, 4);
-    if ((bits & 0x7fffffff) > 0x7f800000) return (uint16_t)(bits >> 16 | 0x40); /* NaN: rounding could make it infinite */
+    if ((bits & 0x7fffffff) > 0x7f800000)
+        return (uint16_t)(bits >> 16 | 0x40); /* NaN: rounding could make it infinite */
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 

@@ -10,17 +10,11 @@
 static _Atomic int log_level = PST_LOG_INFO;
 static _Atomic int log_rank = -1;
 
-void pst_log_set_level(pst_log_level level) {
-    atomic_store_explicit(&log_level, (int)level, memory_order_relaxed);
-}
+void pst_log_set_level(pst_log_level level) { atomic_store_explicit(&log_level, (int)level, memory_order_relaxed); }
 
-pst_log_level pst_log_get_level(void) {
-    return (pst_log_level)atomic_load_explicit(&log_level, memory_order_relaxed);
-}
+pst_log_level pst_log_get_level(void) { return (pst_log_level)atomic_load_explicit(&log_level, memory_order_relaxed); }
 
-void pst_log_set_rank(int rank) {
-    atomic_store_explicit(&log_rank, rank, memory_order_relaxed);
-}
+void pst_log_set_rank(int rank) { atomic_store_explicit(&log_rank, rank, memory_order_relaxed); }
 
 void pst_log(pst_log_level level, const char *fmt, ...) {
     static const char *const prefix[] = {"error: ", "warning: ", "", "debug: "};

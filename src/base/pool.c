@@ -36,7 +36,7 @@ struct pst_pool {
     uint64_t every_ns, polled_ns;
     void (*on_start)(void *);
     void *start_arg;
-    worker *workers;    /* threads - 1 */
+    worker *workers; /* threads - 1 */
     pthread_t *handles;
     /* Shared; apart, so that claiming does not disturb those who watch the generation. */
     _Alignas(64) _Atomic uint64_t next;
@@ -222,9 +222,7 @@ void pst_pool_close(pst_pool *pool) {
     if (pool) end_workers(pool, pool->threads - 1);
 }
 
-uint32_t pst_pool_threads(const pst_pool *pool) {
-    return pool->threads;
-}
+uint32_t pst_pool_threads(const pst_pool *pool) { return pool->threads; }
 
 void pst_pool_set_poll(pst_pool *pool, void (*poll)(void *), void *arg, uint64_t every_ns) {
     pool->poll = poll, pool->poll_arg = arg, pool->every_ns = every_ns;

@@ -22,9 +22,7 @@ void pst_philox4x32(const uint32_t counter[4], const uint32_t key[2], uint32_t o
     out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
 
-uint64_t pst_rng_key(uint64_t seed, const char *name) {
-    return pst_hash64(name, strlen(name), seed);
-}
+uint64_t pst_rng_key(uint64_t seed, const char *name) { return pst_hash64(name, strlen(name), seed); }
 
 void pst_rng_words(uint64_t key, uint64_t hi, uint64_t lo, uint32_t out[4]) {
     const uint32_t counter[4] = {(uint32_t)lo, (uint32_t)(lo >> 32), (uint32_t)hi, (uint32_t)(hi >> 32)};
@@ -32,9 +30,7 @@ void pst_rng_words(uint64_t key, uint64_t hi, uint64_t lo, uint32_t out[4]) {
     pst_philox4x32(counter, halves, out);
 }
 
-float pst_rng_uniform(uint32_t word) {
-    return (float)(word >> 8) * 0x1p-24f;
-}
+float pst_rng_uniform(uint32_t word) { return (float)(word >> 8) * 0x1p-24f; }
 
 void pst_rng_normal(uint64_t key, float mean, float std, float *out, uint64_t n) {
     for (uint64_t i = 0; i < n; i += 4) {

@@ -11,8 +11,7 @@ static _Thread_local char trail[TRAIL_BYTES];
 const char *pst_status_text(pst_status status) {
     switch (status) {
 #define STATUS_TEXT(name, exit, text)                                                                                  \
-    case PST_##name:                                                                                                   \
-        return text;
+    case PST_##name: return text;
         PST_STATUS_LIST(STATUS_TEXT)
 #undef STATUS_TEXT
     }
@@ -22,21 +21,16 @@ const char *pst_status_text(pst_status status) {
 int pst_status_exit(pst_status status) {
     switch (status) {
 #define STATUS_EXIT(name, exit, text)                                                                                  \
-    case PST_##name:                                                                                                   \
-        return exit;
+    case PST_##name: return exit;
         PST_STATUS_LIST(STATUS_EXIT)
 #undef STATUS_EXIT
     }
     return 5;
 }
 
-const char *pst_error(void) {
-    return trail;
-}
+const char *pst_error(void) { return trail; }
 
-void pst_error_clear(void) {
-    trail[0] = 0;
-}
+void pst_error_clear(void) { trail[0] = 0; }
 
 static void keep(const char *text) {
     size_t n = strnlen(text, TRAIL_BYTES - 1);
@@ -44,7 +38,7 @@ static void keep(const char *text) {
     trail[n] = 0;
 }
 
-pst_status (pst_fail)(pst_status status, const char *fmt, ...) {
+pst_status(pst_fail)(pst_status status, const char *fmt, ...) {
     char text[TRAIL_BYTES]; /* not in place: the arguments may point into the trail */
     va_list args;
     va_start(args, fmt);
@@ -54,7 +48,7 @@ pst_status (pst_fail)(pst_status status, const char *fmt, ...) {
     return status;
 }
 
-pst_status (pst_fail_in)(pst_status status, const char *fmt, ...) {
+pst_status(pst_fail_in)(pst_status status, const char *fmt, ...) {
     char text[TRAIL_BYTES];
     va_list args;
     va_start(args, fmt);

@@ -6,10 +6,11 @@ int pst_cli_convert(const pst_cli_call *call) {
     const pst_option rows[] = {
         {'f', "force", NULL, PST_OPTION_FLAG, 0, 0, "Replace a model that is in HF_DIR already.", &force},
     };
-    const pst_command command = {"penstock convert", "CHECKPOINT HF_DIR",
-                                 "Writes the weights of a checkpoint (or of a run's newest one) as a Hugging Face GPT-2 "
-                                 "folder: model.safetensors and config.json.",
-                                 rows, 1};
+    const pst_command command = {
+        "penstock convert", "CHECKPOINT HF_DIR",
+        "Writes the weights of a checkpoint (or of a run's newest one) as a Hugging Face GPT-2 "
+        "folder: model.safetensors and config.json.",
+        rows, 1};
     size_t n = 0;
     int done;
     if (pst_cli_parse(&command, call, &n, &done)) return done;

@@ -9,7 +9,8 @@ int pst_cli_inspect(const pst_cli_call *call) {
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, 65536, "Of a run file: as if started on this many ranks.", &o.ranks},
     };
     const pst_command command = {"penstock inspect", "PATH",
-                                 "Shows a checkpoint folder, a safetensors file, a Hugging Face folder, a plan.yaml, or what a run file becomes: "
+                                 "Shows a checkpoint folder, a safetensors file, a Hugging Face folder, a plan.yaml, "
+                                 "or what a run file becomes: "
                                  "its graph, plan, schedule, instructions and memory layout.",
                                  rows, sizeof rows / sizeof *rows};
     size_t n = 0;

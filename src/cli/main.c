@@ -54,8 +54,9 @@ static void print_help(FILE *out) {
     fprintf(out, "usage: penstock COMMAND [ARGUMENT ...]\n\n"
                  "Trains models that do not fit on one device: pipeline stages over processes.\n\n");
     for (int i = 0; i < N_COMMAND; i++) fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
-    fprintf(out, "\n  penstock COMMAND --help tells the rest; penstock --version.\n"
-                 "\nExit status: 0 done; 2 wrong input; 3 a rank or link failed; 4 out of resources; 5 internal error.\n");
+    fprintf(out,
+            "\n  penstock COMMAND --help tells the rest; penstock --version.\n"
+            "\nExit status: 0 done; 2 wrong input; 3 a rank or link failed; 4 out of resources; 5 internal error.\n");
 }
 
 static int unknown_command(const char *word) {
@@ -92,7 +93,8 @@ static void open_standard_streams(void) {
 static int close_stdout(int exit_status) {
     int had_error = ferror(stdout);
     errno = 0;
-    if ((fflush(stdout) == 0 && !had_error) || exit_status) return exit_status; /* a failure has been explained already */
+    if ((fflush(stdout) == 0 && !had_error) || exit_status)
+        return exit_status; /* a failure has been explained already */
     fprintf(stderr, "penstock: cannot write standard output%s%s\n", errno ? ": " : "", errno ? strerror(errno) : "");
     return pst_status_exit(PST_ENOMEM);
 }

@@ -11,7 +11,8 @@ static int read_times(const char *text, pst_simulate_options *o) {
         char *end;
         double value = strtod(at, &end);
         if (end == at || !isfinite(value) || value < 0 || value > 1e9 || *end != (i < 2 ? ',' : 0))
-            return pst_cli_wrong("--times '%.60s': expected three durations in milliseconds, F,B,W, such as 1,1,1", text);
+            return pst_cli_wrong("--times '%.60s': expected three durations in milliseconds, F,B,W, such as 1,1,1",
+                                 text);
         *to[i] = value;
         at = end + 1;
     }
@@ -52,11 +53,11 @@ int pst_cli_simulate(const pst_cli_call *call) {
         {0, "execute", NULL, PST_OPTION_FLAG, 0, 0,
          "Also run the executor on the virtual clock and compare every instruction.", &o.execute},
     };
-    const pst_command command = {"penstock simulate",
-                                 "PLAN.yaml | --schedule NAME --stages P --micro-batches M [--times F,B,W]",
-                                 "Times the instruction lists of a plan (run.yaml beside it) or of a schedule over equal "
-                                 "stages, without training.",
-                                 rows, sizeof rows / sizeof *rows};
+    const pst_command command = {
+        "penstock simulate", "PLAN.yaml | --schedule NAME --stages P --micro-batches M [--times F,B,W]",
+        "Times the instruction lists of a plan (run.yaml beside it) or of a schedule over equal "
+        "stages, without training.",
+        rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;
     if (pst_cli_parse(&command, call, &n, &done)) return done;

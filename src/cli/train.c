@@ -5,16 +5,19 @@ int pst_cli_train(const pst_cli_call *call) {
     pst_train_options o = {.runs = "runs", .argv = call->program_argv};
     pst_option rows[] = {
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, 65536,
-         "Start this many local ranks. Without it, and under mpirun or srun, what the run file and the job say.", &o.ranks},
+         "Start this many local ranks. Without it, and under mpirun or srun, what the run file and the job say.",
+         &o.ranks},
         {0, "runs", "DIR", PST_OPTION_STRING, 0, 0, "Folder below which the run's own folder is made.", &o.runs},
         {0, "resume", "PATH", PST_OPTION_STRING, 0, 0,
          "Go on from the newest checkpoint of this run, or from this one; the layout may differ.", &o.resume},
-        {0, "canary", NULL, PST_OPTION_FLAG, 0, 0, "Check at the end what was really touched of each rank's memory.", &o.canary},
+        {0, "canary", NULL, PST_OPTION_FLAG, 0, 0, "Check at the end what was really touched of each rank's memory.",
+         &o.canary},
         {'q', "quiet", NULL, PST_OPTION_FLAG, 0, 0, "Print nothing but errors.", &o.quiet},
     };
     const pst_command command = {
         "penstock train", "RUN.yaml [key=value ...]",
-        "Trains as the run file says and writes runs/NAME/: run.yaml, plan.yaml, metrics.jsonl, timeline.svg, trace.json, "
+        "Trains as the run file says and writes runs/NAME/: run.yaml, plan.yaml, metrics.jsonl, timeline.svg, "
+        "trace.json, "
         "checkpoints/. The first Ctrl-C finishes the step and writes a checkpoint; a second one exits at once.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;

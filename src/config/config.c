@@ -48,8 +48,8 @@ static pst_status find_row(const char *name, const pst_row **row) {
         keys[i] = pst_rows[i].key;
         if (strcmp(keys[i], name) != 0) continue;
         if (first)
-            return pst_fail(PST_EINPUT, "'%s' could be %s.%s or %s.%s", name, first->section, name,
-                            pst_rows[i].section, name);
+            return pst_fail(PST_EINPUT, "'%s' could be %s.%s or %s.%s", name, first->section, name, pst_rows[i].section,
+                            name);
         first = &pst_rows[i];
     }
     *row = first;
@@ -69,8 +69,7 @@ static pst_status apply_override(pst_reading *reading, const char *text) {
     PST_TRY(find_row(name, &row));
     if (row->type == PST_ROW_LIST && equals[1] == '[')
         PST_TRY(pst_document_read_list(row, reading->config, equals + 1));
-    else
-        PST_TRY(pst_row_set(row, reading->config, equals + 1));
+    else PST_TRY(pst_row_set(row, reading->config, equals + 1));
     reading->origin[row - pst_rows] = (pst_row_origin){.override = text};
     return PST_OK;
 }
@@ -79,9 +78,7 @@ static pst_row_origin *origin_of(pst_reading *reading, const char *section, cons
     return &reading->origin[pst_row_find(section, key) - pst_rows];
 }
 
-static int is_given(const pst_row_origin *origin) {
-    return origin->override || origin->line;
-}
+static int is_given(const pst_row_origin *origin) { return origin->override || origin->line; }
 
 /* Puts the place where a value was given in front of the thread's message. */
 static pst_status at_origin(const pst_reading *reading, const pst_row_origin *origin, pst_status status) {
@@ -178,10 +175,8 @@ static pst_status read_bytes(const char *text, size_t bytes, const char *file, c
     pst_reading reading = {.config = calloc(1, sizeof *reading.config), .file = file};
     if (!reading.config) return pst_fail(PST_ENOMEM, "no memory for the configuration");
     pst_status status = read_all(&reading, text, bytes, override, n_override);
-    if (status == PST_OK)
-        *config = reading.config;
-    else
-        pst_config_close(reading.config);
+    if (status == PST_OK) *config = reading.config;
+    else pst_config_close(reading.config);
     return status;
 }
 
@@ -198,14 +193,10 @@ pst_status pst_config_load(const char *path, const char *const *override, size_t
     char *text = malloc(FILE_BYTES + 1);
     size_t bytes = text ? fread(text, 1, FILE_BYTES + 1, in) : 0;
     pst_status status;
-    if (!text)
-        status = pst_fail(PST_ENOMEM, "no memory to read %s", path);
-    else if (ferror(in))
-        status = pst_fail(PST_EINPUT, "cannot read run file %s: %s", path, strerror(errno));
-    else if (bytes > FILE_BYTES)
-        status = pst_fail(PST_EINPUT, "%s: larger than 1 MiB, so not a run file", path);
-    else
-        status = read_bytes(text, bytes, path, override, n_override, config);
+    if (!text) status = pst_fail(PST_ENOMEM, "no memory to read %s", path);
+    else if (ferror(in)) status = pst_fail(PST_EINPUT, "cannot read run file %s: %s", path, strerror(errno));
+    else if (bytes > FILE_BYTES) status = pst_fail(PST_EINPUT, "%s: larger than 1 MiB, so not a run file", path);
+    else status = read_bytes(text, bytes, path, override, n_override, config);
     free(text);
     fclose(in);
     return status;

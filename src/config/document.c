@@ -81,16 +81,16 @@ static pst_status read_value(walk *w, const pst_row *row, const yaml_node_t *key
     pst_row_origin *origin = &w->reading->origin[row - pst_rows];
     if (origin->line) {
         char name[PST_ROW_TEXT_BYTES];
-        return at_node(w, key, pst_fail(PST_EINPUT, "%s is given twice; first in line %zu", pst_row_name(row, name),
-                                        origin->line));
+        return at_node(
+            w, key,
+            pst_fail(PST_EINPUT, "%s is given twice; first in line %zu", pst_row_name(row, name), origin->line));
     }
     const char *text = NULL;
     yaml_node_t *at = node;
     pst_status status;
     if (row->type == PST_ROW_LIST && node->type == YAML_SEQUENCE_NODE)
         status = read_items(w->document, row, w->reading->config, node, &at);
-    else if ((status = scalar_text(row, node, &text)) == PST_OK)
-        status = pst_row_set(row, w->reading->config, text);
+    else if ((status = scalar_text(row, node, &text)) == PST_OK) status = pst_row_set(row, w->reading->config, text);
     if (status != PST_OK) return at_value(w, at, row, status);
     *origin = (pst_row_origin){.line = node->start_mark.line + 1, .column = node->start_mark.column + 1};
     return PST_OK;
@@ -101,8 +101,9 @@ static const char *key_text(const walk *w, const yaml_node_t *key) {
     if (key->type == YAML_SCALAR_NODE && strlen((const char *)key->data.scalar.value) == key->data.scalar.length &&
         !has_odd_tag(key))
         return (const char *)key->data.scalar.value;
-    at_node(w, key, pst_fail(PST_EINPUT, "expected a key, found %s", key->type == YAML_SCALAR_NODE ? "an odd text"
-                                                                                                   : kind_of(key)));
+    at_node(
+        w, key,
+        pst_fail(PST_EINPUT, "expected a key, found %s", key->type == YAML_SCALAR_NODE ? "an odd text" : kind_of(key)));
     return NULL;
 }
 
@@ -110,8 +111,8 @@ static const char *key_text(const walk *w, const yaml_node_t *key) {
 static pst_status enter_section(walk *w, const char *name, const yaml_node_t *key) {
     for (size_t i = 0; i < w->n_section; i++)
         if (strcmp(w->section[i].name, name) == 0)
-            return at_node(w, key, pst_fail(PST_EINPUT, "section %s is given twice; first in line %zu", name,
-                                            w->section[i].line));
+            return at_node(
+                w, key, pst_fail(PST_EINPUT, "section %s is given twice; first in line %zu", name, w->section[i].line));
     if (w->n_section < sizeof w->section / sizeof *w->section) { /* there are fewer than that */
         snprintf(w->section[w->n_section].name, sizeof w->section->name, "%s", name);
         w->section[w->n_section++].line = key->start_mark.line + 1;
@@ -122,8 +123,9 @@ static pst_status enter_section(walk *w, const char *name, const yaml_node_t *ke
 static pst_status read_section(walk *w, const char *section, const yaml_node_t *node) {
     if (is_absent(node)) return PST_OK; /* "parallel:" with all its keys commented out */
     if (node->type != YAML_MAPPING_NODE || has_odd_tag(node))
-        return at_node(w, node, pst_fail(PST_EINPUT, "%s: expected a mapping of keys, found %s", section,
-                                         node->type == YAML_MAPPING_NODE ? "one with a tag" : kind_of(node)));
+        return at_node(w, node,
+                       pst_fail(PST_EINPUT, "%s: expected a mapping of keys, found %s", section,
+                                node->type == YAML_MAPPING_NODE ? "one with a tag" : kind_of(node)));
     const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
     for (; pair < node->data.mapping.pairs.top; pair++) {
         const yaml_node_t *key = yaml_document_get_node(w->document, pair->key);
@@ -139,8 +141,9 @@ static pst_status read_section(walk *w, const char *section, const yaml_node_t *
 static pst_status read_root(walk *w, const yaml_node_t *root) {
     if (!root || is_absent(root)) return PST_OK; /* what is missing is said by name later */
     if (root->type != YAML_MAPPING_NODE || has_odd_tag(root))
-        return at_node(w, root, pst_fail(PST_EINPUT, "expected a mapping of sections such as 'model:', found %s",
-                                         root->type == YAML_MAPPING_NODE ? "one with a tag" : kind_of(root)));
+        return at_node(w, root,
+                       pst_fail(PST_EINPUT, "expected a mapping of sections such as 'model:', found %s",
+                                root->type == YAML_MAPPING_NODE ? "one with a tag" : kind_of(root)));
     const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
     for (; pair < root->data.mapping.pairs.top; pair++) {
         const yaml_node_t *key = yaml_document_get_node(w->document, pair->key);

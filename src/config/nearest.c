@@ -5,13 +5,9 @@
 
 enum { LONGEST = 48 }; /* longer words are not typing errors */
 
-static int same(char a, char b) {
-    return tolower((unsigned char)a) == tolower((unsigned char)b);
-}
+static int same(char a, char b) { return tolower((unsigned char)a) == tolower((unsigned char)b); }
 
-static size_t least(size_t a, size_t b) {
-    return a < b ? a : b;
-}
+static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
 /* Optimal string alignment distance. */
 static size_t distance(const char *a, size_t n, const char *b, size_t m) {

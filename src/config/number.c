@@ -11,9 +11,7 @@
 
 static locale_t c_locale;
 
-static void open_locale(void) {
-    c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-}
+static void open_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
 
 static locale_t plain_locale(void) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -12,15 +12,13 @@ typedef struct {
     const pst_command *command;
     int argc, at; /* the option stands at argv[at] */
     char **argv;
-    int set;      /* second walk */
+    int set; /* second walk */
     int help;
 } walk;
 
 static const char *option_text(const pst_option *option, char text[80]) {
-    if (option->name)
-        snprintf(text, 80, "--%s", option->name);
-    else
-        snprintf(text, 80, "-%c", option->letter);
+    if (option->name) snprintf(text, 80, "--%s", option->name);
+    else snprintf(text, 80, "-%c", option->letter);
     return text;
 }
 
@@ -44,8 +42,7 @@ static pst_status take(const walk *w, const pst_option *option, const char *valu
         if (w->set) *(int64_t *)option->target = whole;
         break;
     case PST_OPTION_FLOAT:
-        if (!pst_number_real(value, &real) || real < option->min || real > option->max)
-            return refuse(w, option, value);
+        if (!pst_number_real(value, &real) || real < option->min || real > option->max) return refuse(w, option, value);
         if (w->set) *(double *)option->target = real;
         break;
     case PST_OPTION_STRING:
@@ -199,8 +196,11 @@ void pst_option_help(const pst_command *command, FILE *out) {
     if (command->summary) print_wrapped(command->summary, 0, 0, out);
     fputs("\n\nOptions:\n", out);
     int help = 0;
-    pst_option row = {.name = "help", .letter = find_letter(command, 'h') ? 0 : 'h', .type = PST_OPTION_FLAG,
-                      .help = "Print this and exit.", .target = &help};
+    pst_option row = {.name = "help",
+                      .letter = find_letter(command, 'h') ? 0 : 'h',
+                      .type = PST_OPTION_FLAG,
+                      .help = "Print this and exit.",
+                      .target = &help};
     for (size_t i = 0; i < command->n_option; i++) print_option(&command->option[i], out);
     print_option(&row, out);
 }

@@ -9,11 +9,11 @@
 
 #define AT(member) offsetof(struct pst_config, member)
 #define WHOLE(section, key, fallback, min, max, help)                                                                  \
-    {#section, #key, PST_ROW_WHOLE, fallback, min, max, 0, NULL, AT(section.key), 0, help}
+    { #section, #key, PST_ROW_WHOLE, fallback, min, max, 0, NULL, AT(section.key), 0, help }
 #define REAL(section, key, fallback, min, max, flags, help)                                                            \
-    {#section, #key, PST_ROW_REAL, fallback, min, max, flags, NULL, AT(section.key), 0, help}
+    { #section, #key, PST_ROW_REAL, fallback, min, max, flags, NULL, AT(section.key), 0, help }
 #define TEXT(section, key, fallback, flags, allowed, help)                                                             \
-    {#section, #key, PST_ROW_TEXT, fallback, 0, 0, flags, allowed, AT(section.key), 0, help}
+    { #section, #key, PST_ROW_TEXT, fallback, 0, 0, flags, allowed, AT(section.key), 0, help }
 enum { REQUIRED = PST_ROW_REQUIRED, ABOVE = PST_ROW_ABOVE, BELOW = PST_ROW_BELOW, FILLED = PST_ROW_FILLED };
 
 const pst_row pst_rows[] = {
@@ -67,7 +67,8 @@ const pst_row pst_rows[] = {
     {"parallel", "memory", PST_ROW_BYTES, "0", 0, 0x1p60, 0, NULL, AT(parallel.memory), 0,
      "Bytes each rank may use, such as 512M or 8G; 0: what the machine has."},
 
-    WHOLE(checkpoint, every, "100", 0, 1e12, "Steps between checkpoints; 0: at the end. A best validation writes one, too."),
+    WHOLE(checkpoint, every, "100", 0, 1e12,
+          "Steps between checkpoints; 0: at the end. A best validation writes one, too."),
     WHOLE(checkpoint, keep, "3", 1, 1000000, "Newest checkpoints to keep; the best stays, too."),
 
     WHOLE(log, trace, "0", 0, 1e12, "The step whose timeline is written, at most the last; 0: the last but one."),
@@ -106,12 +107,9 @@ static void append_range(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
     int above = (row->flags & PST_ROW_ABOVE) != 0, below = (row->flags & PST_ROW_BELOW) != 0;
     pst_number_print(row->min, min);
     pst_number_print(row->max, max);
-    if (row->max >= 1e12)
-        append(out, " %s %s", above ? ">" : ">=", min);
-    else if (!above && !below)
-        append(out, " from %s to %s", min, max);
-    else
-        append(out, " %s %s and %s %s", above ? ">" : ">=", min, below ? "<" : "<=", max);
+    if (row->max >= 1e12) append(out, " %s %s", above ? ">" : ">=", min);
+    else if (!above && !below) append(out, " from %s to %s", min, max);
+    else append(out, " %s %s and %s %s", above ? ">" : ">=", min, below ? "<" : "<=", max);
 }
 
 const char *pst_row_expects(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
@@ -136,10 +134,8 @@ static size_t list_names(const char *section, const char *names[PST_ROWS_MAX]) {
     size_t n = 0;
     for (size_t i = 0; i < pst_n_row; i++) {
         const pst_row *row = &pst_rows[i];
-        if (strcmp(row->section, section) == 0)
-            names[n++] = row->key;
-        else if (!*section && (n == 0 || strcmp(names[n - 1], row->section) != 0))
-            names[n++] = row->section;
+        if (strcmp(row->section, section) == 0) names[n++] = row->key;
+        else if (!*section && (n == 0 || strcmp(names[n - 1], row->section) != 0)) names[n++] = row->section;
     }
     return n;
 }

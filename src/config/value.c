@@ -37,8 +37,11 @@ static int in_range(const pst_row *row, double value) {
 static int is_utf8(const char *text) {
     const unsigned char *at = (const unsigned char *)text;
     while (*at) {
-        unsigned more = *at < 0x80 ? 0 : *at >= 0xc2 && *at < 0xe0 ? 1 : *at >= 0xe0 && *at < 0xf0 ? 2
-                      : *at >= 0xf0 && *at < 0xf5 ? 3 : 9;
+        unsigned more = *at < 0x80                  ? 0
+                        : *at >= 0xc2 && *at < 0xe0 ? 1
+                        : *at >= 0xe0 && *at < 0xf0 ? 2
+                        : *at >= 0xf0 && *at < 0xf5 ? 3
+                                                    : 9;
         uint32_t code = *at++ & (0x7f >> (more + (more > 0)));
         if (more == 9) return 0;
         for (unsigned i = 0; i < more; i++, at++) {
@@ -119,8 +122,7 @@ pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text)
             return refuse_text(row, text);
         *(double *)at = real;
         return PST_OK;
-    case PST_ROW_TEXT:
-        return set_text(row, config, text);
+    case PST_ROW_TEXT: return set_text(row, config, text);
     case PST_ROW_LIST:
         PST_TRY(check_text(row, text));
         pst_row_clear(row, config);
@@ -145,12 +147,9 @@ static const char *print_character(const char *text, FILE *out) {
     uint32_t code = more ? lead & (0x3f >> more) : lead;
     for (unsigned i = 1; i <= more; i++) code = code << 6 | ((unsigned char)text[i] & 0x3f);
     int raw = code < 0x7f ? code >= 0x20 : code >= 0xa0 && code != 0xfeff && (code & 0xfffe) != 0xfffe;
-    if (code == '"' || code == '\\')
-        fprintf(out, "\\%c", (int)code);
-    else if (raw && code != 0x2028 && code != 0x2029) /* those two end a line in YAML */
-        fwrite(text, 1, more + 1, out);
-    else
-        fprintf(out, code < 0x100 ? "\\x%02x" : code < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned)code);
+    if (code == '"' || code == '\\') fprintf(out, "\\%c", (int)code);
+    else if (raw && code != 0x2028 && code != 0x2029) /* those two end a line in YAML */ fwrite(text, 1, more + 1, out);
+    else fprintf(out, code < 0x100 ? "\\x%02x" : code < 0x10000 ? "\\u%04x" : "\\U%08x", (unsigned)code);
     return text + more + 1;
 }
 
@@ -168,16 +167,10 @@ void pst_row_print(const pst_row *row, const pst_config *config, FILE *out) {
     const char *at = (const char *)config + row->offset;
     char number[PST_NUMBER_BYTES];
     switch (row->type) {
-    case PST_ROW_WHOLE:
-        fprintf(out, "%lld", (long long)*(const int64_t *)at);
-        break;
+    case PST_ROW_WHOLE: fprintf(out, "%lld", (long long)*(const int64_t *)at); break;
     case PST_ROW_REAL:
-    case PST_ROW_BYTES:
-        fputs(pst_number_print(*(const double *)at, number), out);
-        break;
-    case PST_ROW_TEXT:
-        print_text(*text_of(row, config), out);
-        break;
+    case PST_ROW_BYTES: fputs(pst_number_print(*(const double *)at, number), out); break;
+    case PST_ROW_TEXT: print_text(*text_of(row, config), out); break;
     case PST_ROW_LIST:
         fputc('[', out);
         for (uint32_t i = 0; i < *count_of(row, config); i++) {

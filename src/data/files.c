@@ -11,11 +11,12 @@
 #include <unistd.h>
 
 typedef enum { KIND_OTHER, KIND_FILE, KIND_FOLDER, KIND_LINKED_FOLDER } kind;
-typedef struct { char **name; size_t n; } listing;
+typedef struct {
+    char **name;
+    size_t n;
+} listing;
 
-static pst_status no_memory(void) {
-    return pst_fail(PST_ENOMEM, "out of memory while listing data files");
-}
+static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "out of memory while listing data files"); }
 
 /* "" is the current folder; "/" its own name. The caller frees. */
 static char *join(const char *folder, const char *name) {
@@ -29,8 +30,10 @@ static pst_status kind_of(const char *path, kind *out) {
     struct stat own, target;
     if (lstat(path, &own) || stat(path, &target))
         return pst_fail(PST_EINPUT, "data: cannot read %s: %s", path, strerror(errno));
-    *out = S_ISREG(target.st_mode) ? KIND_FILE : !S_ISDIR(target.st_mode) ? KIND_OTHER
-         : S_ISLNK(own.st_mode) ? KIND_LINKED_FOLDER : KIND_FOLDER;
+    *out = S_ISREG(target.st_mode)    ? KIND_FILE
+           : !S_ISDIR(target.st_mode) ? KIND_OTHER
+           : S_ISLNK(own.st_mode)     ? KIND_LINKED_FOLDER
+                                      : KIND_FOLDER;
     return PST_OK;
 }
 
@@ -71,7 +74,10 @@ static pst_status list_folder(const char *folder, listing *out) {
         if (e->d_name[0] == '.') continue;
         if ((l.n & (l.n - 1)) == 0) { /* grows at every power of two */
             char **name = realloc(l.name, (l.n ? 2 * l.n : 1) * sizeof *name);
-            if (!name) { status = no_memory(); break; }
+            if (!name) {
+                status = no_memory();
+                break;
+            }
             l.name = name;
         }
         if (!(l.name[l.n] = strdup(e->d_name))) status = no_memory();
@@ -92,8 +98,8 @@ static pst_status add_tree(pst_file_list *list, const char *folder) {
         kind k;
         char *path = join(folder, l.name[i]);
         if (!path) status = no_memory();
-        else if ((status = kind_of(path, &k)) != PST_OK) { /* says why */ }
-        else if (k == KIND_FILE) status = add_file(list, path);
+        else if ((status = kind_of(path, &k)) != PST_OK) { /* says why */ } else if (k == KIND_FILE)
+            status = add_file(list, path);
         else if (k == KIND_FOLDER) status = add_tree(list, path);
         free(path);
     }
@@ -101,9 +107,7 @@ static pst_status add_tree(pst_file_list *list, const char *folder) {
     return status;
 }
 
-static int has_magic(const char *text) {
-    return strpbrk(text, "*?[") != NULL;
-}
+static int has_magic(const char *text) { return strpbrk(text, "*?[") != NULL; }
 
 static pst_status add_glob(pst_file_list *list, const char *folder, const char *pattern);
 
@@ -191,7 +195,10 @@ static pst_status expand_one(pst_file_list *list, const char *path) {
     return PST_OK;
 }
 
-typedef struct { char *real; uint32_t at; } real_name;
+typedef struct {
+    char *real;
+    uint32_t at;
+} real_name;
 
 static int by_real(const void *a, const void *b) {
     const real_name *x = a, *y = b;

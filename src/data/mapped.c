@@ -17,9 +17,9 @@ static const uint64_t RANDOM_BYTES = 1ull << 30;
 
 struct pst_mapped {
     pst_file_list list;
-    uint64_t *start;             /* [n + 1] where each file begins in the text */
-    const uint8_t **memory;      /* [n] NULL: not mapped */
-    uint32_t *mapped;            /* ring of the mapped files */
+    uint64_t *start;        /* [n + 1] where each file begins in the text */
+    const uint8_t **memory; /* [n] NULL: not mapped */
+    uint32_t *mapped;       /* ring of the mapped files */
     uint32_t n_mapped, next;
 };
 
@@ -52,9 +52,7 @@ void pst_mapped_close(pst_mapped *m) {
     free(m);
 }
 
-uint64_t pst_mapped_bytes(const pst_mapped *m) {
-    return m->start[m->list.n];
-}
+uint64_t pst_mapped_bytes(const pst_mapped *m) { return m->start[m->list.n]; }
 
 uint64_t pst_mapped_hash(const pst_mapped *m) {
     uint64_t hash = 0;

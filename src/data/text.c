@@ -16,7 +16,7 @@ typedef struct {
     pst_order order;
     uint64_t train, validation, hash; /* bytes of the splits, in this order in the text */
     uint32_t context;
-    uint8_t *window;                  /* [context + 1] the bytes of one sample */
+    uint8_t *window; /* [context + 1] the bytes of one sample */
 } text_data;
 
 static pst_status check_config(const pst_data_config *c) {
@@ -41,12 +41,15 @@ static pst_status split(text_data *d, const pst_data_config *c, const char *what
     d->order = pst_order_make(c->seed, d->train, c->context);
     if (total == 0) return pst_fail(PST_EINPUT, "data: %s: no bytes to train on, the data is empty", what);
     if (d->order.windows == 0)
-        return pst_fail(PST_EINPUT, "data: %s: %llu bytes to train on are too short for a context of %u, which needs "
-                        "at least %llu", what, (unsigned long long)d->train, c->context, c->context + 1ull);
+        return pst_fail(PST_EINPUT,
+                        "data: %s: %llu bytes to train on are too short for a context of %u, which needs "
+                        "at least %llu",
+                        what, (unsigned long long)d->train, c->context, c->context + 1ull);
     if (c->validation > 0 && d->validation < 2)
-        return pst_fail(PST_EINPUT, "data: %s: validation %g of %llu bytes leaves %llu bytes, at least 2 are needed "
-                        "(or validation: 0)", what, c->validation, (unsigned long long)total,
-                        (unsigned long long)d->validation);
+        return pst_fail(PST_EINPUT,
+                        "data: %s: validation %g of %llu bytes leaves %llu bytes, at least 2 are needed "
+                        "(or validation: 0)",
+                        what, c->validation, (unsigned long long)total, (unsigned long long)d->validation);
     return PST_OK;
 }
 
@@ -134,9 +137,7 @@ static uint64_t text_bytes(const pst_data *data, pst_split split) {
     return split == PST_SPLIT_TRAIN ? d->train : d->validation;
 }
 
-static uint64_t text_hash(const pst_data *data) {
-    return ((const text_data *)data)->hash;
-}
+static uint64_t text_hash(const pst_data *data) { return ((const text_data *)data)->hash; }
 
-const pst_data_row pst_data_text = {"text", text_open, text_sample, text_size, text_vocabulary, text_bytes, text_hash,
-                                    text_close};
+const pst_data_row pst_data_text = {"text",          text_open,  text_sample, text_size,
+                                    text_vocabulary, text_bytes, text_hash,   text_close};

@@ -10,16 +10,14 @@
 #include <string.h>
 #include <unistd.h>
 
-static pst_status no_memory(void) {
-    return pst_fail(PST_ENOMEM, "checkpoint: out of memory");
-}
+static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "checkpoint: out of memory"); }
 
 /* The tensors of a shard: name, shape, bytes, and the hash that its metadata carries. */
 typedef struct {
     uint32_t n;
     pst_st_decl *decl;
     const float **data;
-    char **name, **key, **value;    /* owned; decl and metadata point into them */
+    char **name, **key, **value; /* owned; decl and metadata point into them */
 } shard;
 
 static void shard_free(shard *s) {
@@ -149,9 +147,7 @@ static pst_status check_complete(const json_t *tensors, const pst_graph *graph, 
     return PST_OK;
 }
 
-static json_t *loss_json(double loss) {
-    return isfinite(loss) ? json_real(loss) : json_null();
-}
+static json_t *loss_json(double loss) { return isfinite(loss) ? json_real(loss) : json_null(); }
 
 /* Takes `files` and `tensors` over. */
 static pst_status index_text(const pst_ckpt_info *info, const char *config, json_t *files, json_t *tensors,
@@ -161,13 +157,12 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
     snprintf(model, sizeof model, "%016" PRIx64, info->model_hash);
     snprintf(data, sizeof data, "%016" PRIx64, info->data_hash);
     snprintf(text, sizeof text, "%016" PRIx64, pst_hash64(config, strlen(config), 0));
-    json_t *index = json_pack("{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:o, s:o}", "format",
-                              PST_CKPT_FORMAT, "version", PST_CKPT_VERSION, "step", (json_int_t)info->step,
-                              "next_sample", (json_int_t)info->next_sample, "seed", (json_int_t)info->seed,
-                              "model_hash", model, "data_hash", data, "validation_loss",
-                              loss_json(info->validation_loss), "best_loss", loss_json(info->best_loss), "optimizer",
-                              info->optimizer, "config", "run.yaml", "config_xxh64", text, "files", files, "tensors",
-                              tensors);
+    json_t *index = json_pack(
+        "{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:o, s:o}", "format", PST_CKPT_FORMAT, "version",
+        PST_CKPT_VERSION, "step", (json_int_t)info->step, "next_sample", (json_int_t)info->next_sample, "seed",
+        (json_int_t)info->seed, "model_hash", model, "data_hash", data, "validation_loss",
+        loss_json(info->validation_loss), "best_loss", loss_json(info->best_loss), "optimizer", info->optimizer,
+        "config", "run.yaml", "config_xxh64", text, "files", files, "tensors", tensors);
     pst_status status = index ? pst_ckpt_index_hash(index, &hash) : no_memory();
     snprintf(own, sizeof own, "%016" PRIx64, hash);
     if (status == PST_OK && json_object_set_new(index, "xxh64", json_string(own))) status = no_memory();

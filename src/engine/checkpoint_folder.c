@@ -53,9 +53,7 @@ void pst_ckpt_clean_until(const char *folder, uint64_t last) {
     if (dir) closedir(dir);
 }
 
-void pst_ckpt_clean(const char *folder) {
-    pst_ckpt_clean_until(folder, UINT64_MAX);
-}
+void pst_ckpt_clean(const char *folder) { pst_ckpt_clean_until(folder, UINT64_MAX); }
 
 void pst_ckpt_abandon(const char *folder, uint64_t step) {
     char *path = pst_ckpt_folder(folder, step, 1);

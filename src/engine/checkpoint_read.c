@@ -14,9 +14,7 @@ enum { MAX_CONFIG = 16 << 20 };
 
 #define BAD(...) pst_fail(PST_EINPUT, __VA_ARGS__)
 
-static pst_status no_memory(const char *file) {
-    return pst_fail(PST_ENOMEM, "%s: out of memory", file);
-}
+static pst_status no_memory(const char *file) { return pst_fail(PST_ENOMEM, "%s: out of memory", file); }
 
 pst_status pst_ckpt_text(const char *path, size_t limit, char **out, size_t *bytes) {
     struct stat st;
@@ -148,8 +146,7 @@ static pst_status parse_tensors(const json_t *index, const char *file, pst_ckpt 
     size_t n = json_object_size(tensors);
     if (!json_is_object(tensors) || n >= UINT32_MAX) return BAD("%s: tensors is missing or no object", file);
     if (!(c->tensor = calloc(n + 1, sizeof *c->tensor))) return no_memory(file);
-    json_object_foreach(tensors, name, value)
-        PST_TRY(parse_tensor(value, file, name, c, &c->tensor[c->n_tensor++]));
+    json_object_foreach(tensors, name, value) PST_TRY(parse_tensor(value, file, name, c, &c->tensor[c->n_tensor++]));
     qsort(c->tensor, c->n_tensor, sizeof *c->tensor, by_name);
     return PST_OK;
 }
@@ -282,8 +279,8 @@ static void print_tensors(const pst_ckpt *c, FILE *out) {
         char shape[96] = "";
         for (uint32_t k = 0; k < t->n_dim; k++)
             snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%" PRIu64, k ? "," : "", t->dim[k]);
-        fprintf(out, "  %-44s [%s]%*s %016" PRIx64 "  %s\n", t->name, shape, (int)(14 - strlen(shape)) > 0 ?
-                (int)(14 - strlen(shape)) : 0, "", t->xxh64, c->file[t->file]);
+        fprintf(out, "  %-44s [%s]%*s %016" PRIx64 "  %s\n", t->name, shape,
+                (int)(14 - strlen(shape)) > 0 ? (int)(14 - strlen(shape)) : 0, "", t->xxh64, c->file[t->file]);
         elements += t->elements;
     }
     fprintf(out, "%u tensors, %" PRIu64 " elements, %" PRIu64 " bytes\n", c->n_tensor, elements,
@@ -298,9 +295,10 @@ pst_status pst_ckpt_print(const char *path, FILE *out) {
     free(folder);
     if (status != PST_OK) return status;
     const pst_ckpt_info *i = &c->info;
-    fprintf(out, "checkpoint       %s\nstep             %" PRIu64 "\nnext sample      %" PRIu64 "\nseed             %"
-            PRIu64 "\noptimizer        %s\n", c->path, i->step, i->next_sample, i->seed,
-            *i->optimizer ? i->optimizer : "(weights only)");
+    fprintf(out,
+            "checkpoint       %s\nstep             %" PRIu64 "\nnext sample      %" PRIu64 "\nseed             %" PRIu64
+            "\noptimizer        %s\n",
+            c->path, i->step, i->next_sample, i->seed, *i->optimizer ? i->optimizer : "(weights only)");
     if (!isnan(i->validation_loss)) fprintf(out, "validation loss  %.6f\n", i->validation_loss);
     if (!isnan(i->best_loss)) fprintf(out, "best so far      %.6f\n", i->best_loss);
     fprintf(out, "model, data      %016" PRIx64 " %016" PRIx64 "\n", i->model_hash, i->data_hash);

@@ -88,14 +88,17 @@ static json_t *memory(void) {
 }
 
 static json_t *topology(void) {
-    static const struct { const char *name; hwloc_obj_type_t type; } levels[] = {
-        {"L1d", HWLOC_OBJ_L1CACHE}, {"L2", HWLOC_OBJ_L2CACHE}, {"L3", HWLOC_OBJ_L3CACHE}};
+    static const struct {
+        const char *name;
+        hwloc_obj_type_t type;
+    } levels[] = {{"L1d", HWLOC_OBJ_L1CACHE}, {"L2", HWLOC_OBJ_L2CACHE}, {"L3", HWLOC_OBJ_L3CACHE}};
     hwloc_topology_t t;
     json_t *nodes = json_array(), *caches = json_array();
     int packages = 0, cores = 0;
     if (hwloc_topology_init(&t) == 0) {
         if (hwloc_topology_load(t) == 0) {
-            packages = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_PACKAGE), cores = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_CORE);
+            packages = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_PACKAGE),
+            cores = hwloc_get_nbobjs_by_type(t, HWLOC_OBJ_CORE);
             for (hwloc_obj_t o = NULL; (o = hwloc_get_next_obj_by_type(t, HWLOC_OBJ_NUMANODE, o));)
                 json_array_append_new(nodes, json_pack("{s:I,s:I}", "node", (json_int_t)o->os_index, "bytes",
                                                        (json_int_t)o->attr->numanode.local_memory));
@@ -116,8 +119,8 @@ static json_t *libraries(void) {
     char hwloc[32];
     unsigned v = hwloc_get_api_version();
     snprintf(hwloc, sizeof hwloc, "%u.%u.%u", v >> 16, (v >> 8) & 0xff, v & 0xff);
-    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s}", "ucx", pst_comm_ucx_version(), "pmix", pst_comm_pmix_version(), "onednn",
-                     pst_kernels_onednn_version(), "hwloc", hwloc, "jansson", jansson_version_str(), "glibc",
+    return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s}", "ucx", pst_comm_ucx_version(), "pmix", pst_comm_pmix_version(),
+                     "onednn", pst_kernels_onednn_version(), "hwloc", hwloc, "jansson", jansson_version_str(), "glibc",
                      gnu_get_libc_version());
 }
 
@@ -131,7 +134,8 @@ static json_t *backends(const char *kind) {
 }
 
 static void add_need(json_t *list, const char *what, int there, const char *detail, const char *used_for) {
-    json_array_append_new(list, json_pack("{s:s,s:b,s:s,s:s}", "what", what, "there", there, "detail", detail, "for", used_for));
+    json_array_append_new(
+        list, json_pack("{s:s,s:b,s:s,s:s}", "what", what, "there", there, "detail", detail, "for", used_for));
 }
 
 /* Single-copy transfers between ranks read the other's memory: the kernel or a sandbox may forbid it. */
@@ -142,18 +146,18 @@ static void add_cma(json_t *list) {
     int readable = process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)sizeof to;
     first_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof scope);
     int restricted = strtol(scope, NULL, 10) > 0 && geteuid() != 0;
-    if (!readable)
-        snprintf(detail, sizeof detail, "process_vm_readv: %s", strerror(errno));
-    else
-        snprintf(detail, sizeof detail, "kernel.yama.ptrace_scope = %s", *scope ? scope : "absent");
-    add_need(list, "cross-memory attach", readable && !restricted, detail, "large messages in one copy (slower without)");
+    if (!readable) snprintf(detail, sizeof detail, "process_vm_readv: %s", strerror(errno));
+    else snprintf(detail, sizeof detail, "kernel.yama.ptrace_scope = %s", *scope ? scope : "absent");
+    add_need(list, "cross-memory attach", readable && !restricted, detail,
+             "large messages in one copy (slower without)");
 }
 
 static json_t *needs(void) {
-    static const struct { const char *program, *used_for; } programs[] = {
-        {"mpirun", "starting ranks with mpirun (penstock train -n needs no launcher)"},
-        {"srun", "starting ranks with srun --mpi=pmix"},
-        {"perf", "measuring kernels with hardware counters"}};
+    static const struct {
+        const char *program, *used_for;
+    } programs[] = {{"mpirun", "starting ranks with mpirun (penstock train -n needs no launcher)"},
+                    {"srun", "starting ranks with srun --mpi=pmix"},
+                    {"perf", "measuring kernels with hardware counters"}};
     char text[1024];
     json_t *list = json_array();
     for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
@@ -166,15 +170,17 @@ static json_t *needs(void) {
     add_cma(list);
     add_need(list, "InfiniBand", access("/sys/class/infiniband", R_OK) == 0, "/sys/class/infiniband",
              "RDMA between hosts (UCX uses TCP without)");
-    add_need(list, "CUDA", 0, access("/dev/nvidia0", F_OK) == 0 ? "an NVIDIA GPU is here, but this version computes on the CPU only"
-                                                                  : "not in this version", "computing on GPUs");
+    add_need(list, "CUDA", 0,
+             access("/dev/nvidia0", F_OK) == 0 ? "an NVIDIA GPU is here, but this version computes on the CPU only"
+                                               : "not in this version",
+             "computing on GPUs");
     return list;
 }
 
 static json_t *gather(void) {
-    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "penstock", pst_version(), "cpu", cpu(), "memory", memory(),
-                     "topology", topology(), "libraries", libraries(), "worlds", backends("world"), "transports",
-                     backends("transport"), "devices", backends("device"), "needs", needs());
+    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "penstock", pst_version(), "cpu", cpu(), "memory",
+                     memory(), "topology", topology(), "libraries", libraries(), "worlds", backends("world"),
+                     "transports", backends("transport"), "devices", backends("device"), "needs", needs());
 }
 
 /* --- text ------------------------------------------------------------------------------------------------------- */
@@ -189,23 +195,26 @@ static json_int_t int_of(json_t *j, const char *key) { return json_integer_value
 static double gib(json_int_t bytes) { return (double)bytes / 1073741824.0; }
 
 static void print_machine(json_t *j, FILE *out) {
-    json_t *c = json_object_get(j, "cpu"), *m = json_object_get(j, "memory"), *t = json_object_get(j, "topology"), *each;
+    json_t *c = json_object_get(j, "cpu"), *m = json_object_get(j, "memory"), *t = json_object_get(j, "topology"),
+           *each;
     size_t i;
     fprintf(out, "processor     %s\n", text_of(c, "model"));
-    fprintf(out, "              %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT " logical processors usable, %"
-            JSON_INTEGER_FORMAT " cores, %" JSON_INTEGER_FORMAT " packages\n", int_of(c, "usable"), int_of(c, "online"),
-            int_of(t, "cores"), int_of(t, "packages"));
+    fprintf(out,
+            "              %" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
+            " logical processors usable, %" JSON_INTEGER_FORMAT " cores, %" JSON_INTEGER_FORMAT " packages\n",
+            int_of(c, "usable"), int_of(c, "online"), int_of(t, "cores"), int_of(t, "packages"));
     fprintf(out, "instructions ");
     json_array_foreach(json_object_get(c, "instruction_sets"), i, each) fprintf(out, " %s", json_string_value(each));
     fprintf(out, " -> %s kernels; bf16: %s\n", text_of(c, "kernels"), text_of(c, "bf16"));
     fprintf(out, "caches       ");
     json_array_foreach(json_object_get(t, "caches"), i, each)
-        fprintf(out, "%s %" JSON_INTEGER_FORMAT " x %s %" JSON_INTEGER_FORMAT " KiB", i ? "," : "", int_of(each, "count"),
-                text_of(each, "level"), int_of(each, "bytes") / 1024);
-    fprintf(out, "\nmemory        %.1f GiB, %.1f available; /dev/shm %.1f free; huge pages %s\n", gib(int_of(m, "total_bytes")),
-            gib(int_of(m, "available_bytes")), gib(int_of(m, "dev_shm_free_bytes")), text_of(m, "transparent_huge_pages"));
-    json_array_foreach(json_object_get(t, "numa_nodes"), i, each)
-        fprintf(out, "NUMA node %-3" JSON_INTEGER_FORMAT " %.1f GiB\n", int_of(each, "node"), gib(int_of(each, "bytes")));
+        fprintf(out, "%s %" JSON_INTEGER_FORMAT " x %s %" JSON_INTEGER_FORMAT " KiB", i ? "," : "",
+                int_of(each, "count"), text_of(each, "level"), int_of(each, "bytes") / 1024);
+    fprintf(out, "\nmemory        %.1f GiB, %.1f available; /dev/shm %.1f free; huge pages %s\n",
+            gib(int_of(m, "total_bytes")), gib(int_of(m, "available_bytes")), gib(int_of(m, "dev_shm_free_bytes")),
+            text_of(m, "transparent_huge_pages"));
+    json_array_foreach(json_object_get(t, "numa_nodes"), i, each) fprintf(
+        out, "NUMA node %-3" JSON_INTEGER_FORMAT " %.1f GiB\n", int_of(each, "node"), gib(int_of(each, "bytes")));
 }
 
 static void print_backends(json_t *j, const char *key, FILE *out) {
@@ -224,16 +233,17 @@ static void print_text(json_t *j, FILE *out) {
     fprintf(out, "penstock      %s\n", text_of(j, "penstock"));
     print_machine(j, out);
     fprintf(out, "libraries    ");
-    json_object_foreach(json_object_get(j, "libraries"), key, each) fprintf(out, " %s %s", key, json_string_value(each));
+    json_object_foreach(json_object_get(j, "libraries"), key, each)
+        fprintf(out, " %s %s", key, json_string_value(each));
     fputc('\n', out);
     print_backends(j, "worlds", out);
     print_backends(j, "transports", out);
     print_backends(j, "devices", out);
     for (int there = 1; there >= 0; there--) {
         fprintf(out, there ? "there:\n" : "missing:\n");
-        json_array_foreach(json_object_get(j, "needs"), i, each)
-            if (json_is_true(json_object_get(each, "there")) == there)
-                fprintf(out, "  %-23s for %s (%s)\n", text_of(each, "what"), text_of(each, "for"), text_of(each, "detail"));
+        json_array_foreach(json_object_get(j, "needs"), i,
+                           each) if (json_is_true(json_object_get(each, "there")) == there)
+            fprintf(out, "  %-23s for %s (%s)\n", text_of(each, "what"), text_of(each, "for"), text_of(each, "detail"));
     }
 }
 

@@ -16,9 +16,7 @@ enum { LOCK_TRIES = 60, LOCK_MS = 50 }; /* a run that was killed needs a moment 
 
 static _Atomic uint64_t countdown; /* 0: no fault to come */
 
-void pst_durable_fail_after(uint64_t n) {
-    atomic_store(&countdown, n);
-}
+void pst_durable_fail_after(uint64_t n) { atomic_store(&countdown, n); }
 
 /* 1 when this operation is the one that fails. */
 static int fault(void) {
@@ -105,11 +103,13 @@ pst_status pst_durable_sync_folder(const char *path) {
 pst_status pst_durable_lock(const char *path, int *fd) {
     int f = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), failed = -1;
     if (f < 0) return cannot("open", path);
-    for (int i = 0; i < LOCK_TRIES && (failed = flock(f, LOCK_EX | LOCK_NB)) && (errno == EWOULDBLOCK || errno == EINTR); i++)
+    for (int i = 0;
+         i < LOCK_TRIES && (failed = flock(f, LOCK_EX | LOCK_NB)) && (errno == EWOULDBLOCK || errno == EINTR); i++)
         nanosleep(&(struct timespec){.tv_nsec = LOCK_MS * 1000000}, NULL);
     if (failed && errno == EWOULDBLOCK) {
         close(f);
-        return pst_fail(PST_EINPUT, "another process is training in %s: let it end first, or start a run of another name", path);
+        return pst_fail(PST_EINPUT,
+                        "another process is training in %s: let it end first, or start a run of another name", path);
     }
     if (failed) close(f), f = -1;
     *fd = f;
@@ -122,6 +122,4 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
     return 0;
 }
 
-void pst_durable_remove(const char *path) {
-    nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS);
-}
+void pst_durable_remove(const char *path) { nftw(path, remove_one, 16, FTW_DEPTH | FTW_PHYS); }

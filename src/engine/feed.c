@@ -64,7 +64,10 @@ pst_status pst_feed_batch(pst_trainer *t, uint64_t sample) {
 }
 
 /* What is added up over a validation, by the rank that has the losses and, for them, the targets. */
-typedef struct { double sum; uint64_t count; } total;
+typedef struct {
+    double sum;
+    uint64_t count;
+} total;
 
 static pst_status validate_pass(pst_trainer *t, uint64_t first, uint64_t windows, total *sum) {
     uint32_t n_micro = t->p->options.n_eval_micro;

@@ -7,9 +7,9 @@ enum { FIT_STEPS = 5 };
 
 struct pst_fit {
     const pst_prepared *p;
-    uint32_t seen;                   /* steps, the first included */
+    uint32_t seen; /* steps, the first included */
     double step_s, bubble;
-    uint64_t (*sum)[PST_OP_COUNT];   /* [n_rank] of mean durations */
+    uint64_t (*sum)[PST_OP_COUNT]; /* [n_rank] of mean durations */
 };
 
 pst_status pst_fit_open(const pst_prepared *p, pst_fit **fit) {

@@ -21,9 +21,9 @@ typedef struct {
     pst_config *config;
     pst_prepared *p;
     pst_group *group;
-    int32_t *tokens;            /* prompt and continuation */
+    int32_t *tokens; /* prompt and continuation */
     uint64_t n_token;
-    uint32_t data, logits;      /* tensors */
+    uint32_t data, logits; /* tensors */
 } generator;
 
 /* The configuration that a checkpoint carries. */
@@ -33,7 +33,8 @@ static pst_status config_of_checkpoint(const char *source, pst_config **config) 
     pst_ckpt *ckpt = NULL;
     if (stat(source, &st) != 0) return pst_fail(PST_EINPUT, "%s: %s", source, strerror(errno));
     if (!S_ISDIR(st.st_mode))
-        return pst_fail(PST_EINPUT, "%s: neither a run, a checkpoint of a run, nor a Hugging Face model with config.json", source);
+        return pst_fail(PST_EINPUT,
+                        "%s: neither a run, a checkpoint of a run, nor a Hugging Face model with config.json", source);
     PST_TRY(pst_ckpt_find(source, &folder));
     pst_status status = pst_ckpt_open(folder, &ckpt);
     if (status == PST_OK) status = pst_config_parse(ckpt->config, folder, NULL, 0, config);
@@ -69,12 +70,13 @@ static pst_status config_of_hf(const char *source, pst_config **config) {
     }
     PST_TRY(pst_hf_config(source, &m));
     if (m.vocabulary < BYTES || (m.vocabulary > BYTES && has_tokenizer(source)))
-        return pst_fail(PST_EINPUT, "%s has a tokenizer of its own (%u tokens); this version generates from models of bytes only",
+        return pst_fail(PST_EINPUT,
+                        "%s has a tokenizer of its own (%u tokens); this version generates from models of bytes only",
                         source, m.vocabulary);
     snprintf(text, sizeof text,
              "model: {kind: gpt, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u, activation: %s}\n"
-             "data: {kind: text, paths: [none]}\n", m.layers, m.heads, m.channels, m.context, m.vocabulary,
-             pst_activation_name(m.activation));
+             "data: {kind: text, paths: [none]}\n",
+             m.layers, m.heads, m.channels, m.context, m.vocabulary, pst_activation_name(m.activation));
     return pst_config_parse(text, source, NULL, 0, config);
 }
 
@@ -82,8 +84,11 @@ static pst_status open_model(generator *g, const char *source) {
     int hf = pst_hf_is(source);
     pst_world *world;
     PST_TRY(hf ? config_of_hf(source, &g->config) : config_of_checkpoint(source, &g->config));
-    pst_prepare_options options = {.n_rank = 1, .threads = pst_machine_threads(1), .isa = pst_cpu_isa(),
-                                   .infer = 1, .vocabulary = pst_data_vocabulary("byte")};
+    pst_prepare_options options = {.n_rank = 1,
+                                   .threads = pst_machine_threads(1),
+                                   .isa = pst_cpu_isa(),
+                                   .infer = 1,
+                                   .vocabulary = pst_data_vocabulary("byte")};
     PST_TRY(pst_prepare(g->config, &options, &g->p));
     PST_TRY(pst_world_single.open(&world));
     pst_status status = pst_group_open(world, "self", 1, &g->group);

@@ -12,7 +12,10 @@
 enum { LINGER_NS = 100000000, BLAME_NS = 200000000 };
 
 /* How it went on one rank. */
-struct pst_group_verdict { uint32_t status; char message[1020]; };
+struct pst_group_verdict {
+    uint32_t status;
+    char message[1020];
+};
 typedef struct pst_group_verdict verdict;
 
 /* The order of pst_opcode, for messages about a rank's last instruction. */
@@ -42,7 +45,8 @@ pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_ra
     g->verdict = calloc(n_rank, sizeof *g->verdict);
     g->number = calloc(n_rank, sizeof *g->number);
     pst_status status = g->local && g->executor && g->verdict && g->number
-        ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u ranks", n_rank);
+                            ? PST_OK
+                            : pst_fail(PST_ENOMEM, "no memory for %u ranks", n_rank);
     if (status == PST_OK) status = alone ? pst_self_hub_open(n_rank, NULL, &g->hub) : connect_processes(g, transport);
     if (status != PST_OK) {
         g->world = NULL; /* stays the caller's */

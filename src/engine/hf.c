@@ -60,9 +60,14 @@ static pst_status must_be(const json_t *root, const char *file, const char *key,
 }
 
 /* First of each activation: the name that is written. */
-static const struct { const char *name; pst_activation activation; } activations[] = {
-    {"gelu_new", PST_ACT_GELU_TANH}, {"gelu_pytorch_tanh", PST_ACT_GELU_TANH}, {"gelu_fast", PST_ACT_GELU_TANH},
-    {"gelu", PST_ACT_GELU_ERF}, {"relu", PST_ACT_RELU}};
+static const struct {
+    const char *name;
+    pst_activation activation;
+} activations[] = {{"gelu_new", PST_ACT_GELU_TANH},
+                   {"gelu_pytorch_tanh", PST_ACT_GELU_TANH},
+                   {"gelu_fast", PST_ACT_GELU_TANH},
+                   {"gelu", PST_ACT_GELU_ERF},
+                   {"relu", PST_ACT_RELU}};
 enum { N_ACTIVATION = sizeof activations / sizeof *activations };
 
 const char *pst_hf_activation_name(pst_activation activation) {

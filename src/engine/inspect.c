@@ -40,7 +40,8 @@ static pst_status inspect_safetensors(const char *path, FILE *out) {
     for (uint32_t i = 0; i < f->n_meta; i++) /* hashes stand behind their tensors */
         if (strncmp(f->meta_key[i], PST_CKPT_HASH_KEY, strlen(PST_CKPT_HASH_KEY)))
             fprintf(out, "%s: %s\n", f->meta_key[i], f->meta_value[i]);
-    for (uint32_t i = 0; i < f->n_entry && status == PST_OK; i++) status = print_tensor(f, &f->entry[i], &elements, out);
+    for (uint32_t i = 0; i < f->n_entry && status == PST_OK; i++)
+        status = print_tensor(f, &f->entry[i], &elements, out);
     if (status == PST_OK) fprintf(out, "%u tensors, %" PRIu64 " elements\n", f->n_entry, elements);
     pst_st_close(f);
     return status;
@@ -49,8 +50,8 @@ static pst_status inspect_safetensors(const char *path, FILE *out) {
 static pst_status inspect_hf(const char *folder, FILE *out) {
     pst_model_config m;
     PST_TRY(pst_hf_config(folder, &m));
-    fprintf(out, "Hugging Face GPT-2: %u layers, %u heads, %u channels, context %u, vocabulary %u, %s\n", m.layers, m.heads,
-            m.channels, m.context, m.vocabulary, pst_activation_name(m.activation));
+    fprintf(out, "Hugging Face GPT-2: %u layers, %u heads, %u channels, context %u, vocabulary %u, %s\n", m.layers,
+            m.heads, m.channels, m.context, m.vocabulary, pst_activation_name(m.activation));
     char *path = pst_ckpt_join(folder, "model.safetensors");
     pst_status status = path ? inspect_safetensors(path, out) : PST_ENOMEM;
     free(path);
@@ -60,8 +61,7 @@ static pst_status inspect_hf(const char *folder, FILE *out) {
 /* --- run files -------------------------------------------------------------------------------------------------- */
 
 static void print_memory(const pst_prepared *p, FILE *out) {
-    for (uint32_t r = 0; r < p->options.n_rank; r++)
-        pst_layout_print(p->layout[r], p->graph, out);
+    for (uint32_t r = 0; r < p->options.n_rank; r++) pst_layout_print(p->layout[r], p->graph, out);
 }
 
 static pst_status show(const pst_prepared *p, const char *what, FILE *out) {
@@ -71,7 +71,8 @@ static pst_status show(const pst_prepared *p, const char *what, FILE *out) {
     if (!strcmp(what, "schedule")) return pst_schedule_print(p->schedule, out);
     if (!strcmp(what, "instructions")) return pst_job_print(p->job, out);
     if (!strcmp(what, "memory")) return print_memory(p, out), PST_OK;
-    return pst_fail(PST_EINPUT, "cannot show '%s' of a run file (there are: graph, tape, plan, schedule, instructions, memory)",
+    return pst_fail(PST_EINPUT,
+                    "cannot show '%s' of a run file (there are: graph, tape, plan, schedule, instructions, memory)",
                     what);
 }
 
@@ -104,7 +105,8 @@ static pst_status inspect_plan(const char *path, FILE *out) {
             if (plan->chunk_of_node[i] == c) first = first == PST_NONE ? i : first, last = i;
         fprintf(out, "chunk %u on rank %u: operators %u to %u\n", c, plan->rank_of_chunk[c], first, last);
     }
-    for (uint32_t r = 0; r < plan->n_rank; r++) fprintf(out, "rank %u: predicted peak %" PRIu64 " bytes\n", r, plan->peak_bytes[r]);
+    for (uint32_t r = 0; r < plan->n_rank; r++)
+        fprintf(out, "rank %u: predicted peak %" PRIu64 " bytes\n", r, plan->peak_bytes[r]);
     fprintf(out, "predicted: step %.3f ms, flush %.3f ms, bubble %.2f%%\n", (double)plan->step_ns * 1e-6,
             (double)plan->flush_ns * 1e-6, plan->bubble * 100);
     pst_plan_close(plan);
@@ -125,7 +127,8 @@ static int file_says(const char *path, const char *word) {
 pst_status pst_inspect(const pst_inspect_options *o, FILE *out) {
     struct stat s;
     if (stat(o->path, &s) != 0) return pst_fail(PST_EINPUT, "%s: %s", o->path, strerror(errno));
-    int folder = S_ISDIR(s.st_mode), hf = pst_hf_is(o->path), plan = !folder && !hf && file_says(o->path, "graph_hash:");
+    int folder = S_ISDIR(s.st_mode), hf = pst_hf_is(o->path),
+        plan = !folder && !hf && file_says(o->path, "graph_hash:");
     if (!folder && !hf && !plan) return inspect_run(o, out);
     if (o->ranks || *o->what)
         return pst_fail(PST_EINPUT, "%s is no run file: --show and --ranks do not go with it", o->path);

@@ -44,7 +44,8 @@ static uint64_t number_in(const char *folder, const char *file, const char *key,
 static uint64_t left_in(const char *folder) {
     uint64_t most = number_in(folder, "memory.max", "", UINT64_MAX); /* "max": none */
     if (most == UINT64_MAX) return UINT64_MAX;
-    uint64_t used = number_in(folder, "memory.current", "", 0), cache = number_in(folder, "memory.stat", "inactive_file ", 0);
+    uint64_t used = number_in(folder, "memory.current", "", 0),
+             cache = number_in(folder, "memory.stat", "inactive_file ", 0);
     used -= cache < used ? cache : used;
     return used < most ? most - used : 0;
 }
@@ -56,7 +57,8 @@ static uint64_t left_in_cgroups(void) {
     uint64_t least = UINT64_MAX;
     FILE *f = fopen("/proc/self/cgroup", "r");
     while (f && fgets(line, sizeof line, f))
-        if (!strncmp(line, "0::/", 4)) snprintf(folder, sizeof folder, "%s%.*s", root, (int)strcspn(line + 3, "\n"), line + 3);
+        if (!strncmp(line, "0::/", 4))
+            snprintf(folder, sizeof folder, "%s%.*s", root, (int)strcspn(line + 3, "\n"), line + 3);
     if (f) fclose(f);
     while (strlen(folder) >= strlen(root)) {
         uint64_t left = left_in(folder);

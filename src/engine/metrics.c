@@ -15,7 +15,7 @@ struct pst_metrics {
     FILE *file;
     char *path;
     double peak_flops, started_s;
-    uint64_t first_step;          /* steps done before this process */
+    uint64_t first_step; /* steps done before this process */
     int quiet, terminal, timed, line_open, complained;
 };
 
@@ -30,7 +30,8 @@ static void copy_kept(FILE *from, FILE *to, uint64_t keep) {
     while (getline(&line, &room, from) > 0) {
         json_t *j = json_loads(line, 0, NULL);
         json_t *step = json_object_get(j, "step");
-        int end = json_is_string(json_object_get(j, "event")) && !strcmp(json_string_value(json_object_get(j, "event")), "end");
+        int end = json_is_string(json_object_get(j, "event")) &&
+                  !strcmp(json_string_value(json_object_get(j, "event")), "end");
         if (j && !end && json_is_integer(step) && (uint64_t)json_integer_value(step) <= keep) fputs(line, to);
         json_decref(j);
     }
@@ -45,17 +46,21 @@ static FILE *open_file(const char *path, uint64_t keep) {
     FILE *new = asprintf(&fresh, "%s.new", path) > 0 ? fopen(fresh, "w") : NULL;
     if (new) copy_kept(old, new, keep);
     fclose(old);
-    if (new && rename(fresh, path) != 0) fclose(new), new = NULL;
+    if (new &&rename(fresh, path) != 0) fclose(new), new = NULL;
     free(fresh);
     return new;
 }
 
-pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t keep_steps, double peak_flops,
-                            int show, pst_metrics **metrics) {
+pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t keep_steps, double peak_flops, int show,
+                            pst_metrics **metrics) {
     pst_metrics *m = calloc(1, sizeof *m);
     if (!m) return pst_fail(PST_ENOMEM, "no memory for metrics");
-    *m = (pst_metrics){.p = p, .peak_flops = peak_flops, .quiet = show == PST_SHOW_NOTHING,
-                       .terminal = show == PST_SHOW_LIVE && isatty(STDOUT_FILENO), .first_step = keep_steps, .started_s = now_s(),
+    *m = (pst_metrics){.p = p,
+                       .peak_flops = peak_flops,
+                       .quiet = show == PST_SHOW_NOTHING,
+                       .terminal = show == PST_SHOW_LIVE && isatty(STDOUT_FILENO),
+                       .first_step = keep_steps,
+                       .started_s = now_s(),
                        .timed = !strcmp(p->config->parallel.device, "timed")};
     if (asprintf(&m->path, "%s/metrics.jsonl", folder) < 0) m->path = NULL;
     m->file = m->path ? open_file(m->path, keep_steps) : NULL;
@@ -132,12 +137,11 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
     const pst_prepared *p = m->p;
     double tokens = (double)p->config->train.batch * p->model_config.context, rate = tokens / s->step_s;
     double mfu = m->peak_flops > 0 ? (double)p->flops / s->step_s / m->peak_flops : 0;
-    write_line(m, json_pack("{s:I,s:o,s:f,s:o,s:f,s:I,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o}", "step", (json_int_t)s->step, "loss",
-                            number(s->loss), "lr", s->lr, "grad_norm", number(s->grad_norm), "mfu", mfu, "tokens",
-                            (json_int_t)s->tokens,
-                            "step_ms", s->step_s * 1e3, "predicted_step_ms", s->predicted_step_s * 1e3, "tokens_per_s",
-                            rate, "bubble", s->bubble, "predicted_bubble", s->predicted_bubble, "peak_bytes",
-                            peaks(m, report), "predicted_peak_bytes", peaks(m, NULL),
+    write_line(m, json_pack("{s:I,s:o,s:f,s:o,s:f,s:I,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o}", "step", (json_int_t)s->step,
+                            "loss", number(s->loss), "lr", s->lr, "grad_norm", number(s->grad_norm), "mfu", mfu,
+                            "tokens", (json_int_t)s->tokens, "step_ms", s->step_s * 1e3, "predicted_step_ms",
+                            s->predicted_step_s * 1e3, "tokens_per_s", rate, "bubble", s->bubble, "predicted_bubble",
+                            s->predicted_bubble, "peak_bytes", peaks(m, report), "predicted_peak_bytes", peaks(m, NULL),
                             "resident_bytes", residents(m, report)));
     show(m, s, rate);
 }
@@ -146,7 +150,9 @@ void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t
     write_line(m, json_pack("{s:s,s:I,s:o,s:I}", "event", "validation", "step", (json_int_t)step, "loss", number(loss),
                             "tokens", (json_int_t)tokens));
     pst_metrics_newline(m);
-    if (!m->quiet) printf("validation after step %" PRIu64 ": loss %.4f nats per token over %" PRIu64 " tokens\n", step, loss, tokens);
+    if (!m->quiet)
+        printf("validation after step %" PRIu64 ": loss %.4f nats per token over %" PRIu64 " tokens\n", step, loss,
+               tokens);
     fflush(stdout);
 }
 
@@ -156,8 +162,10 @@ void pst_metrics_checkpoint(pst_metrics *m, uint64_t step, const char *path, pst
         return;
     }
     pst_metrics_newline(m);
-    pst_log(PST_LOG_ERROR, "no checkpoint of step %" PRIu64 ": %s; training goes on, the last good one stays", step, pst_error());
-    write_line(m, json_pack("{s:s,s:I,s:s}", "event", "checkpoint_failed", "step", (json_int_t)step, "why", pst_error()));
+    pst_log(PST_LOG_ERROR, "no checkpoint of step %" PRIu64 ": %s; training goes on, the last good one stays", step,
+            pst_error());
+    write_line(m,
+               json_pack("{s:s,s:I,s:s}", "event", "checkpoint_failed", "step", (json_int_t)step, "why", pst_error()));
 }
 
 void pst_metrics_end(pst_metrics *m, uint64_t steps, const uint64_t *weights_xxh64, const char *why) {

@@ -10,19 +10,23 @@
 pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_rank) {
     int64_t pipeline = c->parallel.pipeline;
     if (given && pipeline && given != pipeline)
-        return pst_fail(PST_EINPUT, "the job has %" PRId64 " ranks, but parallel.pipeline is %" PRId64
-                                    "; give the same number or leave one out", given, pipeline);
+        return pst_fail(PST_EINPUT,
+                        "the job has %" PRId64 " ranks, but parallel.pipeline is %" PRId64
+                        "; give the same number or leave one out",
+                        given, pipeline);
     int64_t n = given ? given : pipeline ? pipeline : 1;
     if (n < 1 || n > 1024) return pst_fail(PST_EINPUT, "the number of ranks must be 1 to 1024, not %" PRId64, n);
     *n_rank = (uint32_t)n;
     return PST_OK;
 }
 
-pst_status pst_prepare_model(const pst_config *c, uint32_t vocabulary, const pst_model_row **row,
-                             pst_model_config *m) {
-    pst_model_config out = {.layers = (uint32_t)c->model.layers, .heads = (uint32_t)c->model.heads,
-                            .channels = (uint32_t)c->model.channels, .context = (uint32_t)c->model.context,
-                            .vocabulary = (uint32_t)c->model.vocabulary, .dropout = (float)c->model.dropout,
+pst_status pst_prepare_model(const pst_config *c, uint32_t vocabulary, const pst_model_row **row, pst_model_config *m) {
+    pst_model_config out = {.layers = (uint32_t)c->model.layers,
+                            .heads = (uint32_t)c->model.heads,
+                            .channels = (uint32_t)c->model.channels,
+                            .context = (uint32_t)c->model.context,
+                            .vocabulary = (uint32_t)c->model.vocabulary,
+                            .dropout = (float)c->model.dropout,
                             .micro_batch = (uint32_t)c->train.micro_batch};
     const pst_model_row *r;
     PST_TRY(pst_registry_model(c->model.kind, &r));
@@ -41,7 +45,10 @@ pst_status pst_prepare_model(const pst_config *c, uint32_t vocabulary, const pst
 
 /* --- kernels and costs ------------------------------------------------------------------------------------------ */
 
-typedef struct { const pst_prepared *p; pst_device device; } chooser_arg;
+typedef struct {
+    const pst_prepared *p;
+    pst_device device;
+} chooser_arg;
 
 static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, int is_sum, pst_pass pass,
                          uint32_t *kernel, uint64_t *scratch) {
@@ -63,8 +70,11 @@ static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
     uint64_t elements = 0;
     for (uint32_t i = 0; i < p->graph->n_param; i++) elements += pst_param_elements(p->graph->param + i);
     elements /= p->options.n_rank;
-    return (pst_instr_cost){.latency_ns = 30000, .bytes_per_s = p->cost.link_bytes_per_s, .flush = flush,
-                            .norm_ns = pst_cost_ns(&p->cost, 0, 4 * elements), .gather_ns = 5000,
+    return (pst_instr_cost){.latency_ns = 30000,
+                            .bytes_per_s = p->cost.link_bytes_per_s,
+                            .flush = flush,
+                            .norm_ns = pst_cost_ns(&p->cost, 0, 4 * elements),
+                            .gather_ns = 5000,
                             .reduce_ns = pst_cost_ns(&p->cost, 0, 4 * elements),
                             .step_ns = pst_cost_ns(&p->cost, 0, 28 * elements)};
 }
@@ -116,11 +126,15 @@ static pst_status make_schedule(const pst_plan *plan, const char *name, uint32_t
 static pst_status build_plan(pst_prepared *p) {
     const pst_config *c = p->config;
     const pst_plan *given = p->options.plan;
-    uint32_t n_micro = p->options.infer ? 1 : given ? given->n_micro : (uint32_t)(c->train.batch / c->train.micro_batch);
+    uint32_t n_micro = p->options.infer ? 1
+                       : given          ? given->n_micro
+                                        : (uint32_t)(c->train.batch / c->train.micro_batch);
     const char *schedule = p->options.infer ? "forward" : given ? given->schedule : c->parallel.schedule;
     if ((uint64_t)n_micro * p->options.n_rank > MOST_PASSES)
-        return pst_fail(PST_EINPUT, "%u micro-batches on %u ranks are too many to schedule (at most %u together): use a larger "
-                        "train.micro_batch or a smaller train.batch", n_micro, p->options.n_rank, MOST_PASSES);
+        return pst_fail(PST_EINPUT,
+                        "%u micro-batches on %u ranks are too many to schedule (at most %u together): use a larger "
+                        "train.micro_batch or a smaller train.batch",
+                        n_micro, p->options.n_rank, MOST_PASSES);
     if (!p->options.infer && !strcmp(schedule, "forward"))
         return pst_fail(PST_EINPUT, "schedule 'forward' computes no gradients; choose one that trains");
     if (given) PST_TRY(take_plan(p, given));
@@ -283,7 +297,8 @@ static void suggest(const pst_prepared *p, uint64_t limit, char *text, size_t by
     for (uint32_t n = ranks + 1; n <= MOST_RANKS && n <= p->graph->n_node; n += n < 16 ? 1 : n / 2)
         for (int one = 0; one < 2; one++) {
             if (peak_with(p, schedule, one ? 1 : micro_batch, n) > limit) continue;
-            snprintf(text, bytes, "-n %u%s would fit, with as much memory for each", n, one ? " and train.micro_batch=1" : "");
+            snprintf(text, bytes, "-n %u%s would fit, with as much memory for each", n,
+                     one ? " and train.micro_batch=1" : "");
             return;
         }
     snprintf(text, bytes, "no schedule, micro-batch or number of ranks up to %d would fit", MOST_RANKS);

@@ -53,9 +53,13 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
     c->kernel = pst_registry_kernel(step->kernel);
     for (uint32_t i = 0; i < step->n_operand; i++)
         c->arg[i] = pst_layout_address(r->layout, cut, slots, p->graph, chunk, &step->operand[i], micro, r->arena.base);
-    c->call = (pst_call){.graph = p->graph, .node = p->graph->node + step->node, .arg = c->arg,
+    c->call = (pst_call){.graph = p->graph,
+                         .node = p->graph->node + step->node,
+                         .arg = c->arg,
                          .scratch = pst_layout_scratch(r->layout, cut, step, r->arena.base),
-                         .seed = (uint64_t)p->config->train.seed, .first = micro == 0, .train = r->train,
+                         .seed = (uint64_t)p->config->train.seed,
+                         .first = micro == 0,
+                         .train = r->train,
                          .sample = r->sample + (uint64_t)micro * p->model_config.micro_batch,
                          .loss_scale = 1.0f / (float)batch_tokens(p)};
     *fn = run_kernel;
@@ -156,8 +160,10 @@ static pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *f
     pst_rank *r = arg;
     r->flush = (pst_rank_flush){r, instr};
     *block = &r->flush;
-    *fn = instr->opcode == PST_OP_REDUCE ? reduce : instr->opcode == PST_OP_NORM ? norm
-        : instr->opcode == PST_OP_GATHER ? gather : step;
+    *fn = instr->opcode == PST_OP_REDUCE   ? reduce
+          : instr->opcode == PST_OP_NORM   ? norm
+          : instr->opcode == PST_OP_GATHER ? gather
+                                           : step;
     return PST_OK;
 }
 
@@ -187,8 +193,11 @@ static pst_status open_device(pst_rank *r) {
 }
 
 static pst_status open_executor(pst_rank *r, volatile uint64_t *last_instr) {
-    pst_executor_config config = {.rank = r->rank, .device = r->device, .transport = r->transport,
-                                  .hooks = {r, step_hook, flush_hook, memory_hook}, .last_instr = last_instr};
+    pst_executor_config config = {.rank = r->rank,
+                                  .device = r->device,
+                                  .transport = r->transport,
+                                  .hooks = {r, step_hook, flush_hook, memory_hook},
+                                  .last_instr = last_instr};
     return pst_executor_open(&config, &r->executor);
 }
 

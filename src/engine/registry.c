@@ -60,7 +60,8 @@ static pst_status unknown(const char *kind, const char *name) {
         n++;
     }
     const char *meant = pst_did_you_mean(name, names, n);
-    if (meant) return pst_fail(PST_EINPUT, "unknown %s '%s'; did you mean '%s'? (there are: %s)", kind, name, meant, list);
+    if (meant)
+        return pst_fail(PST_EINPUT, "unknown %s '%s'; did you mean '%s'? (there are: %s)", kind, name, meant, list);
     return pst_fail(PST_EINPUT, "unknown %s '%s' (there are: %s)", kind, name, list);
 }
 
@@ -135,12 +136,12 @@ pst_status pst_registry_choose_kernel(const pst_graph *g, const pst_node *node, 
     for (uint32_t i = 0; i < n; i++) {
         const pst_kernel_row *row = pst_registry_kernel(i);
         if (strcmp(row->op, op) || (!is_sum && row->pass != pass)) continue;
-        const char *why = !(row->dtypes >> g->dtype & 1)        ? "it is for another precision"
-                          : (row->isa & ~device->isa)           ? "this CPU lacks its instruction set"
+        const char *why = !(row->dtypes >> g->dtype & 1)                ? "it is for another precision"
+                          : (row->isa & ~device->isa)                   ? "this CPU lacks its instruction set"
                           : row->reject && row->reject(g, node, device) ? row->reject(g, node, device)
                                                                         : NULL;
         if (!why) return *index = i, PST_OK;
         pst_log(PST_LOG_DEBUG, "%s: kernel %s: passed over: %s", node->name, row->name, why);
     }
-    return pst_fail(PST_EINTERNAL, "no kernel for %s, pass %c, of node %s", op, "FBW"[pass], node->name);
+    return pst_fail(PST_EINTERNAL, "no kernel for %s, pass %c, of node %s", op, "FBW"[pass], node -> name);
 }

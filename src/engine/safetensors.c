@@ -15,9 +15,12 @@ enum { MAX_HEADER = 100000000, MAX_DIM = 8, CHUNK = 1 << 18 };
 #define NO_MEMORY(path) pst_fail(PST_ENOMEM, "%s: out of memory", path)
 
 static uint64_t dtype_bytes(const char *name) {
-    static const struct { const char *name; uint64_t bytes; } row[] = {
-        {"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"F8_E5M2", 1}, {"F8_E4M3", 1}, {"I64", 8}, {"I32", 4},
-        {"I16", 2}, {"I8", 1}, {"U64", 8}, {"U32", 4}, {"U16", 2}, {"U8", 1}, {"BOOL", 1}, {"C64", 8}};
+    static const struct {
+        const char *name;
+        uint64_t bytes;
+    } row[] = {{"F64", 8}, {"F32", 4}, {"F16", 2},  {"BF16", 2}, {"F8_E5M2", 1}, {"F8_E4M3", 1},
+               {"I64", 8}, {"I32", 4}, {"I16", 2},  {"I8", 1},   {"U64", 8},     {"U32", 4},
+               {"U16", 2}, {"U8", 1},  {"BOOL", 1}, {"C64", 8}};
     for (size_t i = 0; i < sizeof row / sizeof *row; i++)
         if (!strcmp(name, row[i].name)) return row[i].bytes;
     return 0;
@@ -239,16 +242,15 @@ static float from_f64(const uint8_t *at) {
     memcpy(&value, at, sizeof value);
     return (float)value;
 }
-static float from_f16(const uint8_t *at) {
-    return f32_from_f16((uint16_t)(at[0] | at[1] << 8));
-}
-static float from_bf16(const uint8_t *at) {
-    return pst_f32_from_bf16((uint16_t)(at[0] | at[1] << 8));
-}
+static float from_f16(const uint8_t *at) { return f32_from_f16((uint16_t)(at[0] | at[1] << 8)); }
+static float from_bf16(const uint8_t *at) { return pst_f32_from_bf16((uint16_t)(at[0] | at[1] << 8)); }
 
 static convert_fn converter(const char *dtype) {
-    return !strcmp(dtype, "F32") ? from_f32 : !strcmp(dtype, "F64") ? from_f64 : !strcmp(dtype, "F16") ? from_f16
-         : !strcmp(dtype, "BF16") ? from_bf16 : NULL;
+    return !strcmp(dtype, "F32")    ? from_f32
+           : !strcmp(dtype, "F64")  ? from_f64
+           : !strcmp(dtype, "F16")  ? from_f16
+           : !strcmp(dtype, "BF16") ? from_bf16
+                                    : NULL;
 }
 
 /* Element (r, c) of the [rows, columns] in the file goes to out[c * rows + r]; rows = 1 keeps the order. */

@@ -12,9 +12,7 @@ struct pst_st_writer {
     uint64_t declared, written; /* bytes of tensors */
 };
 
-void pst_st_fail_after(uint64_t n) {
-    pst_durable_fail_after(n);
-}
+void pst_st_fail_after(uint64_t n) { pst_durable_fail_after(n); }
 
 static pst_status declare(json_t *root, const pst_st_decl *d, uint64_t *at) {
     uint64_t bytes = pst_dtype_bytes(d->dtype);
@@ -91,8 +89,7 @@ fail:
 }
 
 pst_status pst_st_write(pst_st_writer *w, const void *data, uint64_t bytes) {
-    if (bytes > w->declared - w->written)
-        return pst_fail(PST_EINTERNAL, "%s: more bytes than were declared", w->path);
+    if (bytes > w->declared - w->written) return pst_fail(PST_EINTERNAL, "%s: more bytes than were declared", w->path);
     PST_TRY(pst_durable_write(w->fd, w->path, data, bytes));
     w->written += bytes;
     return PST_OK;

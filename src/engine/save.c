@@ -30,7 +30,8 @@ static pst_status check_weights(const pst_trainer *t, const pst_rank *r) {
         int good = is_finite(pst_rank_weight(r, i), n);
         for (uint32_t s = 0; good && s < t->p->optim->n_state; s++) good = is_finite(pst_rank_state(r, i, s), n);
         if (good) continue;
-        return pst_fail(PST_EINPUT, "training has diverged: after step %" PRIu64 " %s is not finite; lower train.lr (%g)", t->step,
+        return pst_fail(PST_EINPUT,
+                        "training has diverged: after step %" PRIu64 " %s is not finite; lower train.lr (%g)", t->step,
                         param->name, t->config->train.lr);
     }
     return PST_OK;
@@ -46,7 +47,8 @@ static pst_status write_shard(const pst_trainer *t, const pst_rank *r, const cha
         entry[i] = (pst_ckpt_entry){.param = p->graph->param + param, .weight = pst_rank_weight(r, param)};
         for (uint32_t s = 0; s < p->optim->n_state; s++) entry[i].state[s] = pst_rank_state(r, param, s);
     }
-    pst_status status = pst_ckpt_write_shard(folder, t->step, r->rank, p->options.n_rank, p->optim, entry, r->layout->n_owned);
+    pst_status status =
+        pst_ckpt_write_shard(folder, t->step, r->rank, p->options.n_rank, p->optim, entry, r->layout->n_owned);
     free(entry);
     return status;
 }
@@ -68,9 +70,13 @@ static double best_of(const pst_trainer *t) {
 static pst_status commit(const pst_trainer *t, const char *folder) {
     char *text = NULL;
     const pst_config *c = t->config;
-    pst_ckpt_info info = {.step = t->step, .next_sample = t->step * (uint64_t)c->train.batch, .seed = (uint64_t)c->train.seed,
-                          .model_hash = pst_graph_hash(t->p->graph), .data_hash = t->data->row->hash(t->data),
-                          .validation_loss = t->validation_loss, .best_loss = best_of(t)};
+    pst_ckpt_info info = {.step = t->step,
+                          .next_sample = t->step * (uint64_t)c->train.batch,
+                          .seed = (uint64_t)c->train.seed,
+                          .model_hash = pst_graph_hash(t->p->graph),
+                          .data_hash = t->data->row->hash(t->data),
+                          .validation_loss = t->validation_loss,
+                          .best_loss = best_of(t)};
     snprintf(info.optimizer, sizeof info.optimizer, "%s", t->p->optim->name);
     pst_status status = config_text(c, &text);
     if (status == PST_OK) status = pst_ckpt_commit(folder, &info, text, t->p->graph, t->p->options.n_rank, NULL);
@@ -84,7 +90,8 @@ pst_status pst_save(pst_trainer *t, char *path, size_t bytes) {
     pst_status status = PST_OK;
     snprintf(folder, sizeof folder, "%s/checkpoints", t->folder);
     snprintf(path, bytes, "%s/step-%08" PRIu64, folder, t->step);
-    for (uint32_t i = 0; status == PST_OK && i < t->group->n_local; i++) status = write_shard(t, t->group->local[i], folder);
+    for (uint32_t i = 0; status == PST_OK && i < t->group->n_local; i++)
+        status = write_shard(t, t->group->local[i], folder);
     status = pst_group_agree(t->group, status);
     if (status == PST_OK && t->group->leader) status = commit(t, folder);
     else if (status != PST_OK && status != PST_EPEER && t->group->leader) {
@@ -132,9 +139,11 @@ static pst_status check_params(const pst_ckpt *ckpt, const pst_graph *g) {
     for (uint32_t i = 0; i < g->n_param; i++) {
         const pst_param *param = g->param + i;
         const pst_ckpt_tensor *tensor = pst_ckpt_tensor_find(ckpt, param->name);
-        if (!tensor) return pst_fail(PST_EINPUT, "%s is of another model: it holds no tensor %s", ckpt->path, param->name);
+        if (!tensor)
+            return pst_fail(PST_EINPUT, "%s is of another model: it holds no tensor %s", ckpt->path, param->name);
         if (tensor->n_dim != param->n_dim || memcmp(tensor->dim, param->dim, param->n_dim * sizeof *tensor->dim))
-            return pst_fail(PST_EINPUT, "%s is of a model of other sizes: tensor %s has another shape", ckpt->path, param->name);
+            return pst_fail(PST_EINPUT, "%s is of a model of other sizes: tensor %s has another shape", ckpt->path,
+                            param->name);
     }
     return PST_OK;
 }
@@ -151,7 +160,8 @@ static pst_status check_model(const pst_ckpt *ckpt, const pst_prepared *p) {
     PST_TRY(status);
     if (was.heads != is.heads)
         return pst_fail(PST_EINPUT, "%s was trained with model.heads %u, not %u", ckpt->path, was.heads, is.heads);
-    if (was.activation != is.activation) return pst_fail(PST_EINPUT, "%s was trained with another model.activation", ckpt->path);
+    if (was.activation != is.activation)
+        return pst_fail(PST_EINPUT, "%s was trained with another model.activation", ckpt->path);
     return PST_OK;
 }
 
@@ -162,14 +172,17 @@ static pst_status check_resume(const pst_ckpt *ckpt, const pst_prepared *p, pst_
         return pst_fail(PST_EINPUT, "%s was trained with optimizer %s, not %s; resume with the same", ckpt->path,
                         *info->optimizer ? info->optimizer : "(none)", p->optim->name);
     if (info->next_sample != info->step * (uint64_t)p->config->train.batch)
-        return pst_fail(PST_EINPUT, "%s was trained with train.batch %" PRIu64 ", not %" PRId64 "; resume with the same",
+        return pst_fail(PST_EINPUT,
+                        "%s was trained with train.batch %" PRIu64 ", not %" PRId64 "; resume with the same",
                         ckpt->path, info->step ? info->next_sample / info->step : 0, p->config->train.batch);
     if (info->seed != (uint64_t)p->config->train.seed)
         return pst_fail(PST_EINPUT, "%s was trained with train.seed %" PRIu64 ", not %" PRId64 "; resume with the same",
                         ckpt->path, info->seed, p->config->train.seed);
     if (info->data_hash != data->row->hash(data))
-        return pst_fail(PST_EINPUT, "%s was trained on other data (files, sizes, split or context differ), so its position "
-                                    "cannot be restored", ckpt->path);
+        return pst_fail(PST_EINPUT,
+                        "%s was trained on other data (files, sizes, split or context differ), so its position "
+                        "cannot be restored",
+                        ckpt->path);
     return PST_OK;
 }
 
@@ -199,7 +212,8 @@ pst_status pst_save_resumed_run(const char *resume, char *run, size_t bytes) {
     *run = 0;
     PST_TRY(pst_ckpt_find(resume, &found));
     char *real = realpath(found, NULL), *step = split_run(found), *real_step = real ? split_run(real) : NULL;
-    const char *folder = step && real_step && !strcmp(step, real_step) ? found : real; /* not through a link such as `best` */
+    const char *folder =
+        step && real_step && !strcmp(step, real_step) ? found : real; /* not through a link such as `best` */
     if (real_step && pst_ckpt_find(folder, &newest) == PST_OK && strlen(folder) < bytes) {
         const char *last = split_run(newest);
         if (last && !strcmp(last, real_step)) strcpy(run, folder);
@@ -225,8 +239,10 @@ static pst_status same_step(const pst_trainer *t) {
     PST_TRY(pst_group_numbers(t->group, t->step, &step));
     for (uint32_t r = 1; r < t->group->n_rank && status == PST_OK; r++)
         if (step[r] != step[0])
-            status = pst_fail(PST_EINPUT, "%s is of step %" PRIu64 " on rank 0 and of step %" PRIu64 " on rank %u: do all hosts "
-                              "see the same folder?", t->resume, step[0], step[r], r);
+            status = pst_fail(PST_EINPUT,
+                              "%s is of step %" PRIu64 " on rank 0 and of step %" PRIu64 " on rank %u: do all hosts "
+                              "see the same folder?",
+                              t->resume, step[0], step[r], r);
     return pst_group_agree(t->group, status);
 }
 
@@ -261,7 +277,8 @@ pst_status pst_save_check_hf(const pst_prepared *p, const char *source) {
 
 pst_status pst_save_import(pst_trainer *t, const char *path) {
     pst_status status = PST_OK;
-    for (uint32_t i = 0; status == PST_OK && i < t->group->n_local; i++) status = pst_save_read_hf(t->group->local[i], path);
+    for (uint32_t i = 0; status == PST_OK && i < t->group->n_local; i++)
+        status = pst_save_read_hf(t->group->local[i], path);
     return pst_group_agree(t->group, status);
 }
 

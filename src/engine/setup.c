@@ -19,8 +19,12 @@
 static pst_status open_data(const pst_config *c, uint32_t context, pst_data **data) {
     const pst_data_row *row;
     PST_TRY(pst_registry_data(c->data.kind, &row));
-    pst_data_config config = {.paths = c->data.paths, .n_path = c->data.n_path, .validation = c->data.validation,
-                              .context = context, .seed = (uint64_t)c->train.seed, .tokenizer = c->data.tokenizer};
+    pst_data_config config = {.paths = c->data.paths,
+                              .n_path = c->data.n_path,
+                              .validation = c->data.validation,
+                              .context = context,
+                              .seed = (uint64_t)c->train.seed,
+                              .tokenizer = c->data.tokenizer};
     return row->open(&config, data);
 }
 
@@ -65,7 +69,8 @@ static pst_status check_runs(const pst_train_options *o) {
         return pst_fail(PST_EINPUT, "the path of the runs' folder, '%.60s...', is too long", o->runs);
     PST_TRY(make_parents(inside));
     struct stat st;
-    if (stat(o->runs, &st) == 0 && !S_ISDIR(st.st_mode)) return pst_fail(PST_ENOMEM, "%s: %s", o->runs, strerror(ENOTDIR));
+    if (stat(o->runs, &st) == 0 && !S_ISDIR(st.st_mode))
+        return pst_fail(PST_ENOMEM, "%s: %s", o->runs, strerror(ENOTDIR));
     if (access(o->runs, W_OK | X_OK) != 0) return pst_fail(PST_ENOMEM, "%s: %s", o->runs, strerror(errno));
     return PST_OK;
 }
@@ -79,8 +84,11 @@ pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, ui
     PST_TRY(pst_prepare_model(c, 0, &model, &sizes));
     PST_TRY(open_data(c, sizes.context, &d));
     uint32_t n_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
-    pst_prepare_options options = {.n_rank = n_rank, .threads = threads_per_rank(c, ranks_here), .isa = pst_cpu_isa(),
-                                   .n_eval_micro = n_micro, .vocabulary = d->row->vocabulary(d)};
+    pst_prepare_options options = {.n_rank = n_rank,
+                                   .threads = threads_per_rank(c, ranks_here),
+                                   .isa = pst_cpu_isa(),
+                                   .n_eval_micro = n_micro,
+                                   .vocabulary = d->row->vocabulary(d)};
     pst_status status = pst_prepare(c, &options, &p);
     if (status == PST_OK) status = check_device(p);
     if (status == PST_OK) status = check_sources(p, d, o->resume);
@@ -104,7 +112,8 @@ static pst_status make_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDER]
     for (int k = 1; k < 10000; k++) {
         int used = k == 1 ? snprintf(out, PST_TRAINER_FOLDER, "%s/%s", runs, name)
                           : snprintf(out, PST_TRAINER_FOLDER, "%s/%s-%d", runs, name, k);
-        if (used >= PST_TRAINER_FOLDER) return pst_fail(PST_EINPUT, "the path of the run's folder below '%.60s...' is too long", runs);
+        if (used >= PST_TRAINER_FOLDER)
+            return pst_fail(PST_EINPUT, "the path of the run's folder below '%.60s...' is too long", runs);
         if (k == 1) PST_TRY(make_parents(out));
         if (mkdir(out, 0777) == 0) return PST_OK;
         if (errno != EEXIST) return pst_fail(PST_ENOMEM, "%s: %s", out, strerror(errno));
@@ -120,7 +129,8 @@ static pst_status choose_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDE
     PST_TRY(pst_save_resumed_run(t->options->resume, run, sizeof run));
     if (!*run) {
         PST_TRY(make_folder(t, out));
-        pst_log(PST_LOG_INFO, "%s is not the newest checkpoint of a run; what follows goes to %s", t->options->resume, out);
+        pst_log(PST_LOG_INFO, "%s is not the newest checkpoint of a run; what follows goes to %s", t->options->resume,
+                out);
         return PST_OK;
     }
     strcpy(out, run);
@@ -228,10 +238,13 @@ void pst_setup_announce(const pst_trainer *t) {
     const pst_prepared *p = t->p;
     uint64_t params = 0, most = 0;
     if (!t->group->leader) return;
-    if (t->study) pst_log(PST_LOG_WARN, "device timed computes nothing: no losses, no weights, no checkpoints, times only");
+    if (t->study)
+        pst_log(PST_LOG_WARN, "device timed computes nothing: no losses, no weights, no checkpoints, times only");
     if (p->plan->n_micro < p->options.n_rank)
-        pst_log(PST_LOG_WARN, "%u micro-batches cannot fill %u stages: %.0f%% of the time is bubble; use a smaller "
-                "train.micro_batch or a larger train.batch", p->plan->n_micro, p->options.n_rank, p->timing->bubble * 100);
+        pst_log(PST_LOG_WARN,
+                "%u micro-batches cannot fill %u stages: %.0f%% of the time is bubble; use a smaller "
+                "train.micro_batch or a larger train.batch",
+                p->plan->n_micro, p->options.n_rank, p->timing->bubble * 100);
     if (t->step >= (uint64_t)t->config->train.steps)
         pst_log(PST_LOG_WARN, "nothing is left to train: the checkpoint is of step %llu, train.steps is %lld",
                 (unsigned long long)t->step, (long long)t->config->train.steps);
@@ -239,9 +252,9 @@ void pst_setup_announce(const pst_trainer *t) {
     for (uint32_t i = 0; i < p->graph->n_param; i++) params += pst_param_elements(p->graph->param + i);
     for (uint32_t r = 0; r < p->options.n_rank; r++) most = p->layout[r]->total > most ? p->layout[r]->total : most;
     printf("%s: %s, %.2f M parameters, %s, %u rank%s x %u thread%s, %s, %u micro-batches of %u\n", t->config->name,
-           p->graph->name, (double)params / 1e6, t->config->train.precision,
-           p->options.n_rank, p->options.n_rank > 1 ? "s" : "", p->options.threads,
-           p->options.threads > 1 ? "s" : "", p->plan->schedule, p->plan->n_micro, p->plan->micro_batch);
+           p->graph->name, (double)params / 1e6, t->config->train.precision, p->options.n_rank,
+           p->options.n_rank > 1 ? "s" : "", p->options.threads, p->options.threads > 1 ? "s" : "", p->plan->schedule,
+           p->plan->n_micro, p->plan->micro_batch);
     printf("predicted: bubble %.1f%%, peak memory %.1f MiB on the largest rank\n", p->timing->bubble * 100,
            (double)most / 1048576.0);
     if (t->step) printf("resumed after step %llu\n", (unsigned long long)t->step);

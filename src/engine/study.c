@@ -19,8 +19,8 @@ typedef struct {
     pst_cut *cut;
     pst_job *job;
     pst_slots *slots;
-    pst_config *config;      /* with a plan */
-    pst_prepared *prepared;  /* with a plan: owns what the fields above point to */
+    pst_config *config;     /* with a plan */
+    pst_prepared *prepared; /* with a plan: owns what the fields above point to */
     const char *name;
 } study;
 
@@ -56,7 +56,10 @@ static pst_status open_plan(const pst_simulate_options *o, study *s) {
     PST_TRY(pst_plan_parse(o->plan, &plan));
     pst_status status = pst_config_load(path, NULL, 0, &s->config);
     if (status == PST_OK) {
-        pst_prepare_options options = {.n_rank = plan->n_rank, .threads = 1, .isa = pst_cpu_isa(), .plan = plan,
+        pst_prepare_options options = {.n_rank = plan->n_rank,
+                                       .threads = 1,
+                                       .isa = pst_cpu_isa(),
+                                       .plan = plan,
                                        .n_eval_micro = plan->n_micro,
                                        .vocabulary = pst_data_vocabulary(s->config->data.tokenizer)};
         if (s->config->parallel.threads) options.threads = (uint32_t)s->config->parallel.threads;
@@ -78,9 +81,10 @@ static pst_status compare(const study *s, const pst_timing *timing, pst_executor
         for (uint32_t i = 0; i < s->job->list[r].n_instr; i++, compared++)
             differing += span[i].start != timing->span[r][i].start || span[i].end != timing->span[r][i].end;
     }
-    fprintf(out, "executor on the virtual clock: %" PRIu64 " instructions, %" PRIu64 " with another start or end\n", compared,
-            differing);
-    return differing ? pst_fail(PST_EINTERNAL, "executor and simulator disagree on %" PRIu64 " instructions", differing) : PST_OK;
+    fprintf(out, "executor on the virtual clock: %" PRIu64 " instructions, %" PRIu64 " with another start or end\n",
+            compared, differing);
+    return differing ? pst_fail(PST_EINTERNAL, "executor and simulator disagree on %" PRIu64 " instructions", differing)
+                     : PST_OK;
 }
 
 static pst_status execute(const study *s, const pst_timing *timing, FILE *out) {
@@ -94,7 +98,8 @@ static pst_status execute(const study *s, const pst_timing *timing, FILE *out) {
     for (uint32_t r = 0; status == PST_OK && r < n; r++) {
         pst_device_config config = {.threads = 1, .clock = &clock};
         status = pst_device_timed.open(&config, &device[r]);
-        pst_executor_config xc = {.rank = r, .device = device[r], .transport = pst_timed_hub_end(hub, r), .clock = &clock};
+        pst_executor_config xc = {
+            .rank = r, .device = device[r], .transport = pst_timed_hub_end(hub, r), .clock = &clock};
         if (status == PST_OK) status = pst_executor_open(&xc, &x[r]);
         if (status == PST_OK) status = pst_executor_start(x[r], s->job, s->cut);
     }
@@ -117,7 +122,8 @@ static pst_status print_text(const study *s, const pst_timing *t, FILE *out) {
     fprintf(out, "bubble    %.2f%% (rank %u)\n", t->bubble * 100, t->bubble_rank);
     fprintf(out, "rank      busy ms      span ms   peak stash (micro-batches)%s\n", s->prepared ? "   peak bytes" : "");
     for (uint32_t r = 0; r < s->job->n_rank; r++) {
-        fprintf(out, "%4u %12.3f %12.3f   %u", r, (double)t->busy_ns[r] * 1e-6, (double)t->span_ns[r] * 1e-6, t->peak_stash[r]);
+        fprintf(out, "%4u %12.3f %12.3f   %u", r, (double)t->busy_ns[r] * 1e-6, (double)t->span_ns[r] * 1e-6,
+                t->peak_stash[r]);
         if (s->prepared) fprintf(out, "   %" PRIu64, s->prepared->layout[r]->total);
         fputc('\n', out);
     }

@@ -29,7 +29,8 @@ pst_status pst_trace_step(pst_trainer *t) {
         if (t->p->job->list[r].n_instr > most) most = t->p->job->list[r].n_instr;
         if (t->report[r].origin_ns < first) first = t->report[r].origin_ns;
     }
-    pst_span *mine = calloc((size_t)t->group->n_local * most, sizeof *mine), *all = calloc((size_t)n * most, sizeof *all);
+    pst_span *mine = calloc((size_t)t->group->n_local * most, sizeof *mine),
+             *all = calloc((size_t)n * most, sizeof *all);
     pst_span **span = calloc(n, sizeof *span);
     pst_status status = mine && all && span ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a timeline");
     for (uint32_t i = 0; status == PST_OK && i < t->group->n_local; i++) {
@@ -50,4 +51,3 @@ pst_status pst_trace_step(pst_trainer *t) {
     free(mine), free(all), free(span);
     return status;
 }
-

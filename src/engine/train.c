@@ -17,7 +17,10 @@ static void on_signal(int number) {
     if (stop_signals++) _exit(128 + number); /* the second one means: at once */
 }
 
-typedef struct { struct sigaction interrupt, terminate; stack_t stack; } saved_signals;
+typedef struct {
+    struct sigaction interrupt, terminate;
+    stack_t stack;
+} saved_signals;
 
 /* The handler has a stack of its own: oneDNN 2.6's sgemm keeps live data below the stack pointer, which a handler's frame
  * on the computing thread's stack would destroy. */
@@ -50,9 +53,14 @@ static double learning_rate(const pst_config *c, uint64_t step) {
 
 static pst_optim_hyper hyper_parameters(const pst_config *c, uint64_t step) {
     double t = (double)(step + 1);
-    return (pst_optim_hyper){.lr = (float)learning_rate(c, step), .decay = (float)c->train.weight_decay,
-                             .beta1 = (float)c->train.beta1, .beta2 = (float)c->train.beta2, .eps = (float)c->train.eps,
-                             .momentum = (float)c->train.momentum, .grad_scale = 1.0f, .t = step + 1,
+    return (pst_optim_hyper){.lr = (float)learning_rate(c, step),
+                             .decay = (float)c->train.weight_decay,
+                             .beta1 = (float)c->train.beta1,
+                             .beta2 = (float)c->train.beta2,
+                             .eps = (float)c->train.eps,
+                             .momentum = (float)c->train.momentum,
+                             .grad_scale = 1.0f,
+                             .t = step + 1,
                              .correction1 = (float)(1 - pow(c->train.beta1, t)),
                              .correction2 = (float)(1 - pow(c->train.beta2, t))};
 }
@@ -113,10 +121,14 @@ static void write_metrics(pst_trainer *t, uint64_t wall_ns) {
     for (uint32_t k = 1; k < p->options.n_rank; k++)
         if (t->report[k].span_ns > t->report[longest].span_ns) longest = k;
     const pst_report *l = &t->report[longest];
-    pst_metrics_step s = {.step = t->step, .loss = t->study ? NAN : r->loss_sum / tokens, .lr = learning_rate(p->config, t->step - 1),
-                          .grad_norm = r->grad_norm, .step_s = (double)wall_ns * 1e-9,
+    pst_metrics_step s = {.step = t->step,
+                          .loss = t->study ? NAN : r->loss_sum / tokens,
+                          .lr = learning_rate(p->config, t->step - 1),
+                          .grad_norm = r->grad_norm,
+                          .step_s = (double)wall_ns * 1e-9,
                           .bubble = l->span_ns ? 1 - (double)l->busy_ns / (double)l->span_ns : 0,
-                          .predicted_step_s = pst_fit_step_s(t->fit), .predicted_bubble = pst_fit_bubble(t->fit),
+                          .predicted_step_s = pst_fit_step_s(t->fit),
+                          .predicted_bubble = pst_fit_bubble(t->fit),
                           .tokens = t->step * (uint64_t)tokens};
     pst_metrics_step_done(t->metrics, &s, t->report);
 }
@@ -127,9 +139,12 @@ static pst_status check_losses(const pst_trainer *t) {
     const pst_rank *r = t->group->local[0];
     char last[64] = "there is no checkpoint yet";
     if (t->study || (isfinite(r->loss_sum) && isfinite(r->grad_norm))) return PST_OK;
-    if (t->checkpointed != UINT64_MAX) snprintf(last, sizeof last, "the last checkpoint is of step %" PRIu64, t->checkpointed);
-    pst_status status = pst_fail(PST_EINPUT, "training has diverged at step %" PRIu64 ": loss %g, gradient norm %g; lower "
-                                 "train.lr (%g)%s; %s", t->step, fabs(r->loss_sum), fabs(r->grad_norm), t->config->train.lr,
+    if (t->checkpointed != UINT64_MAX)
+        snprintf(last, sizeof last, "the last checkpoint is of step %" PRIu64, t->checkpointed);
+    pst_status status = pst_fail(PST_EINPUT,
+                                 "training has diverged at step %" PRIu64 ": loss %g, gradient norm %g; lower "
+                                 "train.lr (%g)%s; %s",
+                                 t->step, fabs(r->loss_sum), fabs(r->grad_norm), t->config->train.lr,
                                  t->config->train.clip > 0 ? "" : " or set train.clip", last);
     return pst_group_agree(t->group, status);
 }
@@ -160,8 +175,10 @@ static pst_status validate(pst_trainer *t) {
     PST_TRY(pst_feed_validate(t, &t->validation_loss, &tokens));
     if (t->metrics && tokens) pst_metrics_validation(t->metrics, t->step, t->validation_loss, tokens);
     if (!tokens || isfinite(t->validation_loss)) return PST_OK;
-    pst_status status = pst_fail(PST_EINPUT, "training has diverged: the validation loss after step %" PRIu64 " is %g; lower "
-                                 "train.lr (%g)", t->step, fabs(t->validation_loss), t->config->train.lr);
+    pst_status status = pst_fail(PST_EINPUT,
+                                 "training has diverged: the validation loss after step %" PRIu64 " is %g; lower "
+                                 "train.lr (%g)",
+                                 t->step, fabs(t->validation_loss), t->config->train.lr);
     return pst_group_agree(t->group, status);
 }
 
@@ -208,8 +225,8 @@ static pst_status check_memory(const pst_trainer *t) {
         uint64_t touched = pst_arena_touched(&r->arena, 0, r->arena.bytes);
         if (!pst_arena_intact(&r->arena)) status = pst_fail(PST_EINTERNAL, "rank %u wrote behind its memory", r->rank);
         else if (touched != r->layout->total)
-            status = pst_fail(PST_EINTERNAL, "rank %u touched %" PRIu64 " bytes, predicted were %" PRIu64, r->rank, touched,
-                              r->layout->total);
+            status = pst_fail(PST_EINTERNAL, "rank %u touched %" PRIu64 " bytes, predicted were %" PRIu64, r->rank,
+                              touched, r->layout->total);
     }
     PST_TRY(pst_group_agree(t->group, status));
     if (t->group->leader && !t->options->quiet) printf("memory      every rank touched exactly the bytes predicted\n");
@@ -222,16 +239,20 @@ static void say_end(const pst_trainer *t, uint64_t hash) {
     putchar('\n');
     printf("metrics     %s/metrics.jsonl\n", t->folder);
     if (t->traced) printf("timeline    %s/timeline.svg, trace.json\n", t->folder);
-    if (t->checkpointed == t->step && t->step) printf("checkpoint  %s/checkpoints/step-%08" PRIu64 "\n", t->folder, t->step);
+    if (t->checkpointed == t->step && t->step)
+        printf("checkpoint  %s/checkpoints/step-%08" PRIu64 "\n", t->folder, t->step);
     fflush(stdout);
 }
 
 /* All steps were made, but what they have led to could not be written. */
 static pst_status lost_weights(const pst_trainer *t) {
-    pst_status status = t->checkpointed == UINT64_MAX
-        ? pst_fail(PST_ENOMEM, "the weights of step %" PRIu64 " were not saved, and there is no checkpoint before", t->step)
-        : pst_fail(PST_ENOMEM, "the weights of step %" PRIu64 " were not saved; the last good checkpoint is of step %" PRIu64,
-                   t->step, t->checkpointed);
+    pst_status status =
+        t->checkpointed == UINT64_MAX
+            ? pst_fail(PST_ENOMEM, "the weights of step %" PRIu64 " were not saved, and there is no checkpoint before",
+                       t->step)
+            : pst_fail(PST_ENOMEM,
+                       "the weights of step %" PRIu64 " were not saved; the last good checkpoint is of step %" PRIu64,
+                       t->step, t->checkpointed);
     return pst_group_agree(t->group, status);
 }
 
@@ -276,8 +297,13 @@ static void say_once(pst_world *world) {
 
 /* Runs this process' part of the job. Takes the world over. */
 static pst_status train_here(const pst_config *c, const pst_train_options *o, pst_world *world, uint32_t n_rank) {
-    pst_trainer t = {.config = c, .options = o, .world = world, .study = !strcmp(c->parallel.device, "timed"),
-                     .asked = &stop_signals, .proc_status = -1, .lock = -1};
+    pst_trainer t = {.config = c,
+                     .options = o,
+                     .world = world,
+                     .study = !strcmp(c->parallel.device, "timed"),
+                     .asked = &stop_signals,
+                     .proc_status = -1,
+                     .lock = -1};
     saved_signals saved;
     catch_signals(&saved);
     int launched = world->launched_by_us;
@@ -309,17 +335,20 @@ static pst_status train_local(const pst_config *c, const pst_train_options *o, u
         raise(exit_status - 128);
     }
     for (pst_status s = PST_EINPUT; s <= PST_EINTERNAL; s++)
-        if (pst_status_exit(s) == exit_status) return pst_error_clear(), s; /* the ranks and the launcher have said why */
+        if (pst_status_exit(s) == exit_status)
+            return pst_error_clear(), s; /* the ranks and the launcher have said why */
     return pst_fail(PST_EINTERNAL, "the job failed with exit status %d", exit_status);
 }
 
 /* What a job of several processes asks for, and what it is. */
 static pst_status check_job(const pst_config *c, const pst_train_options *o, const pst_world *world, uint32_t *n_rank) {
     if (o->ranks && o->ranks != world->size)
-        return pst_fail(PST_EINPUT, "-n %" PRId64 ", but the launcher has started %u ranks; leave -n out", o->ranks, world->size);
+        return pst_fail(PST_EINPUT, "-n %" PRId64 ", but the launcher has started %u ranks; leave -n out", o->ranks,
+                        world->size);
     PST_TRY(pst_prepare_ranks(c, world->size, n_rank));
     if (!strcmp(c->parallel.transport, "self") && world->size > 1)
-        return pst_fail(PST_EINPUT, "transport self runs all ranks in one process, but this job has %u processes", world->size);
+        return pst_fail(PST_EINPUT, "transport self runs all ranks in one process, but this job has %u processes",
+                        world->size);
     return PST_OK;
 }
 

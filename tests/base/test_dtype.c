@@ -78,8 +78,10 @@ static void clocks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_sizes),        cmocka_unit_test(bf16_rounds_to_nearest_even),
-        cmocka_unit_test(bf16_picks_the_nearest), cmocka_unit_test(hash_is_xxh64),
+        cmocka_unit_test(names_and_sizes),
+        cmocka_unit_test(bf16_rounds_to_nearest_even),
+        cmocka_unit_test(bf16_picks_the_nearest),
+        cmocka_unit_test(hash_is_xxh64),
         cmocka_unit_test(clocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -17,8 +17,8 @@
 enum { MOST = 1000 };
 typedef struct {
     uint32_t threads;
-    uint32_t ran[MOST];         /* plain: a tile belongs to one thread, and the thread sanitizer watches */
-    uint64_t sum[8];            /* by thread */
+    uint32_t ran[MOST]; /* plain: a tile belongs to one thread, and the thread sanitizer watches */
+    uint64_t sum[8];    /* by thread */
     _Atomic int bad_thread;
 } job;
 
@@ -69,8 +69,7 @@ static void many_small_runs(void **state) {
 static void slow_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)arg, (void)tile, (void)thread;
     uint64_t until = pst_monotonic_ns() + 200000;
-    while (pst_monotonic_ns() < until) {
-    }
+    while (pst_monotonic_ns() < until) {}
 }
 
 typedef struct {
@@ -172,10 +171,10 @@ static void wrong_thread_counts(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_tile_runs_once),       cmocka_unit_test(many_small_runs),
-        cmocka_unit_test(poll_runs_between_tiles),    cmocka_unit_test(caller_polls_while_it_waits),
-        cmocka_unit_test(poll_runs_inside_long_tiles),
-        cmocka_unit_test(start_runs_on_every_thread), cmocka_unit_test(wrong_thread_counts),
+        cmocka_unit_test(every_tile_runs_once),        cmocka_unit_test(many_small_runs),
+        cmocka_unit_test(poll_runs_between_tiles),     cmocka_unit_test(caller_polls_while_it_waits),
+        cmocka_unit_test(poll_runs_inside_long_tiles), cmocka_unit_test(start_runs_on_every_thread),
+        cmocka_unit_test(wrong_thread_counts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -100,9 +100,9 @@ static void permute_is_even(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(philox_known_answers),       cmocka_unit_test(words_use_key_and_position),
-        cmocka_unit_test(uniform_is_below_one),       cmocka_unit_test(normal_has_moments_and_positions),
-        cmocka_unit_test(permute_is_a_bijection),     cmocka_unit_test(permute_is_even),
+        cmocka_unit_test(philox_known_answers),   cmocka_unit_test(words_use_key_and_position),
+        cmocka_unit_test(uniform_is_below_one),   cmocka_unit_test(normal_has_moments_and_positions),
+        cmocka_unit_test(permute_is_a_bijection), cmocka_unit_test(permute_is_even),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -113,8 +113,10 @@ static void log_lines(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_status_has_text_and_exit), cmocka_unit_test(trail_says_what_and_where),
-        cmocka_unit_test(trail_is_cut),                   cmocka_unit_test(trail_is_per_thread),
+        cmocka_unit_test(every_status_has_text_and_exit),
+        cmocka_unit_test(trail_says_what_and_where),
+        cmocka_unit_test(trail_is_cut),
+        cmocka_unit_test(trail_is_per_thread),
         cmocka_unit_test(log_lines),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -151,8 +151,7 @@ static void doubles_barriers_and_sequences(void **state) {
         start(&j, PST_COLL_ALL_REDUCE, 64, PST_F64, 0);
         assert_int_equal(drive(&j, round), PST_OK);
         for (uint32_t i = 0; i < 7; i++)
-            for (uint32_t e = 0; e < 8; e++)
-                assert_true(((double *)j.mem[i])[e] == (double)(21 + 7 * (e + round)));
+            for (uint32_t e = 0; e < 8; e++) assert_true(((double *)j.mem[i])[e] == (double)(21 + 7 * (e + round)));
         start(&j, PST_COLL_BARRIER, 0, PST_F32, 0);
         /* Nobody passes a barrier that one has not reached. */
         for (uint32_t again = 0; again < 50; again++)

@@ -23,9 +23,7 @@ enum { OPCODE_F = 0, OPCODE_STEP = 9, LIMIT_MS = 15000 };
 
 static volatile sig_atomic_t asked_to_stop;
 
-static void on_signal(int signal) {
-    asked_to_stop = signal;
-}
+static void on_signal(int signal) { asked_to_stop = signal; }
 
 /* All wait for a message of rank 2 that never comes; rank 2 goes in the way the scenario says. */
 static int wait_for_rank_2(rank_state *r, const char *way) {
@@ -353,16 +351,11 @@ int main(int argc, char **argv) {
     if (argc > 5 && !strcmp(argv[1], "launch"))
         return launch((uint32_t)atoi(argv[2]), argv[3], argv[4], (uint32_t)atoi(argv[5]));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exit_statuses_are_joined),
-        cmocka_unit_test(a_killed_rank_is_named),
-        cmocka_unit_test(a_failing_rank_gives_its_status),
-        cmocka_unit_test(a_rank_that_leaves_with_0_is_named),
-        cmocka_unit_test(a_survivor_does_not_abort),
-        cmocka_unit_test(ranks_that_do_not_leave_are_killed),
-        cmocka_unit_test(signals_are_forwarded),
-        cmocka_unit_test(a_second_signal_kills),
-        cmocka_unit_test(ranks_die_with_the_launcher),
-        cmocka_unit_test(stops),
+        cmocka_unit_test(exit_statuses_are_joined),        cmocka_unit_test(a_killed_rank_is_named),
+        cmocka_unit_test(a_failing_rank_gives_its_status), cmocka_unit_test(a_rank_that_leaves_with_0_is_named),
+        cmocka_unit_test(a_survivor_does_not_abort),       cmocka_unit_test(ranks_that_do_not_leave_are_killed),
+        cmocka_unit_test(signals_are_forwarded),           cmocka_unit_test(a_second_signal_kills),
+        cmocka_unit_test(ranks_die_with_the_launcher),     cmocka_unit_test(stops),
         cmocka_unit_test(nothing_is_left_behind),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -55,7 +55,8 @@ static int mpirun(const char *scenario, char *said, size_t bytes) {
     char command[4600], self[4096] = "";
     ssize_t got = readlink("/proc/self/exe", self, sizeof self - 1);
     assert_true(got > 0);
-    snprintf(command, sizeof command, "mpirun -n 3 --allow-run-as-root --oversubscribe '%s' rank %s 2>&1", self, scenario);
+    snprintf(command, sizeof command, "mpirun -n 3 --allow-run-as-root --oversubscribe '%s' rank %s 2>&1", self,
+             scenario);
     FILE *out = popen(command, "r");
     assert_non_null(out);
     size_t used = fread(said, 1, bytes - 1, out);

@@ -122,7 +122,8 @@ static void random_orders_match(void **state) {
         int is_send = half % 2 == 0;
         pst_transport *t = pst_self_hub_end(hub, is_send ? from[i] : to[i]);
         assert_int_equal(post(t, is_send ? PST_TRANSFER_SEND : PST_TRANSFER_RECV, is_send ? to[i] : from[i],
-                              (uint32_t)i % 7, (uint32_t)i, is_send ? &sent[i] : &got[i], 4, &request[half]), PST_OK);
+                              (uint32_t)i % 7, (uint32_t)i, is_send ? &sent[i] : &got[i], 4, &request[half]),
+                         PST_OK);
     }
     for (uint32_t half = 0; half < 2 * MESSAGES; half++) {
         pst_transport *t = pst_self_hub_end(hub, half % 2 == 0 ? from[half / 2] : to[half / 2]);

@@ -12,7 +12,10 @@
 
 enum { SEED = 4711, MESSAGES = 200 };
 
-typedef struct { uint32_t from, to, channel; uint64_t bytes; } message;
+typedef struct {
+    uint32_t from, to, channel;
+    uint64_t bytes;
+} message;
 
 /* All ranks draw the same messages; small, around the eager limits, and a few large ones. */
 static message draw(uint64_t key, uint32_t i, uint32_t n) {

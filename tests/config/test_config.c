@@ -57,8 +57,8 @@ static void defaults_and_values(void **state) {
 
 static void overrides(void **state) {
     (void)state;
-    static const char *const texts[] = {"lr=0.5", "train.steps=7", "train.lr=0.25", "paths=[p, \"q, r\"]",
-                                        "preset=a=b", "memory=512M", "name=other"};
+    static const char *const texts[] = {"lr=0.5",     "train.steps=7", "train.lr=0.25", "paths=[p, \"q, r\"]",
+                                        "preset=a=b", "memory=512M",   "name=other"};
     pst_config *c = NULL;
     assert_int_equal(pst_config_parse(LEAST, "run.yaml", texts, sizeof texts / sizeof *texts, &c), PST_OK);
     assert_true(c->train.lr == 0.25); /* the last one counts */
@@ -94,7 +94,8 @@ static const bad wrong[] = {
     {LEAST "train: {lr: [1]}", NULL, "run.yaml:3:13: train.lr: expected a number > 0, found a list"},
     {LEAST "train: {lr: {a: 1}}", NULL, "run.yaml:3:13: train.lr: expected a number > 0, found a mapping"},
     {LEAST "train: {lr: }", NULL, "run.yaml:3:13: train.lr: expected a number > 0, found nothing"},
-    {LEAST "train: {steps: '300'}", NULL, "run.yaml:3:16: train.steps: expected a whole number >= 1, found a quoted text"},
+    {LEAST "train: {steps: '300'}", NULL,
+     "run.yaml:3:16: train.steps: expected a whole number >= 1, found a quoted text"},
     {LEAST "train: {steps: 1.5}", NULL, "run.yaml:3:16: train.steps: expected a whole number >= 1, found '1.5'"},
     {LEAST "train: {steps: -1}", NULL, "run.yaml:3:16: train.steps: expected a whole number >= 1, found '-1'"},
     {LEAST "train: {seed: 9223372036854775808}", NULL,
@@ -104,7 +105,8 @@ static const bad wrong[] = {
     {LEAST "train: {beta1: 1}", NULL, "run.yaml:3:16: train.beta1: expected a number >= 0 and < 1, found '1'"},
     {LEAST "train: {optimizer: adam}", NULL,
      "run.yaml:3:20: train.optimizer: expected one of adamw, sgd, found 'adam'; did you mean 'adamw'?"},
-    {LEAST "train: {optimizer: lion}", NULL, "run.yaml:3:20: train.optimizer: expected one of adamw, sgd, found 'lion'"},
+    {LEAST "train: {optimizer: lion}", NULL,
+     "run.yaml:3:20: train.optimizer: expected one of adamw, sgd, found 'lion'"},
     {LEAST "parallel: {memory: 8 G}", NULL,
      "run.yaml:3:20: parallel.memory: expected a number of bytes such as 512M or 8G, found '8 G'"},
     {LEAST "parallel: {memory: -8G}", NULL,
@@ -142,7 +144,8 @@ static const bad wrong[] = {
     {LEAST "---\nmore: 1", NULL, "run.yaml:4:1: a second document starts here; expected one"},
     /* YAML itself */
     {LEAST "train: {lr: 1", NULL,
-     "run.yaml:4:1: not valid YAML: did not find expected ',' or '}' while parsing a flow mapping that starts in line 3"},
+     "run.yaml:4:1: not valid YAML: did not find expected ',' or '}' while parsing a flow mapping that starts in line "
+     "3"},
     {LEAST "train:\n\tlr: 1", NULL,
      "run.yaml:4:1: not valid YAML: found character that cannot start any token while scanning for the next token that "
      "starts in line 4"},
@@ -157,10 +160,8 @@ static const bad wrong[] = {
     {LEAST "train: {lr_min: 1}", NULL, "run.yaml:3:17: train.lr_min: 1 is more than train.lr, 0.0003"},
     {LEAST "parallel: {tensor: 2}", NULL,
      "run.yaml:3:20: parallel.tensor: expected a whole number from 0 to 1, found '2'"},
-    {LEAST "parallel: {data: 4}", NULL,
-     "run.yaml:3:18: parallel.data: expected a whole number from 0 to 1, found '4'"},
-    {LEAST "name: a/b", NULL,
-     "run.yaml:3:7: name: expected a folder's name (no '/', no '.' in front), found 'a/b'"},
+    {LEAST "parallel: {data: 4}", NULL, "run.yaml:3:18: parallel.data: expected a whole number from 0 to 1, found '4'"},
+    {LEAST "name: a/b", NULL, "run.yaml:3:7: name: expected a folder's name (no '/', no '.' in front), found 'a/b'"},
     /* overrides */
     {LEAST, "train.lr=abc", "override 'train.lr=abc': expected a number > 0, found 'abc'"},
     {LEAST, "lr=", "override 'lr=': expected a number > 0, found an empty text"},
@@ -260,10 +261,46 @@ static uint32_t draw(uint32_t below) {
 
 /* A random text of the kind that is hard to write in YAML. */
 static void draw_text(char *out, uint32_t most) {
-    static const char *const bits[] = {"a", "Z", "9", " ", "-", ":", ": ", " #", "#", "'", "\"", "\\", "\n", "\t", "*", "&",
-                                       "!", "{", "]", ",", "?", "|", ">", "%", "@", "`", "~", "true", "null", "\x01",
-                                       "\x7f", "\xc2\x85", "\xc3\xa9", "\xe2\x80\xa8", "\xef\xbb\xbf", "\xef\xbf\xbf",
-                                       "\xf0\x9f\x98\x80", "\r", "=", "0x1"};
+    static const char *const bits[] = {"a",
+                                       "Z",
+                                       "9",
+                                       " ",
+                                       "-",
+                                       ":",
+                                       ": ",
+                                       " #",
+                                       "#",
+                                       "'",
+                                       "\"",
+                                       "\\",
+                                       "\n",
+                                       "\t",
+                                       "*",
+                                       "&",
+                                       "!",
+                                       "{",
+                                       "]",
+                                       ",",
+                                       "?",
+                                       "|",
+                                       ">",
+                                       "%",
+                                       "@",
+                                       "`",
+                                       "~",
+                                       "true",
+                                       "null",
+                                       "\x01",
+                                       "\x7f",
+                                       "\xc2\x85",
+                                       "\xc3\xa9",
+                                       "\xe2\x80\xa8",
+                                       "\xef\xbb\xbf",
+                                       "\xef\xbf\xbf",
+                                       "\xf0\x9f\x98\x80",
+                                       "\r",
+                                       "=",
+                                       "0x1"};
     out[0] = 0;
     for (uint32_t n = 1 + draw(most); n; n--) strcat(out, bits[draw(sizeof bits / sizeof *bits)]);
 }
@@ -279,7 +316,8 @@ static void draw_override(char *out, size_t bytes, int which) {
     bits &= ~(1ull << 63);
     memcpy(&real, &bits, 8);
     draw_text(text, 12);
-    if (which == 0) snprintf(out, bytes, "%s=%.17g", reals[draw(4)], real > 0 && real < 1e308 ? real : 1.0 / (1 + word[2]));
+    if (which == 0)
+        snprintf(out, bytes, "%s=%.17g", reals[draw(4)], real > 0 && real < 1e308 ? real : 1.0 / (1 + word[2]));
     if (which == 1) snprintf(out, bytes, "%s=%u", wholes[draw(6)], 1 + draw(9999));
     if (which == 2) snprintf(out, bytes, "preset=%s", text);
     if (which == 3) snprintf(out, bytes, "paths=%s", *text == '[' ? "p" : text);
@@ -344,14 +382,10 @@ static void locale_does_not_matter(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_and_values),
-        cmocka_unit_test(overrides),
-        cmocka_unit_test(overrides_alone),
-        cmocka_unit_test(wrong_files_say_what_and_where),
-        cmocka_unit_test(aliases_are_harmless),
-        cmocka_unit_test(files),
-        cmocka_unit_test(print_reads_back_the_same),
-        cmocka_unit_test(help_has_every_section),
+        cmocka_unit_test(defaults_and_values),       cmocka_unit_test(overrides),
+        cmocka_unit_test(overrides_alone),           cmocka_unit_test(wrong_files_say_what_and_where),
+        cmocka_unit_test(aliases_are_harmless),      cmocka_unit_test(files),
+        cmocka_unit_test(print_reads_back_the_same), cmocka_unit_test(help_has_every_section),
         cmocka_unit_test(locale_does_not_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

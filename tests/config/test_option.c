@@ -124,9 +124,10 @@ static void did_you_mean(void **state) {
     static const struct {
         const char *word, *near;
     } cases[] = {
-        {"trian", "train"}, {"TRAIN", "train"},    {"simulat", "simulate"}, {"batchsize", "batch"}, {"gen", "generate"},
-        {"l", NULL},        {"lrr", "lr"},         {"xyzzy", NULL},         {"", NULL},             {"doctr", "doctor"},
-        {"p", NULL},        {"inspect_", "inspect"},
+        {"trian", "train"},     {"TRAIN", "train"},  {"simulat", "simulate"},
+        {"batchsize", "batch"}, {"gen", "generate"}, {"l", NULL},
+        {"lrr", "lr"},          {"xyzzy", NULL},     {"", NULL},
+        {"doctr", "doctor"},    {"p", NULL},         {"inspect_", "inspect"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         const char *near = pst_did_you_mean(cases[i].word, names, 8);

@@ -35,9 +35,7 @@ static void put(const char *name, uint64_t from, uint64_t n) {
     fclose(f);
 }
 
-static int32_t byte_at(uint64_t i) {
-    return (int32_t)((i * 7 + i / 256) % 256);
-}
+static int32_t byte_at(uint64_t i) { return (int32_t)((i * 7 + i / 256) % 256); }
 
 static char *two_files[] = {"a", "empty", "b"};
 
@@ -255,9 +253,9 @@ static void test_many_files(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_epochs), cmocka_unit_test(test_order_depends_on_seed), cmocka_unit_test(test_samples),
-        cmocka_unit_test(test_validation), cmocka_unit_test(test_sentences), cmocka_unit_test(test_hash),
-        cmocka_unit_test(test_large), cmocka_unit_test(test_many_files)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_epochs),    cmocka_unit_test(test_order_depends_on_seed),
+                                       cmocka_unit_test(test_samples),   cmocka_unit_test(test_validation),
+                                       cmocka_unit_test(test_sentences), cmocka_unit_test(test_hash),
+                                       cmocka_unit_test(test_large),     cmocka_unit_test(test_many_files)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -23,7 +23,8 @@ static run_result base;
 static void same(const run_result *r, const char *what) {
     if (r->exit_status) fail_msg("%s: exit status %d", what, r->exit_status);
     for (int i = 0; i < base.steps; i++)
-        if (strcmp(r->loss[i], base.loss[i])) fail_msg("%s: loss of step %d is %s, not %s", what, i + 1, r->loss[i], base.loss[i]);
+        if (strcmp(r->loss[i], base.loss[i]))
+            fail_msg("%s: loss of step %d is %s, not %s", what, i + 1, r->loss[i], base.loss[i]);
     assert_string_equal(r->hash, base.hash);
     for (int k = 0; k < r->n_rank; k++) assert_int_equal(r->peak[k], r->predicted[k]);
 }
@@ -83,7 +84,8 @@ static void test_resume(void **state) {
 /* Rounding is noise around fp32's run: the same text is learned as fast. */
 static void test_loss_near_fp32(void **state) {
     (void)state;
-    static const char *const yaml = "name: run\nmodel: {kind: gpt, preset: nano}\n" DATA
+    static const char *const yaml =
+        "name: run\nmodel: {kind: gpt, preset: nano}\n" DATA
         "train: {steps: 50, batch: 4, lr: 1.0e-3, warmup: 10}\nparallel: {transport: self}\ncheckpoint: {every: 0}\n";
     const char *override[] = {"train.precision=bf16"};
     run_result exact = run_here(yaml, "near-fp32", 1, "", NULL, 0), r = run_here(yaml, "near-bf16", 1, "", override, 1);
@@ -117,8 +119,11 @@ static int cleanup(void **state) {
 int main(void) {
     const struct CMUnitTest without[] = {cmocka_unit_test(test_refused_elsewhere)};
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_layout),   cmocka_unit_test(test_memory),            cmocka_unit_test(test_resume),
-        cmocka_unit_test(test_loss_near_fp32), cmocka_unit_test(test_refused_elsewhere),
+        cmocka_unit_test(test_every_layout),
+        cmocka_unit_test(test_memory),
+        cmocka_unit_test(test_resume),
+        cmocka_unit_test(test_loss_near_fp32),
+        cmocka_unit_test(test_refused_elsewhere),
     };
     if (pst_cpu_isa() & PST_ISA_AVX512_BF16) return cmocka_run_group_tests(tests, NULL, cleanup);
     int failed = cmocka_run_group_tests(without, NULL, cleanup);

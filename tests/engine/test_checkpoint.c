@@ -29,10 +29,11 @@ static void fill(uint64_t step) {
 
 static int setup(void **state) {
     (void)state;
-    static const pst_param param[PARAMS] = {
-        {.name = "wte.weight", .n_dim = 2, .dim = {4, 3}}, {.name = "h.0.ln_1.bias", .n_dim = 1, .dim = {3}},
-        {.name = "h.0.attn.c_attn.weight", .n_dim = 2, .dim = {3, 4}}, {.name = "ln_f.weight", .n_dim = 1, .dim = {7}},
-        {.name = "ln_f.bias", .n_dim = 1, .dim = {1}}};
+    static const pst_param param[PARAMS] = {{.name = "wte.weight", .n_dim = 2, .dim = {4, 3}},
+                                            {.name = "h.0.ln_1.bias", .n_dim = 1, .dim = {3}},
+                                            {.name = "h.0.attn.c_attn.weight", .n_dim = 2, .dim = {3, 4}},
+                                            {.name = "ln_f.weight", .n_dim = 1, .dim = {7}},
+                                            {.name = "ln_f.bias", .n_dim = 1, .dim = {1}}};
     if (!mkdtemp(root) || chdir(root) || pst_graph_open("test", 1, &graph) != PST_OK) return -1;
     for (uint32_t i = 0, index; i < PARAMS; i++)
         if (pst_graph_param(graph, &param[i], &index) != PST_OK) return -1;
@@ -52,8 +53,14 @@ static void shell(const char *command) {
 }
 
 static pst_ckpt_info info_of(uint64_t step, double loss) {
-    return (pst_ckpt_info){.step = step, .next_sample = step * 32, .seed = UINT64_MAX, .model_hash = 1, .data_hash = 2,
-                           .validation_loss = loss, .best_loss = INFINITY, .optimizer = "adamw"};
+    return (pst_ckpt_info){.step = step,
+                           .next_sample = step * 32,
+                           .seed = UINT64_MAX,
+                           .model_hash = 1,
+                           .data_hash = 2,
+                           .validation_loss = loss,
+                           .best_loss = INFINITY,
+                           .optimizer = "adamw"};
 }
 
 /* Parameter i goes to rank i % ranks. */
@@ -109,9 +116,7 @@ static const char *listing(void) {
     return text;
 }
 
-static void fresh(void) {
-    shell("rm -rf checkpoints c && mkdir checkpoints && ln -s checkpoints c");
-}
+static void fresh(void) { shell("rm -rf checkpoints c && mkdir checkpoints && ln -s checkpoints c"); }
 
 static void test_any_ranks(void **state) {
     (void)state;
@@ -247,7 +252,8 @@ static void test_damage(void **state) {
     expect_damage("truncate -s -1 rank-0-of-2.safetensors", "rank-0-of-2.safetensors: truncated");
     expect_damage("cp rank-1-of-2.safetensors rank-0-of-2.safetensors", "rank-0-of-2.safetensors holds no tensor");
     expect_damage("f=rank-0-of-2.safetensors; printf x | dd of=$f bs=1 seek=$(($(stat -c %s $f) - 140)) conv=notrunc "
-                  "2>/dev/null", "is damaged: its hash is");
+                  "2>/dev/null",
+                  "is damaged: its hash is");
 }
 
 static void test_mismatch(void **state) {
@@ -294,9 +300,9 @@ static void test_weights_hash(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_any_ranks), cmocka_unit_test(test_keep), cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_unwritable), cmocka_unit_test(test_damage), cmocka_unit_test(test_mismatch),
-        cmocka_unit_test(test_weights_hash)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_any_ranks),   cmocka_unit_test(test_keep),
+                                       cmocka_unit_test(test_full_disk),   cmocka_unit_test(test_unwritable),
+                                       cmocka_unit_test(test_damage),      cmocka_unit_test(test_mismatch),
+                                       cmocka_unit_test(test_weights_hash)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -13,7 +13,7 @@
 #include <sys/resource.h>
 
 #define MODEL(layers, channels, context)                                                                               \
-    "name: run\nmodel: {kind: gpt, layers: " #layers ", heads: 4, channels: " #channels ", context: " #context "}\n"    \
+    "name: run\nmodel: {kind: gpt, layers: " #layers ", heads: 4, channels: " #channels ", context: " #context "}\n"   \
     "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.[ch]\"]}\n"
 #define ENDLESS(every)                                                                                                 \
     MODEL(3, 32, 24) "train: {steps: 1000000, batch: 4, micro_batch: 1, warmup: 0}\ncheckpoint: {every: " #every "}\n"
@@ -64,7 +64,8 @@ static job start_job(const char *yaml, const char *name, int n, int steps) {
     snprintf(ranks, sizeof ranks, "%d", n);
     snprintf(j.folder, sizeof j.folder, "%s/%s/run", run_folder(), name);
     j.p = process_train(yaml, name, words);
-    if (!process_reaches(&j.p, j.folder, steps, 60)) fail_msg("%s does not come to step %d: %s", name, steps, process_said(&j.p));
+    if (!process_reaches(&j.p, j.folder, steps, 60))
+        fail_msg("%s does not come to step %d: %s", name, steps, process_said(&j.p));
     int found = process_children(j.p.pid, child);
     for (int i = 0; i < found; i++) {
         int rank = process_rank(child[i]);
@@ -101,7 +102,8 @@ static void check_named(const job *j, int rank, const char *what) {
     const char *at = strstr(process_said(&j->p), start);
     if (!at) fail_msg("rank %d is not named: %s", rank, process_said(&j->p));
     snprintf(line, sizeof line, "%.*s", (int)strcspn(at, "\n"), at);
-    if (!strstr(line, what) || !strstr(line, host) || !strstr(line, " during ")) fail_msg("what happened is not said: %s", line);
+    if (!strstr(line, what) || !strstr(line, host) || !strstr(line, " during "))
+        fail_msg("what happened is not said: %s", line);
     if (strstr(at + 1, "penstock: rank ")) fail_msg("more than one is blamed: %s", process_said(&j->p));
 }
 
@@ -145,7 +147,8 @@ static void test_launcher_killed(void **state) {
         assert_false(process_alive(j.rank[i]));
     }
     char command[1300];
-    snprintf(command, sizeof command, "rm -rf '%s' && mkdir '%s'", temporary, temporary); /* a killed launcher cleans nothing */
+    snprintf(command, sizeof command, "rm -rf '%s' && mkdir '%s'", temporary,
+             temporary); /* a killed launcher cleans nothing */
     assert_int_equal(system(command), 0);
 }
 
@@ -172,7 +175,8 @@ static void test_interrupt(void **state) {
 /* A step takes long; the second signal does not wait for its end. */
 static void test_interrupt_twice(void **state) {
     (void)state;
-    const char *slow = MODEL(4, 384, 256) "train: {steps: 100, batch: 32, micro_batch: 2, warmup: 0}\ncheckpoint: {every: 0}\n";
+    const char *slow =
+        MODEL(4, 384, 256) "train: {steps: 100, batch: 32, micro_batch: 2, warmup: 0}\ncheckpoint: {every: 0}\n";
     for (int n = 1; n <= 2; n++) {
         char name[32];
         snprintf(name, sizeof name, "twice-%d", n);
@@ -209,7 +213,8 @@ static void test_no_folder(void **state) {
         assert_true(process_reaches(&j.p, j.folder, steps + 20, 60));
         kill(j.p.pid, SIGINT);
         int status = process_wait(&j.p, LIMIT_S);
-        if (status != 4) fail_msg("%s: exit status %d: %s", name, status, process_said(&j.p)); /* its weights are lost */
+        if (status != 4)
+            fail_msg("%s: exit status %d: %s", name, status, process_said(&j.p)); /* its weights are lost */
         check_said(&j, "no checkpoint of step");
         check_said(&j, "training goes on");
         assert_true(entries(moved) >= 1);
@@ -223,7 +228,9 @@ static void fill_up(const char *name, const char *folder, int n, rlim_t file_byt
     char file[400], ranks[16], run[800];
     snprintf(file, sizeof file, "%s/%s.yaml", run_folder(), name);
     snprintf(ranks, sizeof ranks, "%d", n);
-    run_write_file(file, MODEL(3, 32, 24) "train: {steps: 30, batch: 4, micro_batch: 1, warmup: 0}\ncheckpoint: {every: 5, keep: 50}\n");
+    run_write_file(
+        file,
+        MODEL(3, 32, 24) "train: {steps: 30, batch: 4, micro_batch: 1, warmup: 0}\ncheckpoint: {every: 5, keep: 50}\n");
     const char *argv[] = {PST_BINARY, "train", file, "--runs", folder, "-q", "-n", ranks, NULL};
     getrlimit(RLIMIT_FSIZE, &before);
     if (file_bytes) {
@@ -274,7 +281,8 @@ static void test_file_limit(void **state) {
 /* --- crashes ---------------------------------------------------------------------------------------------------- */
 
 #define CRASHY                                                                                                         \
-    MODEL(2, 24, 20) "train: {steps: 60, batch: 4, micro_batch: 1, warmup: 0, lr: 1.0e-3}\ncheckpoint: {every: 1, keep: 2}\n"
+    MODEL(2, 24, 20)                                                                                                   \
+    "train: {steps: 60, batch: 4, micro_batch: 1, warmup: 0, lr: 1.0e-3}\ncheckpoint: {every: 1, keep: 2}\n"
 
 static void remove_folder(const char *path) {
     char command[700];
@@ -315,7 +323,8 @@ static void test_crashes(void **state) {
             crashes++;
         }
         status = process_wait(&p, 60);
-        if (status && status != 128 + SIGKILL) fail_msg("after %d crashes: exit status %d: %s", crashes, status, process_said(&p));
+        if (status && status != 128 + SIGKILL)
+            fail_msg("after %d crashes: exit status %d: %s", crashes, status, process_said(&p));
     }
     run_result r = {.exit_status = status};
     snprintf(r.folder, sizeof r.folder, "%s/crashy/run", run_folder());
@@ -343,9 +352,11 @@ static int cleanup(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_killed), cmocka_unit_test(test_stopped), cmocka_unit_test(test_launcher_killed),
-        cmocka_unit_test(test_interrupt), cmocka_unit_test(test_interrupt_twice), cmocka_unit_test(test_no_folder),
-        cmocka_unit_test(test_full_disk), cmocka_unit_test(test_file_limit), cmocka_unit_test(test_crashes),
+        cmocka_unit_test(test_killed),          cmocka_unit_test(test_stopped),
+        cmocka_unit_test(test_launcher_killed), cmocka_unit_test(test_interrupt),
+        cmocka_unit_test(test_interrupt_twice), cmocka_unit_test(test_no_folder),
+        cmocka_unit_test(test_full_disk),       cmocka_unit_test(test_file_limit),
+        cmocka_unit_test(test_crashes),
     };
     return cmocka_run_group_tests(tests, open_temporary, cleanup);
 }

@@ -27,7 +27,11 @@ static int teardown(void **state) {
 }
 
 /* A model and its weights. */
-typedef struct { pst_model_config config; pst_graph *graph; float **weight; } model;
+typedef struct {
+    pst_model_config config;
+    pst_graph *graph;
+    float **weight;
+} model;
 
 static model model_of(pst_model_config config) {
     model m = {.config = config};
@@ -52,8 +56,14 @@ static pst_status give(void *arg, const pst_param *param, float *out) {
 }
 
 static pst_model_config small(void) {
-    return (pst_model_config){.kind = "gpt", .layers = 2, .heads = 2, .channels = 6, .context = 5, .vocabulary = 11,
-                              .dropout = 0.1f, .activation = PST_ACT_GELU_TANH};
+    return (pst_model_config){.kind = "gpt",
+                              .layers = 2,
+                              .heads = 2,
+                              .channels = 6,
+                              .context = 5,
+                              .vocabulary = 11,
+                              .dropout = 0.1f,
+                              .activation = PST_ACT_GELU_TANH};
 }
 
 static model random_model(uint64_t seed) {
@@ -218,7 +228,8 @@ static void test_config(void **state) {
     expect_config("{" SIZES ",\"scale_attn_by_inverse_layer_idx\":true}", "must be false");
     expect_config("{" SIZES ",\"resid_pdrop\":1}", "resid_pdrop");
     expect_config("{\"model_type\":\"gpt2\",\"n_layer\":1,\"n_head\":3,\"n_embd\":4,\"n_positions\":8,"
-                  "\"vocab_size\":9}", "n_head 3 does not divide n_embd 4");
+                  "\"vocab_size\":9}",
+                  "n_head 3 does not divide n_embd 4");
 }
 
 /* The disk fills up at any operation: the sentence, and no half-written model where a whole one is expected. */

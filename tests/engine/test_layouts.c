@@ -25,7 +25,8 @@ static void same(const run_result *r, const char *what) {
     if (r->exit_status) fail_msg("%s: exit status %d", what, r->exit_status);
     assert_int_equal(r->steps, base.steps);
     for (int i = 0; i < base.steps; i++)
-        if (strcmp(r->loss[i], base.loss[i])) fail_msg("%s: loss of step %d is %s, not %s", what, i + 1, r->loss[i], base.loss[i]);
+        if (strcmp(r->loss[i], base.loss[i]))
+            fail_msg("%s: loss of step %d is %s, not %s", what, i + 1, r->loss[i], base.loss[i]);
     assert_string_equal(r->hash, base.hash);
 }
 

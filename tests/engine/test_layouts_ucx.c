@@ -14,11 +14,12 @@
     "model: {kind: gpt, layers: 3, heads: 3, channels: 33, context: 20, dropout: 0.1}\n"                               \
     "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"
 #define YAML                                                                                                           \
-    MODEL "train: {steps: 6, batch: 6, micro_batch: 1, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7, validate_every: 3}\n" \
-    "checkpoint: {every: 3}\n"
+    MODEL                                                                                                              \
+        "train: {steps: 6, batch: 6, micro_batch: 1, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7, validate_every: 3}\n" \
+        "checkpoint: {every: 3}\n"
 #define LONG                                                                                                           \
     MODEL "train: {steps: 240, batch: 6, micro_batch: 1, lr: 1.0e-3, warmup: 2, clip: 0.05, seed: 7}\n"                \
-    "checkpoint: {every: 0}\n"
+          "checkpoint: {every: 0}\n"
 
 static run_result base, long_base;
 
@@ -26,7 +27,8 @@ static void same(const run_result *r, const run_result *of, const char *what) {
     if (r->exit_status) fail_msg("%s: exit status %d", what, r->exit_status);
     assert_int_equal(r->steps, of->steps);
     for (int i = 0; i < of->steps; i++)
-        if (strcmp(r->loss[i], of->loss[i])) fail_msg("%s: loss of step %d is %s, not %s", what, i + 1, r->loss[i], of->loss[i]);
+        if (strcmp(r->loss[i], of->loss[i]))
+            fail_msg("%s: loss of step %d is %s, not %s", what, i + 1, r->loss[i], of->loss[i]);
     assert_string_equal(r->hash, of->hash);
     assert_true(r->validation == of->validation);
 }
@@ -49,7 +51,8 @@ static void test_every_layout(void **state) {
             for (int threads = 1; threads <= 2; threads++) {
                 char name[64], words[200];
                 snprintf(name, sizeof name, "%s-%d-%d", schedules[s], n, threads);
-                snprintf(words, sizeof words, "-q -n %d parallel.schedule=%s parallel.threads=%d", n, schedules[s], threads);
+                snprintf(words, sizeof words, "-q -n %d parallel.schedule=%s parallel.threads=%d", n, schedules[s],
+                         threads);
                 run_result r = run_program(PST_BINARY, YAML, name, words);
                 same(&r, &base, name);
                 assert_int_equal(r.n_rank, n);
@@ -90,8 +93,9 @@ static void test_mpirun(void **state) {
     snprintf(file, sizeof file, "%s/mpi.yaml", run_folder());
     snprintf(runs, sizeof runs, "%s/mpi", run_folder());
     run_write_file(file, YAML);
-    const char *argv[] = {"mpirun", "-n", "3", "--allow-run-as-root", "--oversubscribe", PST_BINARY, "train", file, "--runs",
-                          runs, "-q", NULL};
+    const char *argv[] = {"mpirun",          "-n",       "3",     "--allow-run-as-root",
+                          "--oversubscribe", PST_BINARY, "train", file,
+                          "--runs",          runs,       "-q",    NULL};
     process p = process_start(argv, "mpi");
     int status = process_wait(&p, 60);
     if (status) fail_msg("mpirun: exit status %d: %s", status, process_said(&p));

@@ -22,26 +22,36 @@ static uint32_t below(uint32_t n) {
     return (uint32_t)(state >> 33) % n;
 }
 
-typedef struct { uint32_t ranks, threads, eval_micro; } shape;
+typedef struct {
+    uint32_t ranks, threads, eval_micro;
+} shape;
 
 static shape random_yaml(char *yaml, size_t bytes) {
-    static const char *const schedules[] = {"gpipe", "1f1b", "1f1b-early"}, *const activations[] = {"gelu_tanh", "gelu_erf", "relu"};
-    uint32_t heads = 1 + below(5), channels = heads * (1 + below(13)), micro_batch = 1 + below(3), n_micro = 1 + below(6);
+    static const char *const schedules[] = {"gpipe", "1f1b", "1f1b-early"}, *const activations[] = {"gelu_tanh",
+                                                                                                    "gelu_erf", "relu"};
+    uint32_t heads = 1 + below(5), channels = heads * (1 + below(13)), micro_batch = 1 + below(3),
+             n_micro = 1 + below(6);
     shape s = {.ranks = 1 + below(4), .threads = 1 + below(2), .eval_micro = 1 + below(7)};
-    snprintf(yaml, bytes,
-             "name: run\nmodel: {kind: gpt, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u, dropout: %g, "
-             "activation: %s}\ndata: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/s*.[ch]\"]}\n"
-             "train: {steps: 2, batch: %u, micro_batch: %u, optimizer: %s, warmup: 0, seed: %u, precision: %s}\n"
-             "parallel: {transport: self, schedule: %s}\n", 1 + below(5), heads, channels, 1 + below(40),
-             below(2) ? 256 : 256 + below(50), below(2) ? 0 : 0.1, activations[below(3)], micro_batch * n_micro, micro_batch,
-             below(4) ? "adamw" : "sgd", below(1000), below(3) || !(pst_cpu_isa() & PST_ISA_AVX512_BF16) ? "fp32" : "bf16", schedules[below(3)]);
+    snprintf(
+        yaml, bytes,
+        "name: run\nmodel: {kind: gpt, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u, dropout: %g, "
+        "activation: %s}\ndata: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/s*.[ch]\"]}\n"
+        "train: {steps: 2, batch: %u, micro_batch: %u, optimizer: %s, warmup: 0, seed: %u, precision: %s}\n"
+        "parallel: {transport: self, schedule: %s}\n",
+        1 + below(5), heads, channels, 1 + below(40), below(2) ? 256 : 256 + below(50), below(2) ? 0 : 0.1,
+        activations[below(3)], micro_batch * n_micro, micro_batch, below(4) ? "adamw" : "sgd", below(1000),
+        below(3) || !(pst_cpu_isa() & PST_ISA_AVX512_BF16) ? "fp32" : "bf16", schedules[below(3)]);
     return s;
 }
 
 static pst_data *open_data(const pst_config *c, uint32_t context) {
     pst_data *data = NULL;
-    pst_data_config config = {.paths = c->data.paths, .n_path = c->data.n_path, .validation = c->data.validation,
-                              .context = context, .seed = 1, .tokenizer = "byte"};
+    pst_data_config config = {.paths = c->data.paths,
+                              .n_path = c->data.n_path,
+                              .validation = c->data.validation,
+                              .context = context,
+                              .seed = 1,
+                              .tokenizer = "byte"};
     assert_int_equal(pst_data_text.open(&config, &data), PST_OK);
     return data;
 }
@@ -51,15 +61,18 @@ static void check_rank(const pst_rank *r, const char *yaml) {
     const pst_layout *x = r->layout;
     if (!pst_arena_intact(&r->arena)) fail_msg("rank %u wrote behind its arena:\n%s", r->rank, yaml);
     uint64_t touched = pst_arena_touched(&r->arena, 0, r->arena.bytes);
-    if (touched != x->total) fail_msg("rank %u touched %llu of %llu bytes:\n%s", r->rank, (unsigned long long)touched,
-                                      (unsigned long long)x->total, yaml);
+    if (touched != x->total)
+        fail_msg("rank %u touched %llu of %llu bytes:\n%s", r->rank, (unsigned long long)touched,
+                 (unsigned long long)x->total, yaml);
     for (uint32_t k = 0; k < PST_REGION_SLOT; k++) {
         uint64_t end = x->start[k] + x->bytes[k];
         touched = pst_arena_touched(&r->arena, x->start[k], end);
-        if (k == PST_REGION_DATA && touched + 3 >= end) continue; /* a target that is not there, -1, looks like the pattern */
+        if (k == PST_REGION_DATA && touched + 3 >= end)
+            continue; /* a target that is not there, -1, looks like the pattern */
         if (x->bytes[k] && touched != end)
-            fail_msg("rank %u, %s: touched to %llu, the region is %llu to %llu:\n%s", r->rank, pst_region_name((pst_region)k),
-                     (unsigned long long)touched, (unsigned long long)x->start[k], (unsigned long long)end, yaml);
+            fail_msg("rank %u, %s: touched to %llu, the region is %llu to %llu:\n%s", r->rank,
+                     pst_region_name((pst_region)k), (unsigned long long)touched, (unsigned long long)x->start[k],
+                     (unsigned long long)end, yaml);
     }
 }
 
@@ -73,8 +86,15 @@ static void train_two_steps(pst_trainer *t) {
     for (uint64_t k = 0; k < 2; k++) {
         assert_int_equal(pst_feed_batch(t, k * (uint64_t)t->config->train.batch), PST_OK);
         for (uint32_t i = 0; i < t->group->n_local; i++)
-            t->group->local[i]->hyper = (pst_optim_hyper){.lr = 1e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .momentum = 0.9f,
-                                                          .grad_scale = 1, .t = k + 1, .correction1 = 0.1f, .correction2 = 0.05f};
+            t->group->local[i]->hyper = (pst_optim_hyper){.lr = 1e-3f,
+                                                          .beta1 = 0.9f,
+                                                          .beta2 = 0.95f,
+                                                          .eps = 1e-8f,
+                                                          .momentum = 0.9f,
+                                                          .grad_scale = 1,
+                                                          .t = k + 1,
+                                                          .correction1 = 0.1f,
+                                                          .correction2 = 0.05f};
         if (pst_group_run(t->group, 1) != PST_OK) fail_msg("step: %s", pst_error());
         if (pst_feed_validate(t, &loss, &tokens) != PST_OK) fail_msg("validation: %s", pst_error());
     }
@@ -85,7 +105,10 @@ static void run_case(const char *yaml, const shape *s) {
     pst_world *world;
     pst_trainer t = {0};
     if (pst_config_parse(yaml, "case", NULL, 0, &c) != PST_OK) fail_msg("%s:\n%s", pst_error(), yaml);
-    pst_prepare_options options = {.n_rank = s->ranks, .threads = s->threads, .isa = pst_cpu_isa(), .vocabulary = 256,
+    pst_prepare_options options = {.n_rank = s->ranks,
+                                   .threads = s->threads,
+                                   .isa = pst_cpu_isa(),
+                                   .vocabulary = 256,
                                    .n_eval_micro = s->eval_micro};
     if (pst_prepare(c, &options, &t.p) != PST_OK) fail_msg("%s:\n%s", pst_error(), yaml);
     t.config = c;
@@ -131,7 +154,7 @@ static void check_resident(const run_result *r, const char *what) {
 #define SMALL                                                                                                          \
     "name: run\nmodel: {kind: gpt, layers: 4, heads: 4, channels: 192, context: 96}\n"                                 \
     "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/**/*.c\"]}\n"                                                 \
-    "train: {steps: 4, batch: 8, micro_batch: 2, warmup: 0, validate_every: 2}\nparallel: {threads: 1}\n"               \
+    "train: {steps: 4, batch: 8, micro_batch: 2, warmup: 0, validate_every: 2}\nparallel: {threads: 1}\n"              \
     "checkpoint: {every: 2}\n"
 
 static void test_resident(void **unused) {
@@ -142,7 +165,8 @@ static void test_resident(void **unused) {
         snprintf(arguments, sizeof arguments, "-n %d -q --canary", n);
         run_result r = run_program(PST_BINARY, SMALL, name, arguments);
         assert_int_equal(r.n_rank, n);
-        if (!getenv("PST_SANITIZE") || !*getenv("PST_SANITIZE")) check_resident(&r, name); /* their shadow is resident, too */
+        if (!getenv("PST_SANITIZE") || !*getenv("PST_SANITIZE"))
+            check_resident(&r, name); /* their shadow is resident, too */
     }
 }
 

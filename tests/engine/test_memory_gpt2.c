@@ -11,8 +11,9 @@ enum { RESIDENT_SLACK = 32 << 20 };
 
 #define YAML                                                                                                           \
     "name: run\nmodel: {kind: gpt, preset: gpt2, context: 256}\n"                                                      \
-    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/LICENSE\", \"" PST_SOURCE_DIR "/src/base/*.c\"], validation: 0.02}\n" \
-    "train: {steps: 2, batch: 4, micro_batch: 1, warmup: 0, validate_every: 1}\nparallel: {threads: 1}\n"               \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/LICENSE\", \"" PST_SOURCE_DIR                                     \
+    "/src/base/*.c\"], validation: 0.02}\n"                                                                            \
+    "train: {steps: 2, batch: 4, micro_batch: 1, warmup: 0, validate_every: 1}\nparallel: {threads: 1}\n"              \
     "checkpoint: {every: 0}\n"
 
 static void test_gpt2(void **state) {

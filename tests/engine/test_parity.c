@@ -22,7 +22,9 @@ static double expected_loss[STEPS], expected_norm[STEPS];
 static int32_t batches[STEPS][BATCH][CONTEXT + 1];
 
 /* What a run differs by. */
-typedef struct { double loss, norm, grad[2]; } distance;
+typedef struct {
+    double loss, norm, grad[2];
+} distance;
 
 static void *open_fixture(const char *name, const char *mode) {
     char path[700];
@@ -88,7 +90,11 @@ static void one_step(pst_group *group, int step, distance *d) {
     const pst_prepared *p = group->local[0]->p;
     for (uint32_t i = 0; i < group->n_local; i++) {
         fill(group->local[i], step, p->model_config.micro_batch);
-        group->local[i]->hyper = (pst_optim_hyper){.lr = 1e-3f, .decay = 0.1f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f,
+        group->local[i]->hyper = (pst_optim_hyper){.lr = 1e-3f,
+                                                   .decay = 0.1f,
+                                                   .beta1 = 0.9f,
+                                                   .beta2 = 0.95f,
+                                                   .eps = 1e-8f,
                                                    .t = (uint64_t)step + 1,
                                                    .correction1 = (float)(1 - pow(0.9, step + 1)),
                                                    .correction2 = (float)(1 - pow(0.95, step + 1))};
@@ -99,7 +105,8 @@ static void one_step(pst_group *group, int step, distance *d) {
     d->norm = fmax(d->norm, fabs(group->local[0]->grad_norm / expected_norm[step] - 1));
     for (uint32_t i = 0; i < group->n_local; i++) {
         if (step == 0) d->grad[0] = fmax(d->grad[0], gradient_distance(group->local[i], "grad_step_1.safetensors"));
-        if (step == STEPS - 1) d->grad[1] = fmax(d->grad[1], gradient_distance(group->local[i], "grad_step_20.safetensors"));
+        if (step == STEPS - 1)
+            d->grad[1] = fmax(d->grad[1], gradient_distance(group->local[i], "grad_step_20.safetensors"));
     }
 }
 
@@ -114,7 +121,8 @@ static void read_weights(pst_rank *r) {
         int transposed = 0;
         const pst_st_entry *e = pst_st_find(file, r->p->model->hf_name(g->param + i, buffer, &transposed));
         if (!pst_rank_weight(r, i)) continue;
-        assert_int_equal(pst_st_read_f32(file, e, pst_rank_weight(r, i), pst_param_elements(g->param + i), transposed), PST_OK);
+        assert_int_equal(pst_st_read_f32(file, e, pst_rank_weight(r, i), pst_param_elements(g->param + i), transposed),
+                         PST_OK);
     }
     pst_st_close(file);
 }
@@ -129,7 +137,8 @@ static distance run(const char *activation, uint32_t ranks, int micro_batch) {
     snprintf(yaml, sizeof yaml,
              "model: {kind: gpt, layers: 2, heads: 2, channels: 32, context: 16, vocabulary: 64, activation: %s}\n"
              "data: {kind: text, paths: [none]}\n"
-             "train: {steps: 20, batch: 4, micro_batch: %d, clip: 0}\n", activation, micro_batch);
+             "train: {steps: 20, batch: 4, micro_batch: %d, clip: 0}\n",
+             activation, micro_batch);
     assert_int_equal(pst_config_parse(yaml, "parity.yaml", NULL, 0, &c), PST_OK);
     pst_prepare_options options = {.n_rank = ranks, .threads = 1, .isa = pst_cpu_isa(), .n_eval_micro = 1};
     assert_int_equal(pst_prepare(c, &options, &p), PST_OK);
@@ -144,8 +153,8 @@ static distance run(const char *activation, uint32_t ranks, int micro_batch) {
     pst_group_close(group, 0);
     pst_prepared_close(p);
     pst_config_close(c);
-    printf("%s, %u ranks, micro-batch %d: loss differs by %.2e, norm by %.2e, gradients by %.2e and %.2e\n", activation, ranks,
-           micro_batch, d.loss, d.norm, d.grad[0], d.grad[1]);
+    printf("%s, %u ranks, micro-batch %d: loss differs by %.2e, norm by %.2e, gradients by %.2e and %.2e\n", activation,
+           ranks, micro_batch, d.loss, d.norm, d.grad[0], d.grad[1]);
     return d;
 }
 
@@ -155,8 +164,14 @@ static void expect_parity(distance d) {
     assert_true(d.grad[1] <= 1e-4);
 }
 
-static void test_one_rank(void **state) { (void)state; expect_parity(run("gelu_tanh", 1, 4)); }
-static void test_pipeline(void **state) { (void)state; expect_parity(run("gelu_tanh", 3, 2)); }
+static void test_one_rank(void **state) {
+    (void)state;
+    expect_parity(run("gelu_tanh", 1, 4));
+}
+static void test_pipeline(void **state) {
+    (void)state;
+    expect_parity(run("gelu_tanh", 3, 2));
+}
 
 static void test_erf_fails(void **state) {
     (void)state;

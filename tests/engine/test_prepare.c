@@ -12,8 +12,7 @@
 
 #define DATA "data: {kind: text, paths: [x]}\n"
 #define SMALL                                                                                                          \
-    "model: {kind: gpt, layers: 4, heads: 4, channels: 64, context: 64}\n" DATA                                        \
-    "train: {batch: 24, micro_batch: 6}\n"
+    "model: {kind: gpt, layers: 4, heads: 4, channels: 64, context: 64}\n" DATA "train: {batch: 24, micro_batch: 6}\n"
 
 static pst_config *parse(const char *yaml, const char *const *override, size_t n) {
     pst_config *c = NULL;
@@ -22,7 +21,10 @@ static pst_config *parse(const char *yaml, const char *const *override, size_t n
 }
 
 static pst_status prepare(const pst_config *c, uint32_t n_rank, pst_prepared **p) {
-    pst_prepare_options options = {.n_rank = n_rank, .threads = 1, .isa = pst_cpu_isa(), .vocabulary = 256,
+    pst_prepare_options options = {.n_rank = n_rank,
+                                   .threads = 1,
+                                   .isa = pst_cpu_isa(),
+                                   .vocabulary = 256,
                                    .n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch)};
     return pst_prepare(c, &options, p);
 }
@@ -34,7 +36,8 @@ static void one_model(const char *yaml, uint32_t n_rank) {
     uint64_t elements = 0, bytes = 0;
     if (prepare(c, n_rank, &p) != PST_OK) fail_msg("%s", pst_error());
     for (uint32_t i = 0; i < p->graph->n_param; i++) elements += pst_param_elements(p->graph->param + i);
-    for (uint32_t r = 0; r < n_rank; r++) bytes += p->layout[r]->bytes[PST_REGION_WEIGHT] + p->layout[r]->bytes[PST_REGION_STATE];
+    for (uint32_t r = 0; r < n_rank; r++)
+        bytes += p->layout[r]->bytes[PST_REGION_WEIGHT] + p->layout[r]->bytes[PST_REGION_STATE];
     uint64_t shared = n_rank > 1 ? (uint64_t)p->model_config.vocabulary * p->model_config.channels : 0;
     assert_int_equal(bytes, 3 * sizeof(float) * (elements + shared));
     pst_prepared_close(p);
@@ -43,7 +46,8 @@ static void one_model(const char *yaml, uint32_t n_rank) {
 
 static void test_one_model(void **state) {
     (void)state;
-    const char *gpt2 = "model: {kind: gpt, preset: gpt2, vocabulary: 50257}\n" DATA "train: {batch: 8, micro_batch: 1}\n";
+    const char *gpt2 =
+        "model: {kind: gpt, preset: gpt2, vocabulary: 50257}\n" DATA "train: {batch: 8, micro_batch: 1}\n";
     for (uint32_t n = 1; n <= 4; n++) one_model(gpt2, n);
     one_model(SMALL, 3);
 }
@@ -103,7 +107,8 @@ static void test_advice(void **state) {
 static void test_contradictions(void **state) {
     (void)state;
     uint32_t n = 0;
-    const char *pipeline[] = {"parallel.pipeline=3"}, *bf16[] = {"train.precision=bf16"}, *forward[] = {"parallel.schedule=forward"};
+    const char *pipeline[] = {"parallel.pipeline=3"}, *bf16[] = {"train.precision=bf16"},
+               *forward[] = {"parallel.schedule=forward"};
     pst_prepared *p;
     pst_config *c = parse(SMALL, pipeline, 1);
     assert_int_equal(pst_prepare_ranks(c, 2, &n), PST_EINPUT);
@@ -112,8 +117,11 @@ static void test_contradictions(void **state) {
     assert_int_equal(n, 3);
     pst_config_close(c);
     c = parse(SMALL, bf16, 1); /* on a processor without */
-    const pst_prepare_options plain = {.n_rank = 1, .threads = 1, .isa = pst_cpu_isa() & ~(uint32_t)PST_ISA_AVX512_BF16,
-                                       .vocabulary = 256, .n_eval_micro = 4};
+    const pst_prepare_options plain = {.n_rank = 1,
+                                       .threads = 1,
+                                       .isa = pst_cpu_isa() & ~(uint32_t)PST_ISA_AVX512_BF16,
+                                       .vocabulary = 256,
+                                       .n_eval_micro = 4};
     assert_int_equal(pst_prepare(c, &plain, &p), PST_EINPUT);
     pst_config_close(c);
     c = parse(SMALL, forward, 1);
@@ -162,7 +170,6 @@ static void test_given_plan(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_model), cmocka_unit_test(test_advice),
-                                       cmocka_unit_test(test_contradictions),
-                                       cmocka_unit_test(test_given_plan)};
+                                       cmocka_unit_test(test_contradictions), cmocka_unit_test(test_given_plan)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@
 
 #define SLOW                                                                                                           \
     "name: run\nmodel: {kind: gpt, layers: 4, heads: 4, channels: 192, context: 64}\n"                                 \
-    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/**/*.c\"], validation: 0.95}\n"                                \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/**/*.c\"], validation: 0.95}\n"                               \
     "train: {steps: 1000, batch: 2, micro_batch: 1, warmup: 0, validate_every: 1}\ncheckpoint: {every: 0}\n"
 #define SMALL                                                                                                          \
     "name: run\nmodel: {kind: gpt, layers: 2, heads: 2, channels: 16, context: 16}\n"                                  \
@@ -70,7 +70,8 @@ static void expect(const char *name, const char *words, int status, const char *
     size_t n = f ? fread(text, 1, sizeof text - 1, f) : 0;
     if (f) fclose(f);
     text[n] = 0;
-    if (r.exit_status != status || !strstr(text, sentence)) fail_msg("%s: exit status %d: %s", name, r.exit_status, text);
+    if (r.exit_status != status || !strstr(text, sentence))
+        fail_msg("%s: exit status %d: %s", name, r.exit_status, text);
 }
 
 /* The step whose validation loss is the lowest, the earliest of equals. */

@@ -36,9 +36,7 @@ static const char *file_with(uint64_t length, const char *header, size_t n) {
     return "x";
 }
 
-static const char *file_of(const char *header, size_t n) {
-    return file_with(strlen(header), header, n);
-}
+static const char *file_of(const char *header, size_t n) { return file_with(strlen(header), header, n); }
 
 static void rejects(const char *path, const char *sentence) {
     pst_st_file *f = NULL;
@@ -47,7 +45,7 @@ static void rejects(const char *path, const char *sentence) {
     if (!strstr(pst_error(), sentence) || !strstr(pst_error(), path)) fail_msg("%s: %s", sentence, pst_error());
 }
 
-#define ENTRY(name, type, shape, offsets) \
+#define ENTRY(name, type, shape, offsets)                                                                              \
     "\"" name "\":{\"dtype\":\"" type "\",\"shape\":" shape ",\"data_offsets\":" offsets "}"
 
 static void test_bad_files(void **state) {
@@ -87,8 +85,11 @@ static void test_odd_files(void **state) {
     (void)state;
     pst_st_file *f;
     float value = 1;
-    assert_int_equal(pst_st_open(file_of("{\"__metadata__\":{\"k\":\"v\"}," ENTRY("e", "F32", "[0,7]", "[4,4]") ","
-                                         ENTRY("s", "F32", "[]", "[0,4]") "}   ", 4), &f), PST_OK);
+    assert_int_equal(pst_st_open(file_of("{\"__metadata__\":{\"k\":\"v\"}," ENTRY(
+                                             "e", "F32", "[0,7]", "[4,4]") "," ENTRY("s", "F32", "[]", "[0,4]") "}   ",
+                                         4),
+                                 &f),
+                     PST_OK);
     assert_int_equal(f->n_entry, 2);
     assert_string_equal(pst_st_meta(f, "k"), "v");
     assert_null(pst_st_meta(f, "x"));
@@ -154,9 +155,18 @@ static void test_round_trip(void **state) {
 
 static void test_half(void **state) {
     (void)state;
-    static const struct { uint16_t half; float value; } known[] = {
-        {0x3c00, 1}, {0xc000, -2}, {0x7bff, 65504}, {0x0001, 0x1p-24f}, {0x83ff, -1023 * 0x1p-24f}, {0x0400, 0x1p-14f},
-        {0x7c00, INFINITY}, {0x3555, 0.333251953125f}, {0, 0}};
+    static const struct {
+        uint16_t half;
+        float value;
+    } known[] = {{0x3c00, 1},
+                 {0xc000, -2},
+                 {0x7bff, 65504},
+                 {0x0001, 0x1p-24f},
+                 {0x83ff, -1023 * 0x1p-24f},
+                 {0x0400, 0x1p-14f},
+                 {0x7c00, INFINITY},
+                 {0x3555, 0.333251953125f},
+                 {0, 0}};
     FILE *out = fopen(file_of("{" ENTRY("h", "F16", "[9]", "[0,18]") "}", 0), "a");
     for (int i = 0; i < 9; i++) assert_int_equal(fwrite(&known[i].half, 2, 1, out), 1);
     fclose(out);
@@ -206,8 +216,8 @@ static void test_full_disk(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_bad_files), cmocka_unit_test(test_odd_files), cmocka_unit_test(test_round_trip),
-        cmocka_unit_test(test_half), cmocka_unit_test(test_writer_misuse), cmocka_unit_test(test_full_disk)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bad_files),     cmocka_unit_test(test_odd_files),
+                                       cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_half),
+                                       cmocka_unit_test(test_writer_misuse), cmocka_unit_test(test_full_disk)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -117,14 +117,21 @@ static void test_layer_norm(void **state) {
 
 static void test_linear(void **state) {
     (void)state;
-    static const struct { uint64_t t, c, f; } shape[] = {{1, 1, 1},   {3, 7, 17},    {17, 33, 3},  {65, 17, 130},
-                                                         {130, 65, 33}, {129, 3, 515}, {5, 2100, 9}, {33, 64, 64}};
+    static const struct {
+        uint64_t t, c, f;
+    } shape[] = {{1, 1, 1},     {3, 7, 17},    {17, 33, 3},  {65, 17, 130},
+                 {130, 65, 33}, {129, 3, 515}, {5, 2100, 9}, {33, 64, 64}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         for (int act = 0; act <= PST_ACT_RELU; act += i < 4 ? 1 : 3)
-            check_case(&(kernel_case){.op = "linear", .b = 1 + i % 2, .t = shape[i].t, .c = shape[i].c,
-                                      .f = shape[i].f, .act = (pst_activation)act, .second = act != 1 || i % 2});
-    check_case(&(kernel_case){.op = "linear", .b = 2, .t = 65, .c = 33, .f = 130, .act = PST_ACT_GELU_TANH,
-                              .second = 1});
+            check_case(&(kernel_case){.op = "linear",
+                                      .b = 1 + i % 2,
+                                      .t = shape[i].t,
+                                      .c = shape[i].c,
+                                      .f = shape[i].f,
+                                      .act = (pst_activation)act,
+                                      .second = act != 1 || i % 2});
+    check_case(
+        &(kernel_case){.op = "linear", .b = 2, .t = 65, .c = 33, .f = 130, .act = PST_ACT_GELU_TANH, .second = 1});
     /* pieces of a sum, several tiles */
     check_case(&(kernel_case){.op = "linear", .b = 1, .t = 70, .c = 300, .f = 520});
 }
@@ -136,8 +143,8 @@ static void test_attention(void **state) {
         for (size_t j = 0; j < sizeof size / sizeof *size; j++) {
             if (length[i] > 65 && j % 2 == 0 && size[j] != 80) continue;
             uint32_t heads = 1 + (uint32_t)(i + j) % 3;
-            check_case(&(kernel_case){.op = "attention", .b = 1 + i % 2, .t = length[i], .c = heads * size[j],
-                                      .heads = heads});
+            check_case(&(kernel_case){
+                .op = "attention", .b = 1 + i % 2, .t = length[i], .c = heads * size[j], .heads = heads});
         }
 }
 
@@ -155,8 +162,8 @@ static void test_embedding(void **state) {
     (void)state;
     static const uint64_t width[] = {1, 3, 7, 17, 33, 65, 130};
     for (size_t i = 0; i < sizeof width / sizeof *width; i++)
-        check_case(&(kernel_case){.op = "embedding", .b = 1 + i % 3, .t = 37, .c = width[i], .f = 3 + 40 * i,
-                                  .second = i % 2 == 0});
+        check_case(&(kernel_case){
+            .op = "embedding", .b = 1 + i % 3, .t = 37, .c = width[i], .f = 3 + 40 * i, .second = i % 2 == 0});
 }
 
 static void test_cross_entropy(void **state) {
@@ -174,7 +181,10 @@ static void test_sum(void **state) {
     for (uint32_t i = 0; i < n; i++) {
         if (strcmp(rows[i].op, "sum") || (rows[i].isa & pst_cpu_isa()) != rows[i].isa) continue;
         case_state s;
-        kernel_case k = {.op = "layer_norm", .b = 1, .t = 17, .c = 33,
+        kernel_case k = {.op = "layer_norm",
+                         .b = 1,
+                         .t = 17,
+                         .c = 33,
                          .dtype = rows[i].dtypes & PST_TAKES_BF16 ? PST_BF16 : PST_F32};
         assert_int_equal(case_open(&k, seed, 0, &s), PST_OK);
         const case_buffer *in[] = {case_find(&s, PST_ARG_IN, 0), case_find(&s, PST_ARG_DOUT, 0)};
@@ -221,7 +231,11 @@ static void test_index_refused(void **state) {
     for (uint32_t i = 0; i < n; i++) {
         int embedding = !strcmp(rows[i].op, "embedding"), loss = !strcmp(rows[i].op, "cross_entropy");
         if ((!embedding && !loss) || (rows[i].isa & pst_cpu_isa()) != rows[i].isa) continue;
-        kernel_case k = {.op = rows[i].op, .b = 1, .t = 4, .c = 8, .f = 8,
+        kernel_case k = {.op = rows[i].op,
+                         .b = 1,
+                         .t = 4,
+                         .c = 8,
+                         .f = 8,
                          .dtype = rows[i].dtypes & PST_TAKES_BF16 ? PST_BF16 : PST_F32};
         case_state s;
         assert_int_equal(case_open(&k, seed, 0, &s), PST_OK);
@@ -247,8 +261,9 @@ static int close_devices(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layer_norm),    cmocka_unit_test(test_linear),       cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_elementwise),   cmocka_unit_test(test_embedding),    cmocka_unit_test(test_cross_entropy),
+        cmocka_unit_test(test_layer_norm),    cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_attention),     cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_embedding),     cmocka_unit_test(test_cross_entropy),
         cmocka_unit_test(test_sum),           cmocka_unit_test(test_gelu_forms_differ),
         cmocka_unit_test(test_index_refused),
     };

@@ -40,8 +40,15 @@ static void drop(float *array[ARRAYS], uint64_t shift) {
 }
 
 static void check_update(pst_optim_kind kind, uint64_t t) {
-    pst_optim_hyper h = {.lr = 3e-3f, .decay = 0.1f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .momentum = 0.9f,
-                         .grad_scale = 0.7f, .t = t, .correction1 = (float)(1 - pow(0.9, (double)t)),
+    pst_optim_hyper h = {.lr = 3e-3f,
+                         .decay = 0.1f,
+                         .beta1 = 0.9f,
+                         .beta2 = 0.95f,
+                         .eps = 1e-8f,
+                         .momentum = 0.9f,
+                         .grad_scale = 0.7f,
+                         .t = t,
+                         .correction1 = (float)(1 - pow(0.9, (double)t)),
                          .correction2 = (float)(1 - pow(0.95, (double)t))};
     const pst_flat *list[4];
     uint32_t n_table = tables(list);
@@ -70,8 +77,15 @@ static void test_update_bits(void **state) {
 
 static void test_adamw_rule(void **state) {
     (void)state;
-    pst_optim_hyper h = {.lr = 1e-2f, .decay = 0.1f, .beta1 = 0.9f, .beta2 = 0.999f, .eps = 1e-8f, .grad_scale = 0.5f,
-                         .correction1 = 0.271f, .correction2 = 0.002997f, .t = 3};
+    pst_optim_hyper h = {.lr = 1e-2f,
+                         .decay = 0.1f,
+                         .beta1 = 0.9f,
+                         .beta2 = 0.999f,
+                         .eps = 1e-8f,
+                         .grad_scale = 0.5f,
+                         .correction1 = 0.271f,
+                         .correction2 = 0.002997f,
+                         .t = 3};
     float w = 0.8f, g = -0.6f, m = 0.05f, v = 0.02f;
     double x = 0.5 * g, dm = 0.9 * m + 0.1 * x, dv = 0.999 * v + 0.001 * x * x;
     double want = w - 1e-2 * 0.1 * w - 1e-2 / 0.271 * dm / (sqrt(dv) / sqrt(0.002997) + 1e-8);
@@ -199,8 +213,7 @@ static int close_pools(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_update_bits), cmocka_unit_test(test_adamw_rule), cmocka_unit_test(test_narrow),
-        cmocka_unit_test(test_sums),
-        cmocka_unit_test(test_device),      cmocka_unit_test(test_isa),
+        cmocka_unit_test(test_sums),        cmocka_unit_test(test_device),     cmocka_unit_test(test_isa),
     };
     return cmocka_run_group_tests(tests, open_pools, close_pools);
 }

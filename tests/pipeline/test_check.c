@@ -10,16 +10,14 @@
 #include "pipeline/case.h"
 #include "pipeline/study.h"
 
-static const pst_instr_cost cost = { .latency_ns = 3, .bytes_per_s = 1e9, .norm_ns = 1, .gather_ns = 1, .reduce_ns = 1,
-                                     .step_ns = 1, .flush = 1 };
+static const pst_instr_cost cost = {
+    .latency_ns = 3, .bytes_per_s = 1e9, .norm_ns = 1, .gather_ns = 1, .reduce_ns = 1, .step_ns = 1, .flush = 1};
 
 static void open_study(study *s, const char *schedule, uint32_t p, uint32_t m) {
     if (study_open(s, schedule, p, m, 10, 11, 12, &cost) != PST_OK) fail_msg("%s", pst_error());
 }
 
-static pst_status check(const study *s) {
-    return pst_job_check(s->job, s->cut, s->slots, PST_CHECK_TAGGED);
-}
+static pst_status check(const study *s) { return pst_job_check(s->job, s->cut, s->slots, PST_CHECK_TAGGED); }
 
 static void assert_refused(const study *s, const char *what) {
     assert_int_equal(check(s), PST_EINPUT);
@@ -58,9 +56,7 @@ static void drop_instr(pst_instr_list *list, uint32_t at) {
     }
 }
 
-static void drop_deps(study *s, uint32_t rank, uint32_t i) {
-    s->job->list[rank].instr[i].n_dep = 0;
-}
+static void drop_deps(study *s, uint32_t rank, uint32_t i) { s->job->list[rank].instr[i].n_dep = 0; }
 
 static void lost_messages(void **state) {
     (void)state;
@@ -86,7 +82,8 @@ static void wrong_messages(void **state) {
         if (k == 2) recv->seq = 1;
         if (k == 3) recv->peer = 99;
         if (k == 4) recv->local = 99;
-        static const char *const what[] = {"not that of its value", "nob", "one name", "peer does not exist", "no value"};
+        static const char *const what[] = {"not that of its value", "nob", "one name", "peer does not exist",
+                                           "no value"};
         assert_refused(&s, what[k]);
         study_close(&s);
     }
@@ -119,7 +116,8 @@ static void lost_deps(void **state) {
 /* --- an oracle that knows nothing of happens-before: random durations, then looking at the clock ------------------ */
 
 /* When a moment of a local begins and ends; 0 when there is no such instruction. */
-static int moment(const study *s, const pst_timing *t, uint32_t c, uint32_t local, uint32_t event, uint32_t m, pst_span *span) {
+static int moment(const study *s, const pst_timing *t, uint32_t c, uint32_t local, uint32_t event, uint32_t m,
+                  pst_span *span) {
     uint32_t rank = s->job->rank_of_chunk[c];
     const pst_instr_list *list = &s->job->list[rank];
     for (uint32_t i = 0; i < list->n_instr - list->n_flush; i++) {
@@ -128,7 +126,8 @@ static int moment(const study *s, const pst_timing *t, uint32_t c, uint32_t loca
         if (in->chunk != c || in->micro != m) continue;
         if (passes ? pst_event_of(in->opcode) != event && !(event == PST_EV_W && in->opcode == PST_OP_BW)
                    : in->local != local || (in->opcode == PST_OP_RECV) != receives || event == PST_EV_F ||
-                         event == PST_EV_B || event == PST_EV_W) continue;
+                         event == PST_EV_B || event == PST_EV_W)
+            continue;
         *span = t->span[rank][i];
         return 1;
     }
@@ -142,10 +141,11 @@ static int clock_finds_fault(const study *s, const pst_timing *t) {
         uint32_t c = s->cut->class_[k].chunk;
         pst_span life[16], x, birth;
         for (uint32_t m = 0; m < s->job->n_micro; m++) {
-            life[m] = (pst_span){ UINT64_MAX, 0 };
+            life[m] = (pst_span){UINT64_MAX, 0};
             for (uint32_t i = 0; i < s->cut->chunk[c].n_local; i++) {
                 const pst_local *l = &s->cut->chunk[c].local[i];
-                if (s->cut->chunk[c].buffer[l->buffer].class_ != k || !moment(s, t, c, i, l->birth, m, &birth)) continue;
+                if (s->cut->chunk[c].buffer[l->buffer].class_ != k || !moment(s, t, c, i, l->birth, m, &birth))
+                    continue;
                 for (uint32_t e = 0; e < PST_EV_COUNT; e++) {
                     if (!((l->uses | 1u << l->birth) >> e & 1) || !moment(s, t, c, i, e, m, &x)) continue;
                     if (e != l->birth && x.start < birth.end) return 1;
@@ -200,7 +200,8 @@ static void what_passes_holds_for_every_timing(void **state) {
             x->slot_of_micro[study_random(&seed) % m] = (uint32_t)(study_random(&seed) % x->n_slot);
         }
         int passes = check(&s) == PST_OK, faulty = some_timing_finds_fault(&s, &seed, passes ? 6 : 12);
-        if (passes && faulty) fail_msg("round %d: %s p=%u m=%u passes, but a timing breaks it", round, names[round % 3], p, m);
+        if (passes && faulty)
+            fail_msg("round %d: %s p=%u m=%u passes, but a timing breaks it", round, names[round % 3], p, m);
         if (passes) accepted++;
         else refused++, shown += (uint32_t)faulty;
         study_close(&s);
@@ -392,7 +393,7 @@ static void damage_to_the_flush(void **state) {
     uint64_t seed = study_seed();
     uint32_t refused = 0, kept = 0;
     for (uint64_t k = 1; k <= 24; k++) {
-        test_case t = { .g = random_graph(k) };
+        test_case t = {.g = random_graph(k)};
         build_case(&t, 1 + (uint32_t)(k % 4), (uint32_t)(k % 3), 3, &seed);
         if (pst_job_check(t.job, t.cut, t.slots, PST_CHECK_FIFO) != PST_OK) fail_msg("%s", pst_error());
         for (uint32_t r = 0; r < t.n_rank; r++) {

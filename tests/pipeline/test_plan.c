@@ -62,7 +62,9 @@ static void printed_plans_come_back(void **state) {
 
 static void faults_are_named_with_their_place(void **state) {
     (void)state;
-    static const struct { const char *text, *place, *what; } cases[] = {
+    static const struct {
+        const char *text, *place, *what;
+    } cases[] = {
         {"", "p.yaml", "empty"},
         {HEAD CHUNKS "colour: red\n", "p.yaml:9:1", "\"colour\" is no key"},
         {HEAD CHUNKS "ranks: 2\n", "p.yaml:9:1", "given twice"},
@@ -75,7 +77,8 @@ static void faults_are_named_with_their_place(void **state) {
         {HEAD "chunks:\n  - {chunk: 0, rank: 0}\n", "p.yaml:7:5", "missing key: nodes"},
         {HEAD CHUNKS "predicted: {peak_bytes: [1]}\n", "p.yaml:9:25", "as many numbers"},
         {HEAD CHUNKS "predicted: {bubble: nan}\n", "p.yaml:9:21", "number from 0 to 1"},
-        {"graph_hash: 12\nschedule: gpipe\nranks: 2\nmicro_batches: 4\nmicro_batch: 1\n" CHUNKS, "p.yaml:1:13", "16 hex"},
+        {"graph_hash: 12\nschedule: gpipe\nranks: 2\nmicro_batches: 4\nmicro_batch: 1\n" CHUNKS, "p.yaml:1:13",
+         "16 hex"},
         {"graph_hash: \"0123456789abcdef\"\nschedule: gpip\nranks: 2\nmicro_batches: 4\nmicro_batch: 1\n" CHUNKS,
          "p.yaml:2:11", "did you mean \"gpipe\""},
         {"graph_hash: \"0123456789abcdef\"\nschedule: gpipe\nranks: -2\nmicro_batches: 4\nmicro_batch: 1\n" CHUNKS,
@@ -121,7 +124,8 @@ static void misfits_are_refused(void **state) {
         if (k == 2) p->n_node--;
         if (k == 3) p->chunk_of_node[0] = 1;
         if (k == 4) p->chunk_of_node[p->n_node - 1] = 0;
-        if (k == 5) for (uint32_t i = 0; i < p->n_node; i++) p->chunk_of_node[i] = 0;
+        if (k == 5)
+            for (uint32_t i = 0; i < p->n_node; i++) p->chunk_of_node[i] = 0;
         if (k == 6) p->rank_of_chunk[1] = 2;
         if (k == 7) p->rank_of_chunk[1] = 0;
         if (k == 8) p->n_micro = 0;

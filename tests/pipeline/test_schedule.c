@@ -23,14 +23,18 @@ static void assert_prints(const char *name, uint32_t n_rank, uint32_t n_micro, c
 
 static void orders_are_the_published_ones(void **state) {
     (void)state;
-    assert_prints("gpipe", 2, 2, "rank 0: F.c0.m0 F.c0.m1 BW.c0.m0 BW.c0.m1\nrank 1: F.c1.m0 F.c1.m1 BW.c1.m0 BW.c1.m1\n");
-    assert_prints("1f1b", 3, 3, "rank 0: F.c0.m0 F.c0.m1 F.c0.m2 BW.c0.m0 BW.c0.m1 BW.c0.m2\n"
-                                "rank 1: F.c1.m0 F.c1.m1 BW.c1.m0 F.c1.m2 BW.c1.m1 BW.c1.m2\n"
-                                "rank 2: F.c2.m0 BW.c2.m0 F.c2.m1 BW.c2.m1 F.c2.m2 BW.c2.m2\n");
-    assert_prints("1f1b-early", 2, 2, "rank 0: F.c0.m0 F.c0.m1 B.c0.m0 W.c0.m0 B.c0.m1 W.c0.m1\n"
-                                      "rank 1: F.c1.m0 B.c1.m0 W.c1.m0 F.c1.m1 B.c1.m1 W.c1.m1\n");
-    assert_prints("1f1b", 4, 1, "rank 0: F.c0.m0 BW.c0.m0\nrank 1: F.c1.m0 BW.c1.m0\nrank 2: F.c2.m0 BW.c2.m0\n"
-                                "rank 3: F.c3.m0 BW.c3.m0\n");
+    assert_prints("gpipe", 2, 2,
+                  "rank 0: F.c0.m0 F.c0.m1 BW.c0.m0 BW.c0.m1\nrank 1: F.c1.m0 F.c1.m1 BW.c1.m0 BW.c1.m1\n");
+    assert_prints("1f1b", 3, 3,
+                  "rank 0: F.c0.m0 F.c0.m1 F.c0.m2 BW.c0.m0 BW.c0.m1 BW.c0.m2\n"
+                  "rank 1: F.c1.m0 F.c1.m1 BW.c1.m0 F.c1.m2 BW.c1.m1 BW.c1.m2\n"
+                  "rank 2: F.c2.m0 BW.c2.m0 F.c2.m1 BW.c2.m1 F.c2.m2 BW.c2.m2\n");
+    assert_prints("1f1b-early", 2, 2,
+                  "rank 0: F.c0.m0 F.c0.m1 B.c0.m0 W.c0.m0 B.c0.m1 W.c0.m1\n"
+                  "rank 1: F.c1.m0 B.c1.m0 W.c1.m0 F.c1.m1 B.c1.m1 W.c1.m1\n");
+    assert_prints("1f1b", 4, 1,
+                  "rank 0: F.c0.m0 BW.c0.m0\nrank 1: F.c1.m0 BW.c1.m0\nrank 2: F.c2.m0 BW.c2.m0\n"
+                  "rank 3: F.c3.m0 BW.c3.m0\n");
     assert_prints("forward", 2, 2, "rank 0: F.c0.m0 F.c0.m1\nrank 1: F.c1.m0 F.c1.m1\n");
 }
 
@@ -63,9 +67,7 @@ static void every_mutation_is_refused(void **state) {
         uint32_t r = study_random(&seed) % p, i = study_random(&seed) % s->n_action[r];
         pst_action *a = &s->action[r][i];
         switch (study_random(&seed) % 5) {
-        case 0: /* an action is missing */
-            memmove(a, a + 1, (--s->n_action[r] - i) * sizeof *a);
-            break;
+        case 0: /* an action is missing */ memmove(a, a + 1, (--s->n_action[r] - i) * sizeof *a); break;
         case 1: a->micro += 1; break;
         case 2: a->chunk += 1; break;
         case 3: a->opcode = (uint8_t)((a->opcode + 1 + study_random(&seed) % (PST_OP_COUNT - 1)) % PST_OP_COUNT); break;
@@ -102,10 +104,8 @@ static void wrong_names_and_sizes_are_explained(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(orders_are_the_published_ones),
-        cmocka_unit_test(generated_schedules_pass_the_check),
-        cmocka_unit_test(every_mutation_is_refused),
-        cmocka_unit_test(backward_in_another_order_is_refused),
+        cmocka_unit_test(orders_are_the_published_ones),       cmocka_unit_test(generated_schedules_pass_the_check),
+        cmocka_unit_test(every_mutation_is_refused),           cmocka_unit_test(backward_in_another_order_is_refused),
         cmocka_unit_test(wrong_names_and_sizes_are_explained),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

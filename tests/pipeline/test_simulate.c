@@ -56,12 +56,24 @@ static void closed_forms(void **state) {
 /* --- lists made by hand ------------------------------------------------------------------------------------------ */
 
 static pst_instr pass(pst_opcode op, uint64_t ns, uint32_t dep, uint32_t n_dep) {
-    return (pst_instr){ .opcode = (uint8_t)op, .queue = PST_Q_COMPUTE, .ns = ns, .dep = dep, .n_dep = n_dep,
-                        .param = PST_NONE, .local = PST_NONE };
+    return (pst_instr){.opcode = (uint8_t)op,
+                       .queue = PST_Q_COMPUTE,
+                       .ns = ns,
+                       .dep = dep,
+                       .n_dep = n_dep,
+                       .param = PST_NONE,
+                       .local = PST_NONE};
 }
 static pst_instr message(pst_opcode op, uint32_t peer, uint32_t seq, uint64_t ns, uint32_t dep, uint32_t n_dep) {
-    return (pst_instr){ .opcode = (uint8_t)op, .queue = op == PST_OP_SEND ? PST_Q_SEND : PST_Q_RECV, .peer = peer,
-                        .seq = seq, .ns = ns, .dep = dep, .n_dep = n_dep, .param = PST_NONE, .micro = seq };
+    return (pst_instr){.opcode = (uint8_t)op,
+                       .queue = op == PST_OP_SEND ? PST_Q_SEND : PST_Q_RECV,
+                       .peer = peer,
+                       .seq = seq,
+                       .ns = ns,
+                       .dep = dep,
+                       .n_dep = n_dep,
+                       .param = PST_NONE,
+                       .micro = seq};
 }
 static void assert_span(const pst_timing *t, uint32_t rank, uint32_t i, uint64_t start, uint64_t end) {
     if (t->span[rank][i].start == start && t->span[rank][i].end == end) return;
@@ -72,15 +84,15 @@ static void assert_span(const pst_timing *t, uint32_t rank, uint32_t i, uint64_t
 /* Rendezvous: a transfer starts when both ends are issued; sends do not wait for each other; computing waits for deps. */
 static void timing_rules(void **state) {
     (void)state;
-    pst_instr a[] = { pass(PST_OP_F, 10, 0, 0), message(PST_OP_SEND, 1, 0, 5, 0, 1), message(PST_OP_SEND, 1, 1, 5, 0, 0),
-                      pass(PST_OP_F, 10, 0, 0), pass(PST_OP_F, 1, 1, 1) };
-    uint32_t a_dep[] = { 0, 1 };
-    pst_instr b[] = { pass(PST_OP_F, 30, 0, 0), message(PST_OP_RECV, 0, 0, 99, 0, 1), message(PST_OP_RECV, 0, 1, 99, 0, 0),
-                      pass(PST_OP_F, 2, 1, 2) };
-    uint32_t b_dep[] = { 0, 1, 2 };
-    pst_instr_list lists[] = { { 5, 2, 0, a, a_dep }, { 4, 3, 0, b, b_dep } };
-    uint32_t home[] = { 0, 1 };
-    pst_job job = { .n_rank = 2, .n_chunk = 2, .n_micro = 2, .rank_of_chunk = home, .list = lists };
+    pst_instr a[] = {pass(PST_OP_F, 10, 0, 0), message(PST_OP_SEND, 1, 0, 5, 0, 1), message(PST_OP_SEND, 1, 1, 5, 0, 0),
+                     pass(PST_OP_F, 10, 0, 0), pass(PST_OP_F, 1, 1, 1)};
+    uint32_t a_dep[] = {0, 1};
+    pst_instr b[] = {pass(PST_OP_F, 30, 0, 0), message(PST_OP_RECV, 0, 0, 99, 0, 1),
+                     message(PST_OP_RECV, 0, 1, 99, 0, 0), pass(PST_OP_F, 2, 1, 2)};
+    uint32_t b_dep[] = {0, 1, 2};
+    pst_instr_list lists[] = {{5, 2, 0, a, a_dep}, {4, 3, 0, b, b_dep}};
+    uint32_t home[] = {0, 1};
+    pst_job job = {.n_rank = 2, .n_chunk = 2, .n_micro = 2, .rank_of_chunk = home, .list = lists};
     pst_timing *t;
     assert_int_equal(pst_simulate(&job, &t), PST_OK);
     assert_span(t, 0, 0, 0, 10);
@@ -101,11 +113,11 @@ static void timing_rules(void **state) {
 
 static void deadlocks_are_named(void **state) {
     (void)state;
-    pst_instr a[] = { message(PST_OP_RECV, 1, 0, 1, 0, 0), pass(PST_OP_F, 1, 0, 1), message(PST_OP_SEND, 1, 0, 1, 1, 1) };
-    pst_instr b[] = { message(PST_OP_RECV, 0, 0, 1, 0, 0), pass(PST_OP_F, 1, 0, 1), message(PST_OP_SEND, 0, 0, 1, 1, 1) };
-    uint32_t dep[] = { 0, 1 }, home[] = { 0, 1 };
-    pst_instr_list lists[] = { { 3, 2, 0, a, dep }, { 3, 2, 0, b, dep } };
-    pst_job job = { .n_rank = 2, .n_chunk = 2, .n_micro = 1, .rank_of_chunk = home, .list = lists };
+    pst_instr a[] = {message(PST_OP_RECV, 1, 0, 1, 0, 0), pass(PST_OP_F, 1, 0, 1), message(PST_OP_SEND, 1, 0, 1, 1, 1)};
+    pst_instr b[] = {message(PST_OP_RECV, 0, 0, 1, 0, 0), pass(PST_OP_F, 1, 0, 1), message(PST_OP_SEND, 0, 0, 1, 1, 1)};
+    uint32_t dep[] = {0, 1}, home[] = {0, 1};
+    pst_instr_list lists[] = {{3, 2, 0, a, dep}, {3, 2, 0, b, dep}};
+    pst_job job = {.n_rank = 2, .n_chunk = 2, .n_micro = 1, .rank_of_chunk = home, .list = lists};
     pst_timing *t;
     assert_int_equal(pst_simulate(&job, &t), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "deadlock: "));
@@ -123,7 +135,8 @@ static void transfers_and_flush_take_time(void **state) {
     (void)state;
     study s;
     pst_timing *t;
-    pst_instr_cost cost = { .latency_ns = 7, .bytes_per_s = 1e9, .norm_ns = 11, .gather_ns = 13, .step_ns = 17, .flush = 1 };
+    pst_instr_cost cost = {
+        .latency_ns = 7, .bytes_per_s = 1e9, .norm_ns = 11, .gather_ns = 13, .step_ns = 17, .flush = 1};
     assert_int_equal(study_open(&s, "gpipe", 2, 1, 100, 50, 50, &cost), PST_OK);
     assert_int_equal(pst_simulate(s.job, &t), PST_OK);
     uint64_t message_ns = 7 + 1000; /* 1000 bytes at 1 GB/s */

@@ -13,8 +13,8 @@
 
 static void device_keeps_its_own_timeline(void **state) {
     (void)state;
-    pst_clock clock = { .is_virtual = 1 };
-    pst_device_config config = { .threads = 1, .clock = &clock };
+    pst_clock clock = {.is_virtual = 1};
+    pst_device_config config = {.threads = 1, .clock = &clock};
     pst_device *d;
     uint64_t event[200], start, end;
     assert_null(pst_device_timed.reject(&config));
@@ -39,12 +39,12 @@ static void device_keeps_its_own_timeline(void **state) {
 }
 
 static pst_transfer transfer(pst_transfer_kind kind, uint32_t peer, uint32_t seq, uint64_t bytes, uint64_t ns) {
-    return (pst_transfer){ .kind = kind, .peer = peer, .channel = 3, .seq = seq, .bytes = bytes, .ns = ns };
+    return (pst_transfer){.kind = kind, .peer = peer, .channel = 3, .seq = seq, .bytes = bytes, .ns = ns};
 }
 
 static void transfers_start_when_both_ends_are_there(void **state) {
     (void)state;
-    pst_clock clock = { .is_virtual = 1, .virtual_ns = 100 };
+    pst_clock clock = {.is_virtual = 1, .virtual_ns = 100};
     pst_timed_hub *hub;
     uint64_t send, recv, late, end = 0;
     assert_int_equal(pst_timed_hub_open(3, &clock, &hub), PST_OK);
@@ -72,7 +72,7 @@ static void transfers_start_when_both_ends_are_there(void **state) {
     assert_int_equal(a->ops->test(a, send, &end), PST_OK);
     assert_int_equal(end, 170);
     assert_int_equal(a->ops->test(a, send, &end), PST_EINTERNAL); /* forgotten */
-    t = transfer(PST_TRANSFER_SEND, 1, 1, 9, 7); /* one byte more than the other end */
+    t = transfer(PST_TRANSFER_SEND, 1, 1, 9, 7);                  /* one byte more than the other end */
     assert_int_equal(a->ops->post(a, &t, &send), PST_OK);
     assert_int_equal(a->ops->test(a, send, &end), PST_EINPUT);
     assert_int_equal(b->ops->test(b, late, &end), PST_EINPUT);
@@ -117,13 +117,13 @@ typedef struct {
 } machine;
 
 static void open_machine(machine *m, uint32_t n_rank, uint64_t now) {
-    m->clock = (pst_clock){ .is_virtual = 1, .virtual_ns = now };
+    m->clock = (pst_clock){.is_virtual = 1, .virtual_ns = now};
     assert_int_equal(pst_timed_hub_open(n_rank, &m->clock, &m->hub), PST_OK);
     for (uint32_t r = 0; r < n_rank; r++) {
-        pst_device_config device = { .threads = 1, .clock = &m->clock };
+        pst_device_config device = {.threads = 1, .clock = &m->clock};
         assert_int_equal(pst_device_timed.open(&device, &m->device[r]), PST_OK);
-        pst_executor_config config = { .rank = r, .device = m->device[r], .transport = pst_timed_hub_end(m->hub, r),
-                                       .clock = &m->clock };
+        pst_executor_config config = {
+            .rank = r, .device = m->device[r], .transport = pst_timed_hub_end(m->hub, r), .clock = &m->clock};
         assert_int_equal(pst_executor_open(&config, &m->x[r]), PST_OK);
     }
 }
@@ -161,7 +161,7 @@ static void executor_and_simulator_agree(void **state) {
         study s;
         pst_timing *t;
         machine m;
-        pst_instr_cost cost = { .latency_ns = 1, .flush = study_random(&seed) % 2 };
+        pst_instr_cost cost = {.latency_ns = 1, .flush = study_random(&seed) % 2};
         uint32_t p = 1 + study_random(&seed) % 9, n = 1 + study_random(&seed) % 12;
         if (study_open(&s, names[round % 4], p, n, 1, 1, 1, &cost) != PST_OK) fail_msg("%s", pst_error());
         randomize(&s, &seed);

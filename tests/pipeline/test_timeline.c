@@ -10,7 +10,7 @@
 #include "pipeline/timeline.h"
 #include <jansson.h>
 
-static const pst_instr_cost cost = { .latency_ns = 2500, .norm_ns = 100, .gather_ns = 50, .step_ns = 300, .flush = 1 };
+static const pst_instr_cost cost = {.latency_ns = 2500, .norm_ns = 100, .gather_ns = 50, .step_ns = 300, .flush = 1};
 
 static void check_lanes(json_t *events) {
     double until[4096] = {0};
@@ -47,7 +47,8 @@ static void traces_hold_every_instruction(void **state) {
         for (uint32_t r = 0; r < 4; r++) total += s.job->list[r].n_instr;
         assert_int_equal(slices, total);
         check_lanes(events);
-        assert_non_null(strstr(text, "\"name\":\"F c0 m1\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":1.000,\"dur\":1.000"));
+        assert_non_null(strstr(
+            text, "\"name\":\"F c0 m1\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":1.000,\"dur\":1.000"));
         assert_non_null(strstr(text, "\"name\":\"rank 3 recv\""));
         json_decref(root);
         free(text);
