@@ -192,7 +192,7 @@ static void faults(void **state) {
     for (int kind = 0; kind < 3; kind++) {
         job j;
         job_open(&j, 5, 4000);
-        pst_transport *bad;
+        pst_transport *bad = NULL;
         pst_fault_spec spec = {.fail_post = kind == 0, .drop_post = kind == 1, .delay_polls = kind == 2 ? 13 : 0};
         assert_int_equal(pst_transport_fault_open(pst_self_hub_end(j.hub, 3), &spec, &bad), PST_OK);
         pst_coll_close(j.coll[3]);

@@ -137,7 +137,7 @@ static void the_wrapper_drops_fails_and_delays(void **state) {
     (void)state;
     pst_self_hub *hub;
     assert_int_equal(pst_self_hub_open(2, NULL, &hub), PST_OK);
-    pst_transport *b = pst_self_hub_end(hub, 1), *a;
+    pst_transport *b = pst_self_hub_end(hub, 1), *a = NULL;
     pst_fault_spec spec = {.fail_post = 2, .drop_post = 3, .delay_polls = 4};
     assert_int_equal(pst_transport_fault_open(pst_self_hub_end(hub, 0), &spec, &a), PST_OK);
     int sent = 5, got = 0, never = 0;
