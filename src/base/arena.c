@@ -7,11 +7,11 @@
 
 static const uint64_t HUGE_BYTES = 2u << 20, PAGE_BYTES = 4096;
 
-/* The eight bytes that belong at offset 8*word. Every aligned four are a NaN whose last byte is 0xff: no finite float
- * ends like that, so the last byte of a written array is never mistaken for untouched, and whatever reads memory before it
- * was written spreads NaNs. */
+/* The eight bytes that belong at offset 8*word. Every aligned four are a NaN in fp32, and every two in bf16, whose last
+ * byte is 0xff: no finite number ends like that, so the last byte of a written array is never mistaken for untouched, and
+ * whatever reads memory before it was written spreads NaNs. */
 static inline uint64_t pattern(uint64_t word) {
-    return ((word + 1) * 0x9E3779B97F4A7C15u ^ 0xA5C35A3C96F00F69u) | 0xFFC00000FFC00000u;
+    return ((word + 1) * 0x9E3779B97F4A7C15u ^ 0xA5C35A3C96F00F69u) | 0xFFC0FFC0FFC0FFC0u;
 }
 
 static inline uint8_t pattern_byte(uint64_t offset) {
