@@ -95,13 +95,21 @@ pst_status pst_ckpt_write_shard(const char *folder, uint64_t step, uint32_t rank
     return status;
 }
 
+/* What was written a moment ago and cannot be read is the storage's failure, not the user's input: training goes on. */
+static pst_status unreadable(const char *path) {
+    char said[600];
+    if (access(path, F_OK))
+        return pst_fail(PST_ENOMEM, "checkpoint: %s is missing: do all hosts write to the same folder?", path);
+    snprintf(said, sizeof said, "%s", pst_error());
+    return pst_fail(PST_ENOMEM, "%s", said);
+}
+
 /* Adds one shard's tensors to the index. */
 static pst_status collect_shard(const char *temporary, const char *name, json_t *tensors) {
     pst_st_file *f = NULL;
     char *path = pst_ckpt_join(temporary, name), key[sizeof PST_CKPT_HASH_KEY + PST_NAME_MAX + 16];
     pst_status status = path ? pst_st_open(path, &f) : PST_ENOMEM;
-    if (status == PST_EINPUT && access(path, F_OK))
-        pst_fail(status, "checkpoint: %s is missing: do all hosts write to the same folder?", path);
+    if (status == PST_EINPUT) status = unreadable(path);
     for (uint32_t i = 0; status == PST_OK && i < f->n_entry; i++) {
         const pst_st_entry *e = &f->entry[i];
         snprintf(key, sizeof key, PST_CKPT_HASH_KEY "%s", e->name);
