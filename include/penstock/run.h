@@ -45,9 +45,15 @@ typedef struct {
     double f_ms, b_ms, w_ms, transfer_ms;
     const char *trace, *svg; /* files to write, or "" */
     int json, execute;       /* execute: also run the executor on the virtual clock and compare */
+    /* NULL, or: also run it in real time, a process for each stage and messages of message_bytes over this transport
+       (self: one process), computing nothing; the median makespan of `rounds` is compared with the simulated one. */
+    const char *transport;
+    int64_t message_bytes, rounds;
+    char *const *argv;       /* the program's own arguments, to start the ranks with; NULL: they are there */
 } pst_simulate_options;
 /* Times a schedule, or the plan of a run, without training; writes what it finds as text or JSON, and the pictures asked
- * for. EINTERNAL: the executor on the virtual clock disagrees with the simulator. */
+ * for (with a transport: rank 0 does). EINTERNAL: the executor on the virtual clock disagrees with the simulator. With a
+ * transport: main thread, and EPEER when a rank is lost. */
 PST_API pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out);
 
 /* Shows a checkpoint, plan.yaml, safetensors file, Hugging Face folder, or (run.yaml) the graph, plan and memory layout. */

@@ -38,7 +38,8 @@ static int check(const pst_command *command, size_t n, const pst_simulate_option
 }
 
 int pst_cli_simulate(const pst_cli_call *call) {
-    pst_simulate_options o = {.trace = "", .svg = ""};
+    pst_simulate_options o = {
+        .trace = "", .svg = "", .message_bytes = 64 << 10, .rounds = 5, .argv = call->program_argv};
     const char *times = NULL;
     const pst_option rows[] = {
         {0, "schedule", "NAME", PST_OPTION_STRING, 0, 0, "gpipe, 1f1b or 1f1b-early.", &o.schedule},
@@ -52,17 +53,24 @@ int pst_cli_simulate(const pst_cli_call *call) {
         {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Print JSON.", &o.json},
         {0, "execute", NULL, PST_OPTION_FLAG, 0, 0,
          "Also run the executor on the virtual clock and compare every instruction.", &o.execute},
+        {0, "transport", "NAME", PST_OPTION_STRING, 0, 0,
+         "Also run it in real time, computing nothing, a process a stage over ucx (self: in one process); compare.",
+         &o.transport},
+        {0, "message", "BYTES", PST_OPTION_INT, 0, 1 << 30, "With --transport: bytes of a message; 65536 by default.",
+         &o.message_bytes},
+        {0, "rounds", "N", PST_OPTION_INT, 1, 10000, "With --transport: how often it is run; 5 by default.", &o.rounds},
     };
     const pst_command command = {
         "penstock simulate", "PLAN.yaml | --schedule NAME --stages P --micro-batches M [--times F,B,W]",
         "Times the instruction lists of a plan (run.yaml beside it) or of a schedule over equal "
-        "stages, without training.",
+        "stages, without training; with --transport by the clock as well.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;
     if (pst_cli_parse(&command, call, &n, &done)) return done;
     if (pst_cli_operands(&command, n, 0, 1) || check(&command, n, &o, times) || read_times(times ? times : "1,1,1", &o))
         return pst_status_exit(PST_EINPUT);
+    if (o.transport && o.execute) return pst_cli_wrong("--execute and --transport: one of them at a time");
     if (n == 1) o.plan = call->argv[1];
     return pst_cli_end(pst_simulate_study(&o, stdout));
 }

@@ -1,7 +1,9 @@
 /* `penstock simulate`: times a schedule, or the plan of a run, without training; optionally runs the executor on the
- * virtual clock beside it and compares every instruction. */
+ * virtual clock beside it and compares every instruction, or in real time over a transport and compares the makespan. */
 #include "base/log.h"
+#include "comm/launch.h"
 #include "engine/prepare.h"
+#include "engine/rehearse.h"
 #include "penstock/run.h"
 #include "pipeline/check.h"
 #include "pipeline/executor.h"
@@ -42,7 +44,7 @@ static pst_status open_schedule(const pst_simulate_options *o, study *s) {
     pst_instr_cost cost = {.latency_ns = transfer, .flush = 0};
     PST_TRY(pst_schedule_generate(o->schedule, (uint32_t)o->stages, (uint32_t)o->micro_batches, &s->schedule));
     PST_TRY(pst_cut_synthetic(s->schedule->n_chunk, s->schedule->split, s->schedule->backward, to_ns(o->f_ms),
-                              to_ns(o->b_ms), to_ns(o->w_ms), 0, &s->cut));
+                              to_ns(o->b_ms), to_ns(o->w_ms), (uint64_t)o->message_bytes, &s->cut));
     PST_TRY(pst_job_build(s->schedule, s->cut, &cost, NULL, &s->job, &s->slots));
     return pst_job_check(s->job, s->cut, s->slots, PST_CHECK_TAGGED);
 }
@@ -116,29 +118,49 @@ static pst_status execute(const study *s, const pst_timing *timing, FILE *out) {
 
 /* --- output ----------------------------------------------------------------------------------------------------- */
 
-static pst_status print_text(const study *s, const pst_timing *t, FILE *out) {
+static double ratio(const pst_rehearsal *r, const pst_timing *t) {
+    return (double)r->makespan_ns[r->n_round / 2] / (double)t->step_ns;
+}
+
+/* r: NULL when it was not run in real time. */
+static pst_status print_text(const pst_simulate_options *o, const study *s, const pst_timing *t, const pst_rehearsal *r,
+                             FILE *out) {
     fprintf(out, "%s, %u stages, %u micro-batches\n", s->schedule->name, s->job->n_rank, s->job->n_micro);
     fprintf(out, "makespan  %.6f ms (flush %.6f ms)\n", (double)t->step_ns * 1e-6, (double)t->flush_ns * 1e-6);
     fprintf(out, "bubble    %.2f%% (rank %u)\n", t->bubble * 100, t->bubble_rank);
     fprintf(out, "rank      busy ms      span ms   peak stash (micro-batches)%s\n", s->prepared ? "   peak bytes" : "");
-    for (uint32_t r = 0; r < s->job->n_rank; r++) {
-        fprintf(out, "%4u %12.3f %12.3f   %u", r, (double)t->busy_ns[r] * 1e-6, (double)t->span_ns[r] * 1e-6,
-                t->peak_stash[r]);
-        if (s->prepared) fprintf(out, "   %" PRIu64, s->prepared->layout[r]->total);
+    for (uint32_t k = 0; k < s->job->n_rank; k++) {
+        fprintf(out, "%4u %12.3f %12.3f   %u", k, (double)t->busy_ns[k] * 1e-6, (double)t->span_ns[k] * 1e-6,
+                t->peak_stash[k]);
+        if (s->prepared) fprintf(out, "   %" PRIu64, s->prepared->layout[k]->total);
         fputc('\n', out);
     }
+    if (r)
+        fprintf(out, "over %s  median %.6f ms, %.6f to %.6f in %u rounds: %.4f x simulated, %.2f cores\n", o->transport,
+                (double)r->makespan_ns[r->n_round / 2] * 1e-6, (double)r->makespan_ns[0] * 1e-6,
+                (double)r->makespan_ns[r->n_round - 1] * 1e-6, r->n_round, ratio(r, t), r->cores);
     return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
 }
 
-static pst_status print_json(const study *s, const pst_timing *t, FILE *out) {
+static json_t *json_rehearsal(const pst_simulate_options *o, const pst_timing *t, const pst_rehearsal *r) {
+    json_t *rounds = json_array();
+    for (uint32_t i = 0; i < r->n_round; i++)
+        json_array_append_new(rounds, json_integer((json_int_t)r->makespan_ns[i]));
+    return json_pack("{s:s,s:I,s:o,s:f,s:f}", "transport", o->transport, "message_bytes",
+                     (json_int_t)o->message_bytes, "makespan_ns", rounds, "ratio", ratio(r, t), "cores", r->cores);
+}
+
+static pst_status print_json(const pst_simulate_options *o, const study *s, const pst_timing *t, const pst_rehearsal *r,
+                             FILE *out) {
     json_t *ranks = json_array();
-    for (uint32_t r = 0; r < s->job->n_rank; r++)
-        json_array_append_new(ranks, json_pack("{s:I,s:I,s:i}", "busy_ns", (json_int_t)t->busy_ns[r], "span_ns",
-                                               (json_int_t)t->span_ns[r], "peak_stash", (int)t->peak_stash[r]));
+    for (uint32_t k = 0; k < s->job->n_rank; k++)
+        json_array_append_new(ranks, json_pack("{s:I,s:I,s:i}", "busy_ns", (json_int_t)t->busy_ns[k], "span_ns",
+                                               (json_int_t)t->span_ns[k], "peak_stash", (int)t->peak_stash[k]));
     json_t *j = json_pack("{s:s,s:i,s:i,s:I,s:I,s:f,s:o}", "schedule", s->schedule->name, "stages", (int)s->job->n_rank,
                           "micro_batches", (int)s->job->n_micro, "makespan_ns", (json_int_t)t->step_ns, "flush_ns",
                           (json_int_t)t->flush_ns, "bubble", t->bubble, "ranks", ranks);
-    int failed = !j || json_dumpf(j, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF;
+    int failed = !j || (r && json_object_set_new(j, "measured", json_rehearsal(o, t, r)) != 0) ||
+                 json_dumpf(j, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF;
     json_decref(j);
     return failed ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
 }
@@ -155,16 +177,55 @@ static pst_status draw(const study *s, const pst_timing *t, const char *path, in
     return status;
 }
 
+static pst_status report(const pst_simulate_options *o, const study *s, const pst_timing *t, const pst_rehearsal *r,
+                         FILE *out) {
+    if (s->job->n_micro < s->job->n_rank)
+        pst_log(PST_LOG_WARN, "%u micro-batches cannot fill %u stages", s->job->n_micro, s->job->n_rank);
+    PST_TRY((o->json ? print_json : print_text)(o, s, t, r, out));
+    PST_TRY(draw(s, t, o->trace, 0));
+    return draw(s, t, o->svg, 1);
+}
+
+/* --- in real time ----------------------------------------------------------------------------------------------- */
+
+static pst_status start_local(const pst_simulate_options *o, uint32_t n_rank) {
+    const pst_transport_ops *ops;
+    const pst_world local = {.size = n_rank, .local_size = n_rank};
+    int exit_status = 0;
+    PST_TRY(pst_registry_transport(o->transport, &local, &ops));
+    PST_TRY(pst_launch_local(n_rank, o->argv, 1000, &exit_status));
+    if (!exit_status) return PST_OK;
+    for (pst_status s = PST_EINPUT; s <= PST_EINTERNAL; s++)
+        if (pst_status_exit(s) == exit_status) return pst_error_clear(), s; /* ranks and launcher have said why */
+    return pst_fail(PST_EINTERNAL, "the job failed with exit status %d", exit_status);
+}
+
+/* Starts the ranks, is one of them, or (self) is all of them. Rank 0 reports. */
+static pst_status rehearse(const pst_simulate_options *o, const study *s, const pst_timing *t, FILE *out) {
+    const pst_world_ops *ops = pst_registry_world();
+    int alone = !strcmp(ops->name, "single"), self = !strcmp(o->transport, "self");
+    pst_world *world;
+    pst_rehearsal r = {0};
+    if (alone && s->job->n_rank > 1 && !self && o->argv) return start_local(o, s->job->n_rank);
+    PST_TRY(ops->open(&world));
+    pst_status status = PST_OK;
+    if (alone != self && s->job->n_rank > 1)
+        status = pst_fail(PST_EINPUT, "transport %s needs %s", o->transport,
+                          self ? "all ranks in one process" : "a process for each rank");
+    if (status == PST_OK)
+        status = pst_rehearse(world, o->transport, s->job, s->cut, (uint32_t)o->rounds, &r);
+    if (status == PST_OK && world->rank == 0) status = report(o, s, t, &r, out);
+    pst_rehearsal_close(&r);
+    world->ops->close(world);
+    return status;
+}
+
 pst_status pst_simulate_study(const pst_simulate_options *o, FILE *out) {
     study s = {0};
     pst_timing *t = NULL;
     pst_status status = o->plan ? open_plan(o, &s) : open_schedule(o, &s);
     if (status == PST_OK) status = pst_simulate(s.job, &t);
-    if (status == PST_OK && s.job->n_micro < s.job->n_rank)
-        pst_log(PST_LOG_WARN, "%u micro-batches cannot fill %u stages", s.job->n_micro, s.job->n_rank);
-    if (status == PST_OK) status = o->json ? print_json(&s, t, out) : print_text(&s, t, out);
-    if (status == PST_OK) status = draw(&s, t, o->trace, 0);
-    if (status == PST_OK) status = draw(&s, t, o->svg, 1);
+    if (status == PST_OK) status = o->transport ? rehearse(o, &s, t, out) : report(o, &s, t, NULL, out);
     if (status == PST_OK && o->execute) status = execute(&s, t, o->json ? stderr : out);
     pst_timing_close(t);
     close_study(&s);
