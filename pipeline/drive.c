@@ -9,13 +9,15 @@
 #include <string.h>
 #include <time.h>
 
-/* YIELD_ROUNDS: a message often arrives within microseconds, and sleeping costs tens. SLEEP_NS: a transport may miss a
+/* YIELD_NS: a message often arrives within microseconds, and sleeping costs tens. WAKE_NS: a sleep with a deadline ends
+ * that much before it, for waking up takes tens of microseconds; the rest is yielded. SLEEP_NS: a transport may miss a
  * wake-up while its queues are full. */
-enum { DEAD_ROUNDS = 1000, YIELD_ROUNDS = 50, SLEEP_NS = 20000000, MAX_FD = 64 };
+enum { DEAD_ROUNDS = 1000, YIELD_NS = 100000, WAKE_NS = 100000, SLEEP_NS = 20000000, MAX_FD = 64 };
 
 typedef struct {
     pst_executor *const *x;
     uint32_t n, idle_rounds;
+    uint64_t idle_ns; /* when the first of them was */
     pst_clock *clock; /* virtual, or NULL */
 } driver;
 
@@ -88,7 +90,8 @@ static pst_status wait_real(driver *d) {
     struct pollfd fd[MAX_FD];
     uint32_t n_fd;
     uint64_t next = next_event(d), now = pst_monotonic_ns(), limit = SLEEP_NS;
-    if (d->idle_rounds <= YIELD_ROUNDS) {
+    if (d->idle_rounds == 1) d->idle_ns = now;
+    if (now - d->idle_ns < YIELD_NS || (next != PST_NEVER && next < now + WAKE_NS)) {
         sched_yield();
         return PST_OK;
     }
@@ -96,11 +99,11 @@ static pst_status wait_real(driver *d) {
     int computes = anything_computes(d);
     if (armed == PST_EINPUT && next == PST_NEVER && !computes && d->n == pst_executor_ranks(d->x[0]))
         return d->idle_rounds > DEAD_ROUNDS ? deadlock(d) : PST_OK;
-    if (armed == PST_BUSY || next <= now) {
+    if (armed == PST_BUSY) {
         sched_yield();
         return PST_OK;
     }
-    if (next != PST_NEVER && next - now < limit) limit = next - now;
+    if (next != PST_NEVER && next - now < limit) limit = next - now - WAKE_NS;
     else if (next == PST_NEVER && (computes || armed == PST_EINPUT)) limit = 50000;
     sleep_on(fd, n_fd, limit);
     return PST_OK;

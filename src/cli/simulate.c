@@ -26,8 +26,8 @@ static int check(const pst_command *command, size_t n, const pst_simulate_option
     if (n == 1 && o->schedule) return pst_cli_wrong("a plan names its own schedule: leave out --schedule or the plan");
     if (n == 1 && (o->stages || o->micro_batches))
         return pst_cli_wrong("--stages and --micro-batches go with --schedule; a plan has its own");
-    if (n == 1 && (times || o->transfer_ms > 0))
-        return pst_cli_wrong("--times and --transfer go with --schedule; a plan has its own");
+    if (n == 1 && (times || o->transfer_ms > 0 || o->message_bytes >= 0))
+        return pst_cli_wrong("--times, --transfer and --message go with --schedule; a plan has its own");
     if (n == 0 && !o->schedule)
         return pst_cli_wrong("nothing to simulate; usage: %s %s", command->command, command->operands);
     if (n == 0 && !o->stages) return pst_cli_wrong("--schedule needs --stages P");
@@ -38,8 +38,7 @@ static int check(const pst_command *command, size_t n, const pst_simulate_option
 }
 
 int pst_cli_simulate(const pst_cli_call *call) {
-    pst_simulate_options o = {
-        .trace = "", .svg = "", .message_bytes = 64 << 10, .rounds = 5, .argv = call->program_argv};
+    pst_simulate_options o = {.trace = "", .svg = "", .message_bytes = -1, .rounds = 5, .argv = call->program_argv};
     const char *times = NULL;
     const pst_option rows[] = {
         {0, "schedule", "NAME", PST_OPTION_STRING, 0, 0, "gpipe, 1f1b or 1f1b-early.", &o.schedule},
@@ -56,7 +55,7 @@ int pst_cli_simulate(const pst_cli_call *call) {
         {0, "transport", "NAME", PST_OPTION_STRING, 0, 0,
          "Also run it in real time, computing nothing, a process a stage over ucx (self: in one process); compare.",
          &o.transport},
-        {0, "message", "BYTES", PST_OPTION_INT, 0, 1 << 30, "With --transport: bytes of a message; 65536 by default.",
+        {0, "message", "BYTES", PST_OPTION_INT, 0, 1 << 30, "Bytes of a message between stages; 65536 by default.",
          &o.message_bytes},
         {0, "rounds", "N", PST_OPTION_INT, 1, 10000, "With --transport: how often it is run; 5 by default.", &o.rounds},
     };
@@ -70,6 +69,7 @@ int pst_cli_simulate(const pst_cli_call *call) {
     if (pst_cli_parse(&command, call, &n, &done)) return done;
     if (pst_cli_operands(&command, n, 0, 1) || check(&command, n, &o, times) || read_times(times ? times : "1,1,1", &o))
         return pst_status_exit(PST_EINPUT);
+    if (o.message_bytes < 0) o.message_bytes = 64 << 10;
     if (o.transport && o.execute) return pst_cli_wrong("--execute and --transport: one of them at a time");
     if (n == 1) o.plan = call->argv[1];
     return pst_cli_end(pst_simulate_study(&o, stdout));

@@ -146,6 +146,7 @@ static pst_status run_rounds(rehearsal *r, uint32_t rank, pst_rehearsal *out) {
         if (i) wall += out->makespan_ns[i - 1] = end - begin;
     }
     qsort(out->makespan_ns, out->n_round, sizeof *out->makespan_ns, by_value);
+    out->most_bytes = r->most_bytes;
     out->cores = wall ? (double)cpu / (double)wall : 0;
     return PST_OK;
 }
@@ -153,7 +154,7 @@ static pst_status run_rounds(rehearsal *r, uint32_t rank, pst_rehearsal *out) {
 pst_status pst_rehearse(pst_world *world, const char *transport, const pst_job *job, const pst_cut *cut,
                         uint32_t n_round, pst_rehearsal *out) {
     rehearsal r = {.job = job, .cut = cut};
-    pst_rehearsal result = {n_round, calloc(n_round ? n_round : 1, sizeof *result.makespan_ns), 0};
+    pst_rehearsal result = {n_round, calloc(n_round ? n_round : 1, sizeof *result.makespan_ns), 0, 0};
     if (world->size > 1 && world->size != job->n_rank) {
         pst_rehearsal_close(&result);
         return pst_fail(PST_EINPUT, "the job has %u processes, but %u stages are to be rehearsed", world->size,

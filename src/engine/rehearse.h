@@ -8,6 +8,7 @@
 typedef struct {
     uint32_t n_round;
     uint64_t *makespan_ns;      /* [n_round] ascending: from the first rank's start to the last one's end */
+    uint64_t most_bytes;        /* of a message */
     double cores;               /* processor time of all ranks / sum of makespans */
 } pst_rehearsal;
 

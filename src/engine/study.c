@@ -146,8 +146,8 @@ static json_t *json_rehearsal(const pst_simulate_options *o, const pst_timing *t
     json_t *rounds = json_array();
     for (uint32_t i = 0; i < r->n_round; i++)
         json_array_append_new(rounds, json_integer((json_int_t)r->makespan_ns[i]));
-    return json_pack("{s:s,s:I,s:o,s:f,s:f}", "transport", o->transport, "message_bytes",
-                     (json_int_t)o->message_bytes, "makespan_ns", rounds, "ratio", ratio(r, t), "cores", r->cores);
+    return json_pack("{s:s,s:I,s:o,s:f,s:f}", "transport", o->transport, "most_message_bytes",
+                     (json_int_t)r->most_bytes, "makespan_ns", rounds, "ratio", ratio(r, t), "cores", r->cores);
 }
 
 static pst_status print_json(const pst_simulate_options *o, const study *s, const pst_timing *t, const pst_rehearsal *r,
@@ -212,8 +212,7 @@ static pst_status rehearse(const pst_simulate_options *o, const study *s, const 
     if (alone != self && s->job->n_rank > 1)
         status = pst_fail(PST_EINPUT, "transport %s needs %s", o->transport,
                           self ? "all ranks in one process" : "a process for each rank");
-    if (status == PST_OK)
-        status = pst_rehearse(world, o->transport, s->job, s->cut, (uint32_t)o->rounds, &r);
+    if (status == PST_OK) status = pst_rehearse(world, o->transport, s->job, s->cut, (uint32_t)o->rounds, &r);
     if (status == PST_OK && world->rank == 0) status = report(o, s, t, &r, out);
     pst_rehearsal_close(&r);
     world->ops->close(world);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # test: label=quick timeout=60
-# simulate: closed forms of the makespan, the executor on the virtual clock, plans of runs, and wrong values.
+# simulate: closed forms of the makespan, the executor on the virtual clock and in real time, plans of runs, and wrong values.
 set -u
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
@@ -39,8 +39,21 @@ expect 2 'three durations' --schedule 1f1b -p 2 -m 4 --times nan,1,1
 expect 2 '--transfer' --schedule 1f1b -p 2 -m 4 --transfer x
 expect 2 'nosuch.yaml' nosuch.yaml
 expect 2 'leave out --schedule' plan.yaml --schedule 1f1b
-expect 2 '--times and --transfer go with --schedule' plan.yaml --times 1,1,1
+expect 2 '--times, --transfer and --message go with --schedule' plan.yaml --times 1,1,1
 expect 2 'many operands' a b
+expect 2 'one of them at a time' --schedule 1f1b -p 2 -m 4 --transport self --execute
+expect 2 'there are: ucx' --schedule 1f1b -p 2 -m 4 --transport nosuch
+expect 2 '--rounds.*from 1' --schedule 1f1b -p 2 -m 4 --transport self --rounds 0
+
+# in real time: never faster than simulated, in one process and in three
+for transport in self ucx; do
+    "$PENSTOCK" simulate --schedule 1f1b -p 3 -m 6 --times 1,1,1 --transport $transport --rounds 2 --message 100000 --json >out 2>err ||
+        fail "over $transport: $(cat err)"
+    awk '/"makespan_ns": [0-9]/ { simulated = $2 + 0 }
+         /"ratio"/ { ratio = $2 + 0 }
+         /^      [0-9]/ { laps++; if ($1 + 0 < simulated) bad = 1 }
+         END { exit !(simulated == 24000000 && laps == 2 && ratio >= 1 && !bad) }' out || fail "over $transport: $(cat out)"
+done
 
 # a run's plan; its run.yaml must lie beside it
 echo "all work and no play makes jack a dull boy, all work and no play makes jack a dull boy" >text.txt
@@ -53,6 +66,8 @@ END
 "$PENSTOCK" train run.yaml -q -n 2 || exit 1
 "$PENSTOCK" simulate runs/run/plan.yaml --execute >out 2>err || fail "plan: $(cat err)"
 grep -q ' 0 with another start or end' out || fail "plan: $(tail -n 1 out)"
+"$PENSTOCK" simulate runs/run/plan.yaml --transport ucx --rounds 1 >out 2>err || fail "plan over ucx: $(cat err)"
+grep -q '^over ucx .* in 1 rounds: .* x simulated' out || fail "plan over ucx: $(cat out)"
 "$PENSTOCK" simulate runs/run/plan.yaml --json >out 2>err && grep -q '"ranks"' out || fail "plan --json: $(cat err)"
 cp runs/run/plan.yaml alone.yaml && mv run.yaml away.yaml
 expect 2 'run.yaml' alone.yaml
