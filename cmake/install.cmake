@@ -1,0 +1,33 @@
+# What `cmake --install` puts where: the program, libpenstock with headers, pkg-config file and CMake package, documents
+# and the demo. The tree may be moved as a whole: the program finds the library by a path relative to itself, and the
+# two package files find their prefix relative to themselves. The static libraries of the folders stay behind.
+include(GNUInstallDirs)
+include(CMakePackageConfigHelpers)
+
+# Components: program, library (what a linked program needs), development.
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_FULL_BINDIR} OUTPUT_VARIABLE lib_from_bin)
+set_target_properties(penstock_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${lib_from_bin}")
+install(TARGETS penstock_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+install(TARGETS penstock EXPORT penstockTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development
+  INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY include/penstock DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development FILES_MATCHING PATTERN "*.h")
+
+set(config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/penstock)
+install(EXPORT penstockTargets NAMESPACE penstock:: DESTINATION ${config_folder} COMPONENT development)
+configure_package_config_file(cmake/penstockConfig.cmake.in ${CMAKE_BINARY_DIR}/penstockConfig.cmake
+  INSTALL_DESTINATION ${config_folder})
+# While the version is 0.x, a minor version may change the interface.
+write_basic_package_version_file(${CMAKE_BINARY_DIR}/penstockConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${CMAKE_BINARY_DIR}/penstockConfig.cmake ${CMAKE_BINARY_DIR}/penstockConfigVersion.cmake
+  DESTINATION ${config_folder} COMPONENT development)
+
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_INCLUDEDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE pc_include)
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} OUTPUT_VARIABLE pc_lib)
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig OUTPUT_VARIABLE pc_prefix)
+configure_file(cmake/penstock.pc.in ${CMAKE_BINARY_DIR}/penstock.pc @ONLY)
+install(FILES ${CMAKE_BINARY_DIR}/penstock.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
+
+install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program RENAME copyright)
+install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
