@@ -72,3 +72,18 @@ uint64_t pst_machine_memory(void) {
     uint64_t free_ = number_in("/proc", "meminfo", "MemAvailable:", 0) * 1024, left = left_in_cgroups();
     return left < free_ || !free_ ? (left == UINT64_MAX ? free_ : left) : free_;
 }
+
+const char *pst_machine_cpu_model(char *name, size_t bytes) {
+    char line[512];
+    FILE *f = fopen("/proc/cpuinfo", "r");
+    snprintf(name, bytes, "unknown");
+    while (f && fgets(line, sizeof line, f)) {
+        char *colon = strchr(line, ':');
+        if (!colon || strncmp(line, "model name", 10)) continue;
+        colon[strcspn(colon, "\n")] = 0;
+        snprintf(name, bytes, "%s", colon + 1 + strspn(colon + 1, " \t"));
+        break;
+    }
+    if (f) fclose(f);
+    return name;
+}

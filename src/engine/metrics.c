@@ -2,9 +2,9 @@
 #include "engine/metrics.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "engine/metrics_parts.h"
 #include <errno.h>
 #include <inttypes.h>
-#include <jansson.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +17,7 @@ struct pst_metrics {
     double peak_flops, started_s;
     uint64_t first_step; /* steps done before this process */
     int quiet, terminal, timed, line_open, complained;
+    pst_metrics_board board;
 };
 
 static double now_s(void) { return (double)pst_monotonic_ns() * 1e-9; }
@@ -51,6 +52,17 @@ static FILE *open_file(const char *path, uint64_t keep) {
     return new;
 }
 
+static void write_line(pst_metrics *m, json_t *line) {
+    int failed = !line || json_dumpf(line, m->file, JSON_REAL_PRECISION(17) | JSON_COMPACT) != 0;
+    json_decref(line);
+    failed |= fputc('\n', m->file) == EOF || fflush(m->file) != 0;
+    if (failed && !m->complained) {
+        m->complained = 1;
+        pst_log(PST_LOG_ERROR, "%s cannot be written (%s); training goes on without it", m->path, strerror(errno));
+    }
+    if (failed) clearerr(m->file);
+}
+
 pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t keep_steps, double peak_flops, int show,
                             pst_metrics **metrics) {
     pst_metrics *m = calloc(1, sizeof *m);
@@ -69,6 +81,8 @@ pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t 
         pst_metrics_close(m);
         return status;
     }
+    write_line(m, pst_metrics_start(p, keep_steps, peak_flops));
+    pst_metrics_board_open(p, folder, keep_steps, &m->board);
     *metrics = m;
     return PST_OK;
 }
@@ -77,19 +91,9 @@ void pst_metrics_close(pst_metrics *m) {
     if (!m) return;
     pst_metrics_newline(m);
     if (m->file) fclose(m->file);
+    pst_metrics_board_close(&m->board);
     free(m->path);
     free(m);
-}
-
-static void write_line(pst_metrics *m, json_t *line) {
-    int failed = !line || json_dumpf(line, m->file, JSON_REAL_PRECISION(17) | JSON_COMPACT) != 0;
-    json_decref(line);
-    failed |= fputc('\n', m->file) == EOF || fflush(m->file) != 0;
-    if (failed && !m->complained) {
-        m->complained = 1;
-        pst_log(PST_LOG_ERROR, "%s cannot be written (%s); training goes on without it", m->path, strerror(errno));
-    }
-    if (failed) clearerr(m->file);
 }
 
 /* --- progress --------------------------------------------------------------------------------------------------- */
@@ -143,12 +147,14 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
                             s->predicted_step_s * 1e3, "tokens_per_s", rate, "bubble", s->bubble, "predicted_bubble",
                             s->predicted_bubble, "peak_bytes", peaks(m, report), "predicted_peak_bytes", peaks(m, NULL),
                             "resident_bytes", residents(m, report)));
+    pst_metrics_board_step(&m->board, s, report, rate, mfu);
     show(m, s, rate);
 }
 
 void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t tokens) {
     write_line(m, json_pack("{s:s,s:I,s:o,s:I}", "event", "validation", "step", (json_int_t)step, "loss", number(loss),
                             "tokens", (json_int_t)tokens));
+    pst_metrics_board_validation(&m->board, step, loss);
     pst_metrics_newline(m);
     if (!m->quiet)
         printf("validation after step %" PRIu64 ": loss %.4f nats per token over %" PRIu64 " tokens\n", step, loss,
@@ -171,7 +177,7 @@ void pst_metrics_checkpoint(pst_metrics *m, uint64_t step, const char *path, pst
 void pst_metrics_end(pst_metrics *m, uint64_t steps, const uint64_t *weights_xxh64, const char *why) {
     char hash[20];
     if (weights_xxh64) snprintf(hash, sizeof hash, "%016" PRIx64, *weights_xxh64);
-    write_line(m, json_pack("{s:s,s:I,s:s?,s:s}", "event", "end", "steps", (json_int_t)steps, "weights_xxh64",
-                            weights_xxh64 ? hash : NULL, "why", why));
+    write_line(m, json_pack("{s:s,s:I,s:s?,s:s,s:f}", "event", "end", "steps", (json_int_t)steps, "weights_xxh64",
+                            weights_xxh64 ? hash : NULL, "why", why, "time", pst_metrics_time()));
     pst_metrics_newline(m);
 }

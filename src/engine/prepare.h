@@ -35,6 +35,7 @@ typedef struct {
     pst_layout **layout;        /* [n_rank] */
     pst_timing *timing;         /* predicted from the cost model */
     uint64_t flops;             /* of one optimizer step, all ranks */
+    uint64_t memory_limit;      /* bytes that each rank of this host may use; 0: not known */
 } pst_prepared;
 
 /* EINPUT for contradictions, EINTERNAL when the checker refuses what was built. */

@@ -93,12 +93,14 @@ pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, ui
     if (status == PST_OK) status = check_device(p);
     if (status == PST_OK) status = check_sources(p, d, o->resume);
     if (status == PST_OK) status = check_runs(o);
-    if (status == PST_OK) status = pst_prepare_fits(p, memory_limit(c, ranks_here));
+    uint64_t limit = memory_limit(c, ranks_here);
+    if (status == PST_OK) status = pst_prepare_fits(p, limit);
     if (status != PST_OK) {
         pst_prepared_close(p);
         d->row->close(d);
         return status;
     }
+    p->memory_limit = limit;
     *data = d;
     *prepared = p;
     return PST_OK;
