@@ -186,6 +186,9 @@ static pst_status predict(pst_prepared *p) {
         for (int op = 0; op < 4; op++)
             for (uint32_t s = 0; s < p->cut->chunk[c].program[op].n_step; s++)
                 p->flops += p->cut->chunk[c].program[op].step[s].flops * p->plan->n_micro;
+    for (uint32_t t = 0; t < p->graph->n_tensor; t++)
+        if (p->graph->tensor[t].role == PST_TENSOR_OUTPUT)
+            p->targets += pst_tensor_elements(p->graph->tensor + t) * p->plan->n_micro;
     return PST_OK;
 }
 

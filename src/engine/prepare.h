@@ -36,6 +36,7 @@ typedef struct {
     pst_timing *timing;         /* predicted from the cost model */
     uint64_t flops;             /* of one optimizer step, all ranks */
     uint64_t memory_limit;      /* bytes that each rank of this host may use; 0: not known */
+    uint64_t targets;           /* losses of one optimizer step, of which it takes the mean: samples x context */
 } pst_prepared;
 
 /* EINPUT for contradictions, EINTERNAL when the checker refuses what was built. */

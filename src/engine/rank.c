@@ -39,10 +39,6 @@ static pst_status run_kernel(pst_device *device, const void *block) {
     return c->kernel->launch(device, &c->call);
 }
 
-static uint64_t batch_tokens(const pst_prepared *p) {
-    return (uint64_t)p->config->train.batch * p->model_config.context;
-}
-
 static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro, pst_launch_fn *fn,
                             const void **block) {
     pst_rank *r = arg;
@@ -60,8 +56,8 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
                          .seed = (uint64_t)p->config->train.seed,
                          .first = micro == 0,
                          .train = r->train,
-                         .sample = r->sample + (uint64_t)micro * p->model_config.micro_batch,
-                         .loss_scale = 1.0f / (float)batch_tokens(p)};
+                         .sample = r->sample + (uint64_t)micro * p->graph->micro_batch,
+                         .loss_scale = 1.0f / (float)p->targets};
     *fn = run_kernel;
     *block = c;
     return PST_OK;

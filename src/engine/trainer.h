@@ -1,5 +1,5 @@
-/* One training run in this process: what setup.c (before the first step), train.c (the loop), feed.c (data in, losses
- * out), trace.c (the timeline) and save.c (checkpoints) share. */
+/* One training run in this process: what setup.c (before the first step), train.c (the loop), step.c (one step), feed.c
+ * (data in, losses out), trace.c (the timeline) and save.c (checkpoints) share. */
 #ifndef PST_ENGINE_TRAINER_H
 #define PST_ENGINE_TRAINER_H
 #include "engine/fit.h"
@@ -45,6 +45,11 @@ pst_status pst_setup_weights(pst_trainer *t);   /* from the seed, a file, or the
 pst_status pst_setup_metrics(pst_trainer *t);   /* and the room that steps need: none is asked for later */
 void pst_setup_announce(const pst_trainer *t);
 void pst_setup_close(pst_trainer *t);           /* what these have opened in t, metrics and p excepted */
+
+/* step.c. run: one step with the data that the ranks have, which began at began_ns (monotonic); t->step and t->report
+ * follow; collective. check, afterwards: EINPUT when loss or gradient are not finite (the weights are those of before). */
+pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *measured);
+pst_status pst_step_check(const pst_trainer *t);
 
 /* trace.c: gathers the spans of the step just done and draws them; a full disk is said and survived. Collective. */
 pst_status pst_trace_step(pst_trainer *t);

@@ -1,0 +1,126 @@
+/* One optimizer step, once its data lies in the ranks' memory: hyper-parameters, the run, what each rank measured, and
+ * whether the numbers are still numbers. Of the training loop (train.c) and of a session (session.c) alike. */
+#include "base/log.h"
+#include "engine/trainer.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Linear warm-up, then cosine or linear decay to lr_min at the last step, or none. step counts from 0. */
+static double learning_rate(const pst_config *c, uint64_t step) {
+    double lr = c->train.lr, low = c->train.lr_min;
+    if (step < (uint64_t)c->train.warmup) return lr * (double)(step + 1) / (double)c->train.warmup;
+    if (!strcmp(c->train.decay, "none") || c->train.steps <= c->train.warmup) return lr;
+    double x = (double)(step - (uint64_t)c->train.warmup) / (double)(c->train.steps - c->train.warmup);
+    return low + (lr - low) * (!strcmp(c->train.decay, "linear") ? 1 - x : 0.5 * (1 + cos(3.14159265358979323846 * x)));
+}
+
+static pst_optim_hyper hyper_parameters(const pst_config *c, uint64_t step) {
+    double t = (double)(step + 1);
+    return (pst_optim_hyper){.lr = (float)learning_rate(c, step),
+                             .decay = (float)c->train.weight_decay,
+                             .beta1 = (float)c->train.beta1,
+                             .beta2 = (float)c->train.beta2,
+                             .eps = (float)c->train.eps,
+                             .momentum = (float)c->train.momentum,
+                             .grad_scale = 1.0f,
+                             .t = step + 1,
+                             .correction1 = (float)(1 - pow(c->train.beta1, t)),
+                             .correction2 = (float)(1 - pow(c->train.beta2, t))};
+}
+
+static uint64_t kib_after(const char *text, const char *key) {
+    const char *at = strstr(text, key);
+    return at ? strtoull(at + strlen(key), NULL, 10) * 1024 : 0;
+}
+
+/* Anonymous and shared resident bytes of this process; 0 where the system does not tell. */
+static uint64_t resident_bytes(int proc_status) {
+    char text[4096];
+    ssize_t n = proc_status < 0 ? -1 : pread(proc_status, text, sizeof text - 1, 0);
+    if (n < 0) return 0;
+    text[n] = 0;
+    return kib_after(text, "\nRssAnon:") + kib_after(text, "\nRssShmem:");
+}
+
+/* What one rank measured in the step just done. */
+static pst_report report_of(const pst_rank *r) {
+    const pst_instr_list *list = &r->p->job->list[r->rank];
+    pst_report out = {.peak_bytes = pst_arena_touched(&r->arena, 0, r->arena.bytes)};
+    const pst_span *span = pst_executor_spans(r->executor, &out.origin_ns);
+    uint64_t count[PST_OP_COUNT] = {0}, first = PST_NEVER, last = 0, end = 0;
+    for (uint32_t i = 0; i < list->n_instr; i++) {
+        uint8_t op = list->instr[i].opcode;
+        uint64_t ns = span[i].end - span[i].start;
+        out.op_ns[op] += ns, count[op]++;
+        if (span[i].end > end) end = span[i].end;
+        if (op > PST_OP_BW) continue;
+        out.busy_ns += ns;
+        if (span[i].start < first) first = span[i].start;
+        if (span[i].end > last) last = span[i].end;
+    }
+    for (int op = 0; op < PST_OP_COUNT; op++) out.op_ns[op] /= count[op] ? count[op] : 1;
+    out.span_ns = last - first;
+    out.flush_ns = end - last;
+    return out;
+}
+
+/* Every rank's report to all; what any was asked to do is known to all from here on. */
+static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
+    uint64_t resident = resident_bytes(t->proc_status), stop = t->asked && *t->asked;
+    for (uint32_t i = 0; i < t->group->n_local; i++) {
+        t->own[i] = report_of(t->group->local[i]);
+        t->own[i].wall_ns = wall_ns, t->own[i].resident_bytes = resident, t->own[i].stop = stop;
+    }
+    PST_TRY(pst_group_all_gather(t->group, t->own, sizeof *t->own, t->report));
+    for (uint32_t r = 0; r < t->p->options.n_rank; r++) t->stopped |= t->report[r].stop != 0;
+    return PST_OK;
+}
+
+/* Predicted beside measured. */
+static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
+    const pst_prepared *p = t->p;
+    const pst_rank *r = t->group->local[0];
+    uint32_t longest = 0;
+    for (uint32_t k = 1; k < p->options.n_rank; k++)
+        if (t->report[k].span_ns > t->report[longest].span_ns) longest = k;
+    const pst_report *l = &t->report[longest];
+    return (pst_metrics_step){.step = t->step,
+                              .loss = t->study ? NAN : r->loss_sum / (double)p->targets,
+                              .lr = learning_rate(p->config, t->step - 1),
+                              .grad_norm = r->grad_norm,
+                              .step_s = (double)wall_ns * 1e-9,
+                              .bubble = l->span_ns ? 1 - (double)l->busy_ns / (double)l->span_ns : 0,
+                              .predicted_step_s = t->fit ? pst_fit_step_s(t->fit) : NAN,
+                              .predicted_bubble = t->fit ? pst_fit_bubble(t->fit) : NAN,
+                              .tokens = t->step * p->targets};
+}
+
+pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *measured) {
+    for (uint32_t i = 0; i < t->group->n_local; i++) t->group->local[i]->hyper = hyper_parameters(t->config, t->step);
+    PST_TRY(pst_group_run(t->group, 1));
+    uint64_t wall_ns = pst_monotonic_ns() - began_ns;
+    t->step++;
+    t->validation_loss = NAN; /* of these weights: not measured yet */
+    PST_TRY(gather_reports(t, wall_ns));
+    *measured = measured_step(t, wall_ns);
+    return PST_OK;
+}
+
+/* Every rank has the same numbers and stops alike. The step that failed has not changed the weights (rank.c), but those
+ * before it were on their way out: the checkpoints stay as they are. */
+pst_status pst_step_check(const pst_trainer *t) {
+    const pst_rank *r = t->group->local[0];
+    char last[64] = "there is no checkpoint yet";
+    if (t->study || (isfinite(r->loss_sum) && isfinite(r->grad_norm))) return PST_OK;
+    if (t->checkpointed != UINT64_MAX)
+        snprintf(last, sizeof last, "the last checkpoint is of step %" PRIu64, t->checkpointed);
+    pst_status status = pst_fail(PST_EINPUT,
+                                 "training has diverged at step %" PRIu64 ": loss %g, gradient norm %g; lower "
+                                 "train.lr (%g)%s; %s",
+                                 t->step, fabs(r->loss_sum), fabs(r->grad_norm), t->config->train.lr,
+                                 t->config->train.clip > 0 ? "" : " or set train.clip", last);
+    return pst_group_agree(t->group, status);
+}
