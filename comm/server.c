@@ -1,7 +1,9 @@
 /* The embedded PMIx server. All ranks are local, so a fence only hands back the data that libpmix has collected, and
  * nothing is ever asked of another host. */
 #include "comm/server.h"
+#include "comm/secret.h"
 #include <ftw.h>
+#include <inttypes.h>
 #include <pmix.h>
 #include <pmix_server.h>
 #include <pthread.h>
@@ -211,7 +213,6 @@ static pst_status register_ranks(pst_server *s) {
 }
 
 pst_status pst_server_open(uint32_t n, const char *host, pst_server **server) {
-    static uint32_t jobs;
     if (only) return pst_fail(PST_EINTERNAL, "one job at a time");
     pst_server *s = calloc(1, sizeof *s);
     if (!s) return pst_fail(PST_ENOMEM, "no memory for the launcher");
@@ -219,9 +220,12 @@ pst_status pst_server_open(uint32_t n, const char *host, pst_server **server) {
     pthread_mutex_lock(&only_lock);
     only = s;
     pthread_mutex_unlock(&only_lock);
-    snprintf(s->job, sizeof s->job, "penstock-%d-%u", (int)getpid(), jobs++);
+    uint64_t word; /* whoever wants to join must know the name: only our ranks' environment tells it */
+    pst_status status = pst_secret_random(&word, sizeof word);
+    snprintf(s->job, sizeof s->job, "penstock-%d-%016" PRIx64, (int)getpid(), word);
     s->abort_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    pst_status status = s->abort_fd < 0 ? pst_fail(PST_ENOMEM, "no descriptor for the launcher: %m") : start_library();
+    if (status == PST_OK && s->abort_fd < 0) status = pst_fail(PST_ENOMEM, "no descriptor for the launcher: %m");
+    if (status == PST_OK) status = start_library();
     if (status == PST_OK) status = register_job(s, host);
     if (status == PST_OK) status = register_ranks(s);
     if (status != PST_OK) {

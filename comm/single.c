@@ -1,20 +1,13 @@
 /* World `single`: one process that is the whole job. Always there, so it stands last in the list of worlds. */
+#include "comm/board.h"
 #include "comm/world.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-typedef struct entry entry;
-struct entry {
-    entry *next;
-    char *key;
-    void *value;
-    size_t bytes;
-};
-
 typedef struct {
     pst_world base;
-    entry *first; /* newest first: a key put twice gives its last value */
+    pst_board board;
 } single_world;
 
 static const char *single_reject(void) { return NULL; }
@@ -28,40 +21,12 @@ static pst_status single_open(pst_world **world) {
     return PST_OK;
 }
 
-static void entry_free(entry *e) {
-    free(e->key);
-    free(e->value);
-    free(e);
-}
-
 static pst_status single_put(pst_world *world, const char *key, const void *value, size_t bytes) {
-    single_world *w = (single_world *)world;
-    entry *e = calloc(1, sizeof *e);
-    if (!e) return pst_fail(PST_ENOMEM, "no memory for %s", key);
-    e->key = strdup(key);
-    e->value = malloc(bytes ? bytes : 1);
-    if (!e->key || !e->value) {
-        entry_free(e);
-        return pst_fail(PST_ENOMEM, "no memory for %s", key);
-    }
-    if (bytes) memcpy(e->value, value, bytes);
-    e->bytes = bytes;
-    e->next = w->first;
-    w->first = e;
-    return PST_OK;
+    return pst_board_put(&((single_world *)world)->board, 0, key, value, bytes);
 }
 
 static pst_status single_get(pst_world *world, uint32_t rank, const char *key, void **value, size_t *bytes) {
-    single_world *w = (single_world *)world;
-    const entry *e = w->first;
-    while (e && strcmp(e->key, key)) e = e->next;
-    if (rank || !e) return pst_fail(PST_EINTERNAL, "rank %u has not published %s", rank, key);
-    void *copy = malloc(e->bytes ? e->bytes : 1);
-    if (!copy) return pst_fail(PST_ENOMEM, "no memory for %s", key);
-    if (e->bytes) memcpy(copy, e->value, e->bytes);
-    *value = copy;
-    *bytes = e->bytes;
-    return PST_OK;
+    return pst_board_get(&((single_world *)world)->board, rank, key, value, bytes);
 }
 
 static pst_status single_fence(pst_world *world) {
@@ -74,13 +39,8 @@ static void single_abort(pst_world *world, int exit_status, const char *why) {
 }
 
 static void single_close(pst_world *world) {
-    single_world *w = (single_world *)world;
-    while (w->first) {
-        entry *e = w->first;
-        w->first = e->next;
-        entry_free(e);
-    }
-    free(w);
+    pst_board_clear(&((single_world *)world)->board);
+    free(world);
 }
 
 const pst_world_ops pst_world_single = {

@@ -2,6 +2,7 @@
  * TCP between hosts). Peers do not fail here: UCX tells nothing of a dead one (error mode none, the only one that
  * keeps shared memory), so the heartbeat finds it and `abort` leaves without flushing. One thread per transport. */
 #include "comm/transport.h"
+#include "comm/secret.h"
 #include "comm/ucx_guard.h"
 #include "comm/world.h"
 #include <sched.h>
@@ -32,6 +33,7 @@ typedef struct ucx {
     ucp_ep_h *ep;         /* [size] */
     int fd;               /* readable when the worker has something, once armed */
     request *all, *spare; /* requests are reused, freed with the transport */
+    uint64_t mask;        /* the job's own, in every tag: who does not know it reaches no receive of ours */
     uint32_t unseen;      /* completed and not tested yet: no sleeping before they have been */
     int aborted, lost;    /* lost: because UCX wanted to end the process */
     struct ucx *left_behind;
@@ -39,8 +41,8 @@ typedef struct ucx {
 
 enum { TIMER_SLACK_NS = 1000, CLOSE_MS = 500 };
 
-static uint64_t message_tag(uint32_t source, uint32_t channel, uint32_t seq) {
-    return (uint64_t)source << 48 | (uint64_t)channel << 32 | seq;
+static uint64_t message_tag(const ucx *u, uint32_t source, uint32_t channel, uint32_t seq) {
+    return ((uint64_t)source << 48 | (uint64_t)channel << 32 | seq) ^ u->mask;
 }
 
 /* --- open -------------------------------------------------------------------------------------------------------- */
@@ -103,6 +105,23 @@ static pst_status publish_address(ucx *u, pst_world *world, pst_status mine) {
     return status;
 }
 
+/* Rank 0 draws it, and only ranks of this job can ask the world for it. */
+static pst_status publish_mask(pst_world *world) {
+    uint64_t mask;
+    if (world->rank) return PST_OK;
+    PST_TRY(pst_secret_random(&mask, sizeof mask));
+    return world->ops->put(world, "penstock.ucx.mask", &mask, sizeof mask);
+}
+
+static pst_status fetch_mask(ucx *u, pst_world *world) {
+    void *mask;
+    size_t bytes;
+    PST_TRY(world->ops->get(world, 0, "penstock.ucx.mask", &mask, &bytes));
+    if (bytes == sizeof u->mask) memcpy(&u->mask, mask, bytes);
+    free(mask);
+    return bytes == sizeof u->mask ? PST_OK : pst_fail(PST_EPEER, "rank 0 could not open transport ucx");
+}
+
 static pst_status connect_rank(ucx *u, pst_world *world, uint32_t rank) {
     void *address;
     size_t bytes;
@@ -126,9 +145,11 @@ static pst_status connect_rank(ucx *u, pst_world *world, uint32_t rank) {
 /* All peers are connected here, between two fences: a rank that leaves early cannot be missed by one that only now
  * wants to map its memory. Whoever has failed before (mine) or fails between takes part in both. */
 static pst_status connect_all(ucx *u, pst_world *world, pst_status mine) {
-    pst_status common = publish_address(u, world, mine);
+    pst_status common = publish_mask(world);
+    if (common == PST_OK) common = publish_address(u, world, mine);
     if (common == PST_OK) common = world->ops->fence(world);
     if (common != PST_OK) return mine != PST_OK ? mine : common;
+    if (mine == PST_OK) mine = fetch_mask(u, world);
     for (uint32_t i = 0; mine == PST_OK && i < world->size; i++) mine = connect_rank(u, world, i);
     return pst_world_agree(world, "penstock.ucx.open", mine);
 }
@@ -233,11 +254,11 @@ static ucs_status_ptr_t post_to_ucp(ucx *u, request *r) {
     };
     if (x->kind == PST_TRANSFER_SEND) {
         param.cb.send = on_sent;
-        return ucp_tag_send_nbx(u->ep[x->peer], x->mem, x->bytes, message_tag(u->base.rank, x->channel, x->seq),
+        return ucp_tag_send_nbx(u->ep[x->peer], x->mem, x->bytes, message_tag(u, u->base.rank, x->channel, x->seq),
                                 &param);
     }
     param.cb.recv = on_received;
-    return ucp_tag_recv_nbx(u->worker, x->mem, x->bytes, message_tag(x->peer, x->channel, x->seq), UINT64_MAX, &param);
+    return ucp_tag_recv_nbx(u->worker, x->mem, x->bytes, message_tag(u, x->peer, x->channel, x->seq), UINT64_MAX, &param);
 }
 
 /* Not inlined: a jump back would not find the caller's variables. */

@@ -1,8 +1,9 @@
-/* Worlds: `single` (one process, one rank) and `pmix` (our launcher, mpirun, srun --mpi=pmix). */
+/* Worlds: `single` (one process, one rank), `pmix` (our launcher, mpirun, srun --mpi=pmix) and `tcp` (MASTER_ADDR,
+ * MASTER_PORT, RANK, WORLD_SIZE and PENSTOCK_SECRET). */
 #ifndef PST_COMM_WORLD_H
 #define PST_COMM_WORLD_H
 #include "base/world.h"
-extern const pst_world_ops pst_world_pmix, pst_world_single;
+extern const pst_world_ops pst_world_pmix, pst_world_single, pst_world_tcp;
 
 /* Collective, with one fence: `mine` when that is a failure, EPEER when another rank's is, OK when all are. So that
  * nobody waits for a rank that could not go on. */

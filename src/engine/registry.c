@@ -14,7 +14,7 @@ static const pst_data_row *const datas[] = {&pst_data_text};
 static const pst_device_ops *const devices[] = {&pst_device_cpu, &pst_device_timed};
 /* `self` joins ranks of one process through a hub and is asked for by name (engine/group.c). */
 static const pst_transport_ops *const transports[] = {&pst_transport_ucx};
-static const pst_world_ops *const worlds[] = {&pst_world_pmix, &pst_world_single};
+static const pst_world_ops *const worlds[] = {&pst_world_pmix, &pst_world_tcp, &pst_world_single};
 
 #define COUNT(list) (uint32_t)(sizeof(list) / sizeof((list)[0]))
 enum { MAX_NAMES = 16 };

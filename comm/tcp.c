@@ -1,0 +1,248 @@
+/* World `tcp`: ranks that nobody launched together, found through MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE, and kept
+ * to themselves by PENSTOCK_SECRET. A fence sends what each has put to rank 0, which sends everything to all. One thread. */
+#include "comm/tcp.h"
+#include "base/clock.h"
+#include "comm/board.h"
+#include "comm/secret.h"
+#include "comm/world.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { JOIN_SECONDS = 120, HEAD_BYTES = 16, MAX_KEY = 256 };
+static const uint64_t MAX_FENCE = UINT64_C(1) << 30;
+
+/* Puts since the last fence, as they travel: rank, length of key (u32 each), length of value (u64), key, value. */
+typedef struct {
+    uint8_t *at;
+    uint64_t bytes, room;
+} parcel;
+
+typedef struct {
+    pst_world base;
+    pst_board board;
+    parcel fresh;
+    int *fd; /* [size], see tcp.h */
+} tcp_world;
+
+/* --- parcels ------------------------------------------------------------------------------------------------------ */
+
+static pst_status parcel_grow(parcel *p, uint64_t bytes) {
+    if (p->bytes + bytes > MAX_FENCE) return pst_fail(PST_EINPUT, "more than 1 GiB between two fences");
+    if (p->bytes + bytes <= p->room) return PST_OK;
+    uint64_t room = 2 * (p->bytes + bytes);
+    uint8_t *at = realloc(p->at, room);
+    if (!at) return pst_fail(PST_ENOMEM, "no memory for %llu bytes between ranks", (unsigned long long)room);
+    p->at = at, p->room = room;
+    return PST_OK;
+}
+
+static pst_status parcel_add(parcel *p, uint32_t rank, const char *key, const void *value, uint64_t bytes) {
+    uint32_t length = (uint32_t)strlen(key);
+    PST_TRY(parcel_grow(p, HEAD_BYTES + length + bytes));
+    uint8_t *at = p->at + p->bytes;
+    memcpy(at, &rank, 4);
+    memcpy(at + 4, &length, 4);
+    memcpy(at + 8, &bytes, 8);
+    memcpy(at + HEAD_BYTES, key, length);
+    if (bytes) memcpy(at + HEAD_BYTES + length, value, bytes);
+    p->bytes += HEAD_BYTES + length + bytes;
+    return PST_OK;
+}
+
+/* Puts the contents on the board. from: the only rank they may come from, UINT32_MAX any. */
+static pst_status parcel_open(const parcel *p, uint32_t from, uint32_t size, pst_board *board) {
+    for (uint64_t i = 0; i < p->bytes;) {
+        uint32_t rank, length;
+        uint64_t bytes;
+        char key[MAX_KEY];
+        if (p->bytes - i < HEAD_BYTES) return pst_fail(PST_EINTERNAL, "a fence's parcel is cut off");
+        memcpy(&rank, p->at + i, 4);
+        memcpy(&length, p->at + i + 4, 4);
+        memcpy(&bytes, p->at + i + 8, 8);
+        i += HEAD_BYTES;
+        if (length >= MAX_KEY || length > p->bytes - i || bytes > p->bytes - i - length || rank >= size ||
+            (from != UINT32_MAX && rank != from))
+            return pst_fail(PST_EINTERNAL, "a fence's parcel makes no sense");
+        memcpy(key, p->at + i, length);
+        key[length] = 0;
+        PST_TRY(pst_board_put(board, rank, key, p->at + i + length, bytes));
+        i += length + bytes;
+    }
+    return PST_OK;
+}
+
+static pst_status parcel_write(const parcel *p, int fd) {
+    PST_TRY(pst_tcp_write(fd, &p->bytes, sizeof p->bytes, PST_NEVER));
+    return pst_tcp_write(fd, p->at, p->bytes, PST_NEVER);
+}
+
+/* Appends what arrives to p. */
+static pst_status parcel_read(parcel *p, int fd) {
+    uint64_t bytes;
+    PST_TRY(pst_tcp_read(fd, &bytes, sizeof bytes, PST_NEVER));
+    if (bytes > MAX_FENCE) return pst_fail(PST_EINTERNAL, "a fence's parcel makes no sense");
+    PST_TRY(parcel_grow(p, bytes));
+    PST_TRY(pst_tcp_read(fd, p->at + p->bytes, bytes, PST_NEVER));
+    p->bytes += bytes;
+    return PST_OK;
+}
+
+/* --- the table ---------------------------------------------------------------------------------------------------- */
+
+/* The number in a variable, UINT32_MAX when it is none. */
+static uint32_t number_of(const char *name) {
+    const char *text = getenv(name);
+    char *end;
+    if (!text || *text < '0' || *text > '9') return UINT32_MAX;
+    unsigned long n = strtoul(text, &end, 10);
+    return *end || n >= UINT32_MAX ? UINT32_MAX : (uint32_t)n;
+}
+
+static const char *tcp_reject(void) {
+    static const char *const need[] = {"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"};
+    for (size_t i = 0; i < sizeof need / sizeof *need; i++)
+        if (!getenv(need[i])) return "MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE are not all set";
+    return NULL;
+}
+
+static pst_status read_variables(pst_tcp_job *job) {
+    *job = (pst_tcp_job){.rank = number_of("RANK"),
+                         .size = number_of("WORLD_SIZE"),
+                         .address = getenv("MASTER_ADDR"),
+                         .port = getenv("MASTER_PORT"),
+                         .secret = getenv("PENSTOCK_SECRET"),
+                         .seconds = JOIN_SECONDS};
+    if (job->size == UINT32_MAX || !job->size || job->size > 65536)
+        return pst_fail(PST_EINPUT, "WORLD_SIZE '%s': 1 to 65536 ranks", getenv("WORLD_SIZE"));
+    if (job->rank >= job->size)
+        return pst_fail(PST_EINPUT, "RANK '%s': 0 to %u in a WORLD_SIZE of %u", getenv("RANK"), job->size - 1, job->size);
+    if (job->size > 1 && (!job->secret || strlen(job->secret) < PST_SECRET_LEAST))
+        return pst_fail(PST_EINPUT,
+                        "PENSTOCK_SECRET %s: give all ranks of the job the same random text of at least %d characters "
+                        "(openssl rand -hex 16), or nobody could tell them from strangers",
+                        job->secret ? "is too short" : "is not set", PST_SECRET_LEAST);
+    return PST_OK;
+}
+
+/* Who else is on this host follows from the names that all have published. */
+static pst_status find_neighbours(tcp_world *w) {
+    w->base.local_rank = w->base.local_size = 0;
+    for (uint32_t r = 0; r < w->base.size; r++) {
+        void *name;
+        size_t bytes;
+        PST_TRY(pst_board_get(&w->board, r, "penstock.host", &name, &bytes));
+        int here = bytes == sizeof w->base.host && !memcmp(name, w->base.host, bytes);
+        free(name);
+        if (here && r < w->base.rank) w->base.local_rank++;
+        w->base.local_size += (uint32_t)here;
+    }
+    return PST_OK;
+}
+
+static void tcp_close(pst_world *world) {
+    tcp_world *w = (tcp_world *)world;
+    for (uint32_t r = 0; w->fd && r < w->base.size; r++)
+        if (w->fd[r] >= 0) close(w->fd[r]);
+    pst_board_clear(&w->board);
+    free(w->fresh.at);
+    free(w->fd);
+    free(w);
+}
+
+static pst_status tcp_open(pst_world **world) {
+    pst_tcp_job job;
+    PST_TRY(read_variables(&job));
+    tcp_world *w = calloc(1, sizeof *w);
+    if (!w) return pst_fail(PST_ENOMEM, "no memory for a world");
+    w->base = (pst_world){.ops = &pst_world_tcp, .rank = job.rank, .size = job.size};
+    snprintf(w->base.job, sizeof w->base.job, "%.40s:%.16s", job.address, job.port);
+    if (gethostname(w->base.host, sizeof w->base.host - 1)) strcpy(w->base.host, "localhost");
+    int *fd = malloc(job.size * sizeof *fd);
+    pst_status status = fd ? pst_tcp_join(&job, fd) : pst_fail(PST_ENOMEM, "no memory for %u ranks", job.size);
+    if (status == PST_OK) w->fd = fd;
+    else free(fd);
+    if (status == PST_OK) status = w->base.ops->put(&w->base, "penstock.host", w->base.host, sizeof w->base.host);
+    if (status == PST_OK) status = w->base.ops->fence(&w->base);
+    if (status == PST_OK) status = find_neighbours(w);
+    if (status != PST_OK) {
+        tcp_close(&w->base);
+        return status;
+    }
+    *world = &w->base;
+    return PST_OK;
+}
+
+static pst_status tcp_put(pst_world *world, const char *key, const void *value, size_t bytes) {
+    tcp_world *w = (tcp_world *)world;
+    if (strlen(key) >= MAX_KEY) return pst_fail(PST_EINTERNAL, "a key of %zu characters", strlen(key));
+    return parcel_add(&w->fresh, world->rank, key, value, bytes);
+}
+
+static pst_status tcp_get(pst_world *world, uint32_t rank, const char *key, void **value, size_t *bytes) {
+    pst_status status = pst_board_get(&((tcp_world *)world)->board, rank, key, value, bytes);
+    return status == PST_EINTERNAL ? PST_EPEER : status;
+}
+
+static pst_status name_lost(uint32_t rank) {
+    char why[200];
+    snprintf(why, sizeof why, "%s", pst_error());
+    return pst_fail(PST_EPEER, "rank %u is gone: %s", rank, why);
+}
+
+/* Everybody's parcels in rank order, one after the other, then to everybody. */
+static pst_status gather_all(tcp_world *w, parcel *all) {
+    PST_TRY(parcel_grow(all, w->fresh.bytes));
+    if (w->fresh.bytes) memcpy(all->at, w->fresh.at, w->fresh.bytes);
+    all->bytes = w->fresh.bytes;
+    for (uint32_t r = 1; r < w->base.size; r++) {
+        uint64_t before = all->bytes;
+        if (parcel_read(all, w->fd[r]) != PST_OK) return name_lost(r);
+        parcel one = {.at = all->at + before, .bytes = all->bytes - before};
+        pst_board ignored = {0};
+        pst_status status = parcel_open(&one, r, w->base.size, &ignored); /* nobody speaks for another */
+        pst_board_clear(&ignored);
+        PST_TRY(status);
+    }
+    for (uint32_t r = 1; r < w->base.size; r++)
+        if (parcel_write(all, w->fd[r]) != PST_OK) return name_lost(r);
+    return PST_OK;
+}
+
+static pst_status exchange(tcp_world *w, parcel *all) {
+    if (w->base.rank == 0) return gather_all(w, all);
+    if (parcel_write(&w->fresh, w->fd[0]) != PST_OK || parcel_read(all, w->fd[0]) != PST_OK) return name_lost(0);
+    return PST_OK;
+}
+
+static pst_status tcp_fence(pst_world *world) {
+    tcp_world *w = (tcp_world *)world;
+    parcel all = {0};
+    pst_status status = exchange(w, &all);
+    if (status == PST_OK) status = parcel_open(&all, UINT32_MAX, world->size, &w->board);
+    if (status == PST_OK) w->fresh.bytes = 0;
+    free(all.at);
+    return status;
+}
+
+/* The others find the connection closed at their next fence; ranks of this host hear it from the heartbeat. */
+static void tcp_abort(pst_world *world, int exit_status, const char *why) {
+    tcp_world *w = (tcp_world *)world;
+    (void)exit_status, (void)why;
+    for (uint32_t r = 0; r < w->base.size; r++) {
+        if (w->fd[r] >= 0) close(w->fd[r]);
+        w->fd[r] = -1;
+    }
+}
+
+const pst_world_ops pst_world_tcp = {
+    .name = "tcp",
+    .reject = tcp_reject,
+    .open = tcp_open,
+    .put = tcp_put,
+    .get = tcp_get,
+    .fence = tcp_fence,
+    .abort = tcp_abort,
+    .close = tcp_close,
+};

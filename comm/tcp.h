@@ -1,0 +1,25 @@
+/* The rendezvous behind world `tcp`: ranks that find each other through rank 0's address, prove that they know the job's
+ * secret, and stay connected to rank 0. Nothing that a stranger sends is looked at but the fixed-size greeting. */
+#ifndef PST_COMM_TCP_H
+#define PST_COMM_TCP_H
+#include "base/status.h"
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct {
+    uint32_t rank, size;
+    const char *address, *port; /* where rank 0 listens: a name or number, and a port */
+    const char *secret;         /* at least PST_SECRET_LEAST characters */
+    uint32_t seconds;           /* how long to wait for the others */
+} pst_tcp_job;
+
+/* Blocks until all ranks are there. fd: [size], the caller's; rank 0 receives a connected socket to every other rank,
+ * the others one to rank 0; -1 elsewhere. EINPUT: another secret or job size there, a rank that is there twice, an address
+ * that cannot be; EPEER: some did not come in time (names them). Nothing stays open on failure. */
+pst_status pst_tcp_join(const pst_tcp_job *job, int *fd);
+
+/* Whole buffers over a non-blocking socket. EPEER when the other end is gone; `until`: pst_monotonic_ns(), PST_NEVER for
+ * no limit. */
+pst_status pst_tcp_write(int fd, const void *data, size_t bytes, uint64_t until);
+pst_status pst_tcp_read(int fd, void *data, size_t bytes, uint64_t until);
+#endif

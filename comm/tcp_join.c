@@ -1,0 +1,290 @@
+/* How the ranks of world `tcp` come together. Rank 0 greets whoever connects with a fresh number; the other answers with
+ * its rank, a number of its own and the proof that it knows the secret; rank 0 proves the same back. Numbers are little
+ * endian. Strangers get the greeting and, after GREET_S, nothing more; they never delay the ranks. */
+#include "base/clock.h"
+#include "comm/secret.h"
+#include "comm/tcp.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { GREET_S = 5, MAX_PENDING = 128, RETRY_MS = 50, SECOND_NS = 1000000000 };
+enum { HELLO_BYTES = 8 + PST_SECRET_NONCE, JOIN_BYTES = 8 + PST_SECRET_NONCE + PST_SECRET_PROOF, ANSWER_BYTES = 4 + PST_SECRET_PROOF };
+enum { WELCOME, OTHER_SIZE, RANK_TAKEN, N_VERDICT };
+static const char magic[8] = {'p', 's', 't', 'k', 't', 'c', 'p', 1};
+
+static void put_number(uint8_t *at, uint32_t number) {
+    for (int i = 0; i < 4; i++) at[i] = (uint8_t)(number >> 8 * i);
+}
+
+static uint32_t get_number(const uint8_t *at) {
+    return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+/* --- sockets ------------------------------------------------------------------------------------------------------ */
+
+static int milliseconds_left(uint64_t until) {
+    uint64_t now = pst_monotonic_ns();
+    if (until == PST_NEVER) return -1;
+    if (until <= now) return 0;
+    return (int)((until - now) / 1000000 + 1 < 60000 ? (until - now) / 1000000 + 1 : 60000);
+}
+
+/* Sleeps until the socket may be read or written: OK, or EPEER when the time is over. */
+static pst_status wait_for(int fd, short events, uint64_t until) {
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = events};
+        int n = poll(&p, 1, milliseconds_left(until));
+        if (n > 0) return PST_OK;
+        if (n < 0 && errno != EINTR) return pst_fail(PST_EPEER, "cannot wait for a connection: %m");
+        if (n == 0 && until != PST_NEVER && pst_monotonic_ns() >= until) return pst_fail(PST_EPEER, "no answer in time");
+    }
+}
+
+pst_status pst_tcp_write(int fd, const void *data, size_t bytes, uint64_t until) {
+    const uint8_t *at = data;
+    while (bytes) {
+        ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL);
+        if (n >= 0) at += n, bytes -= (size_t)n;
+        else if (errno == EAGAIN) PST_TRY(wait_for(fd, POLLOUT, until));
+        else if (errno != EINTR) return pst_fail(PST_EPEER, "the connection broke: %m");
+    }
+    return PST_OK;
+}
+
+pst_status pst_tcp_read(int fd, void *data, size_t bytes, uint64_t until) {
+    uint8_t *at = data;
+    while (bytes) {
+        ssize_t n = recv(fd, at, bytes, 0);
+        if (n > 0) at += n, bytes -= (size_t)n;
+        else if (n == 0) return pst_fail(PST_EPEER, "the connection was closed");
+        else if (errno == EAGAIN) PST_TRY(wait_for(fd, POLLIN, until));
+        else if (errno != EINTR) return pst_fail(PST_EPEER, "the connection broke: %m");
+    }
+    return PST_OK;
+}
+
+/* Non-blocking, at once, and a host that vanishes is noticed after about 25 s. */
+static void set_up(int fd) {
+    int on = 1, idle = 10, every = 5, tries = 3;
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof tries);
+}
+
+static pst_status resolve(const pst_tcp_job *job, struct addrinfo **list) {
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    int rc = getaddrinfo(job->address, job->port, &hints, list);
+    if (rc) return pst_fail(PST_EINPUT, "MASTER_ADDR %s, MASTER_PORT %s: %s", job->address, job->port, gai_strerror(rc));
+    return PST_OK;
+}
+
+/* --- rank 0 ------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    int fd;
+    uint64_t until;
+    uint32_t have;
+    uint8_t nonce[PST_SECRET_NONCE], join[JOIN_BYTES];
+} pending;
+
+typedef struct {
+    const pst_tcp_job *job;
+    int *fd, listener;
+    uint32_t missing, n_pending;
+    pending pending[MAX_PENDING];
+} host;
+
+static pst_status open_listener(const pst_tcp_job *job, int *listener) {
+    struct addrinfo *list;
+    int on = 1, fd = -1, error = 0;
+    PST_TRY(resolve(job, &list));
+    for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
+        fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+        if (fd >= 0 && bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, 256) == 0) break;
+        error = errno;
+        if (fd >= 0) close(fd);
+        fd = -1;
+    }
+    freeaddrinfo(list);
+    if (fd < 0)
+        return pst_fail(PST_EINPUT, "rank 0 cannot listen at MASTER_ADDR %s, MASTER_PORT %s: %s", job->address,
+                        job->port, strerror(error));
+    *listener = fd;
+    return PST_OK;
+}
+
+static void drop(host *h, uint32_t i) {
+    if (h->pending[i].fd >= 0) close(h->pending[i].fd);
+    h->pending[i] = h->pending[--h->n_pending];
+}
+
+static pst_status greet(host *h) {
+    uint8_t hello[HELLO_BYTES];
+    int fd = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) return PST_OK; /* it has gone again */
+    if (h->n_pending == MAX_PENDING) drop(h, 0);
+    pending *p = &h->pending[h->n_pending++];
+    *p = (pending){.fd = fd, .until = pst_monotonic_ns() + GREET_S * (uint64_t)SECOND_NS};
+    set_up(fd);
+    PST_TRY(pst_secret_random(p->nonce, sizeof p->nonce));
+    memcpy(hello, magic, sizeof magic);
+    memcpy(hello + sizeof magic, p->nonce, sizeof p->nonce);
+    if (send(fd, hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) drop(h, h->n_pending - 1);
+    return PST_OK;
+}
+
+/* A complete join message. Without the right proof: no word; else the verdict, proven. */
+static pst_status judge(host *h, uint32_t i) {
+    pending *p = &h->pending[i];
+    const uint8_t *theirs = p->join + 8;
+    uint32_t rank = get_number(p->join), size = get_number(p->join + 4);
+    uint8_t proof[PST_SECRET_PROOF], answer[ANSWER_BYTES];
+    PST_TRY(pst_secret_prove(h->job->secret, "penstock join", p->nonce, theirs, rank, size, proof));
+    if (!pst_secret_equal(proof, theirs + PST_SECRET_NONCE)) {
+        drop(h, i);
+        return PST_OK;
+    }
+    uint32_t verdict = size != h->job->size || rank >= size ? OTHER_SIZE
+                       : rank == 0 || h->fd[rank] >= 0      ? RANK_TAKEN
+                                                            : WELCOME;
+    put_number(answer, verdict);
+    PST_TRY(pst_secret_prove(h->job->secret, "penstock answer", theirs, p->nonce, rank, verdict, answer + 4));
+    ssize_t sent = send(p->fd, answer, sizeof answer, MSG_NOSIGNAL);
+    if (verdict == WELCOME && sent == sizeof answer) {
+        h->fd[rank] = p->fd;
+        h->missing--;
+        p->fd = -1;
+    }
+    drop(h, i);
+    return PST_OK;
+}
+
+static pst_status hear(host *h, uint32_t i) {
+    pending *p = &h->pending[i];
+    ssize_t n = recv(p->fd, p->join + p->have, sizeof p->join - p->have, 0);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return PST_OK;
+    if (n <= 0) {
+        drop(h, i);
+        return PST_OK;
+    }
+    p->have += (uint32_t)n;
+    return p->have == sizeof p->join ? judge(h, i) : PST_OK;
+}
+
+static pst_status round_of(host *h, uint64_t until) {
+    struct pollfd fds[MAX_PENDING + 1] = {{.fd = h->listener, .events = POLLIN}};
+    uint32_t n = h->n_pending;
+    for (uint32_t i = 0; i < n; i++) {
+        fds[1 + i] = (struct pollfd){.fd = h->pending[i].fd, .events = POLLIN};
+        if (h->pending[i].until < until) until = h->pending[i].until;
+    }
+    if (poll(fds, n + 1, milliseconds_left(until)) < 0 && errno != EINTR)
+        return pst_fail(PST_EPEER, "rank 0 cannot wait for the others: %m");
+    for (uint32_t i = n; i-- > 0;) /* backwards: whoever is dropped is replaced by one that was looked at */
+        if (fds[1 + i].revents) PST_TRY(hear(h, i));
+    for (uint32_t i = h->n_pending; i-- > 0;)
+        if (h->pending[i].until <= pst_monotonic_ns()) drop(h, i);
+    return fds[0].revents ? greet(h) : PST_OK;
+}
+
+static pst_status fail_missing(const host *h) {
+    char text[200];
+    size_t used = 0;
+    for (uint32_t r = 1; r < h->job->size && used + 16 < sizeof text; r++)
+        if (h->fd[r] < 0) used += (size_t)snprintf(text + used, sizeof text - used, "%s%u", used ? ", " : "", r);
+    return pst_fail(PST_EPEER, "%u of %u ranks did not come to %s:%s within %u s: %s", h->missing, h->job->size,
+                    h->job->address, h->job->port, h->job->seconds, text);
+}
+
+static pst_status host_all(const pst_tcp_job *job, int *fd) {
+    host *h = calloc(1, sizeof *h);
+    if (!h) return pst_fail(PST_ENOMEM, "no memory for a rendezvous");
+    *h = (host){.job = job, .fd = fd, .missing = job->size - 1, .listener = -1};
+    uint64_t until = pst_monotonic_ns() + job->seconds * (uint64_t)SECOND_NS;
+    pst_status status = open_listener(job, &h->listener);
+    while (status == PST_OK && h->missing && pst_monotonic_ns() < until) status = round_of(h, until);
+    if (status == PST_OK && h->missing) status = fail_missing(h);
+    while (h->n_pending) drop(h, 0);
+    if (h->listener >= 0) close(h->listener);
+    free(h);
+    return status;
+}
+
+/* --- the others --------------------------------------------------------------------------------------------------- */
+
+static void pause_ms(long ms) { nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL); }
+
+/* Rank 0 may start last. */
+static pst_status reach(const pst_tcp_job *job, uint64_t until, int *out) {
+    struct addrinfo *list;
+    int error = 0;
+    PST_TRY(resolve(job, &list));
+    do {
+        for (struct addrinfo *a = list; a; a = a->ai_next) {
+            int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+            if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) == 0) {
+                freeaddrinfo(list);
+                set_up(fd);
+                *out = fd;
+                return PST_OK;
+            }
+            error = errno;
+            if (fd >= 0) close(fd);
+        }
+        pause_ms(RETRY_MS);
+    } while (pst_monotonic_ns() < until);
+    freeaddrinfo(list);
+    return pst_fail(PST_EPEER, "rank %u does not reach rank 0 at %s:%s within %u s: %s", job->rank, job->address,
+                    job->port, job->seconds, strerror(error));
+}
+
+static pst_status introduce(const pst_tcp_job *job, int fd, uint64_t until) {
+    uint8_t hello[HELLO_BYTES], join[JOIN_BYTES], answer[ANSWER_BYTES], proof[PST_SECRET_PROOF];
+    const uint8_t *theirs = hello + sizeof magic;
+    uint8_t *ours = join + 8;
+    if (pst_tcp_read(fd, hello, sizeof hello, until) != PST_OK || memcmp(hello, magic, sizeof magic))
+        return pst_fail(PST_EINPUT, "no rank 0 of this version answers at %s:%s", job->address, job->port);
+    put_number(join, job->rank);
+    put_number(join + 4, job->size);
+    PST_TRY(pst_secret_random(ours, PST_SECRET_NONCE));
+    PST_TRY(pst_secret_prove(job->secret, "penstock join", theirs, ours, job->rank, job->size, ours + PST_SECRET_NONCE));
+    if (pst_tcp_write(fd, join, sizeof join, until) != PST_OK ||
+        pst_tcp_read(fd, answer, sizeof answer, until) != PST_OK)
+        return pst_fail(PST_EINPUT, "rank 0 at %s:%s refuses rank %u: is PENSTOCK_SECRET the same there?", job->address,
+                        job->port, job->rank);
+    uint32_t verdict = get_number(answer);
+    PST_TRY(pst_secret_prove(job->secret, "penstock answer", ours, theirs, job->rank, verdict, proof));
+    if (!pst_secret_equal(proof, answer + 4))
+        return pst_fail(PST_EINPUT, "whoever answers at %s:%s does not know this job's secret", job->address, job->port);
+    if (verdict == WELCOME) return PST_OK;
+    if (verdict == OTHER_SIZE)
+        return pst_fail(PST_EINPUT, "rank %u of WORLD_SIZE %u: rank 0 at %s:%s has another WORLD_SIZE", job->rank,
+                        job->size, job->address, job->port);
+    return pst_fail(PST_EINPUT, "RANK %u is already there: two processes have the same RANK", job->rank);
+}
+
+pst_status pst_tcp_join(const pst_tcp_job *job, int *fd) {
+    for (uint32_t r = 0; r < job->size; r++) fd[r] = -1;
+    uint64_t until = pst_monotonic_ns() + job->seconds * (uint64_t)SECOND_NS;
+    pst_status status = job->rank ? reach(job, until, &fd[0]) : host_all(job, fd);
+    if (status == PST_OK && job->rank) status = introduce(job, fd[0], until);
+    for (uint32_t r = 0; status != PST_OK && r < job->size; r++) {
+        if (fd[r] >= 0) close(fd[r]);
+        fd[r] = -1;
+    }
+    return status;
+}
