@@ -66,6 +66,21 @@ PST_API pst_status pst_inspect(const pst_inspect_options *options, FILE *out);
 /* Checkpoint or run folder -> Hugging Face safetensors folder, made where it is missing. EINPUT when a model is there
  * already, unless replace. */
 PST_API pst_status pst_export_hf(const char *checkpoint, const char *folder, int replace);
+typedef struct {
+    const char *const *suite;/* names: "kernels"; n_suite 0: all there are */
+    size_t n_suite;
+    const char *run;         /* run file whose model is measured; NULL: a GPT of the sizes below */
+    const char *preset;      /* "gpt2", ... */
+    int64_t batch, context;  /* samples of a micro-batch, tokens of a sample */
+    int64_t threads;         /* 0: all processors that this process may use */
+    const char *precision;   /* "fp32", "bf16", "both" (bf16 where the CPU has it) */
+    const char *op;          /* kernels: only this operator; "": all */
+    int json;
+} pst_bench_options;
+/* Measures this machine: kernels, every distinct operator of the model beside FMA peak and memory bandwidth of the same
+ * run. Takes from seconds to minutes and tells nothing sensible on a busy machine. EINPUT also for a suite, operator or
+ * precision that is not there. PENSTOCK_ISA=avx2 measures what another machine would run. */
+PST_API pst_status pst_bench_run(const pst_bench_options *options, FILE *out);
 /* What this machine has and what is missing for what, as text or JSON. */
 PST_API pst_status pst_doctor(int json, FILE *out);
 /* "MAJOR.MINOR.PATCH", static. */

@@ -21,6 +21,7 @@ int pst_cli_generate(const pst_cli_call *call);
 int pst_cli_simulate(const pst_cli_call *call);
 int pst_cli_inspect(const pst_cli_call *call);
 int pst_cli_convert(const pst_cli_call *call);
+int pst_cli_bench(const pst_cli_call *call);
 int pst_cli_doctor(const pst_cli_call *call);
 
 /* What `status` means for the program: prints pst_error() when it is not OK. */

@@ -14,6 +14,7 @@ static const pst_cli_command commands[] = {
     {"simulate", "time a schedule or a plan without training", pst_cli_simulate},
     {"inspect", "show a checkpoint, a plan, a safetensors file, or what a run file becomes", pst_cli_inspect},
     {"convert", "write a checkpoint as a Hugging Face folder", pst_cli_convert},
+    {"bench", "measure this machine: every operator of a model beside peak and bandwidth", pst_cli_bench},
     {"doctor", "what this machine has, and what is missing for what", pst_cli_doctor},
 };
 enum { N_COMMAND = sizeof commands / sizeof *commands };

@@ -1,0 +1,33 @@
+/* penstock bench */
+#include "cli.h"
+#include <string.h>
+
+int pst_cli_bench(const pst_cli_call *call) {
+    pst_bench_options o = {.preset = "gpt2", .batch = 4, .context = 256, .precision = "both", .op = ""};
+    const pst_option rows[] = {
+        {0, "run", "RUN.yaml", PST_OPTION_STRING, 0, 0, "Measure this run file's model instead of --preset, -B and -T.",
+         &o.run},
+        {0, "preset", "NAME", PST_OPTION_STRING, 0, 0, "GPT whose operators are measured: gpt2 by default.", &o.preset},
+        {'B', "batch", "SAMPLES", PST_OPTION_INT, 1, 65536, "Samples of a micro-batch; 4 by default.", &o.batch},
+        {'T', "context", "TOKENS", PST_OPTION_INT, 1, 1048576, "Tokens of a sample; 256 by default.", &o.context},
+        {0, "threads", "N", PST_OPTION_INT, 1, 4096, "Threads to compute with; all processors by default.", &o.threads},
+        {0, "precision", "NAME", PST_OPTION_STRING, 0, 0, "fp32, bf16, or both (default).", &o.precision},
+        {0, "op", "NAME", PST_OPTION_STRING, 0, 0, "Only this operator, such as linear or attention.", &o.op},
+        {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Print JSON.", &o.json},
+    };
+    const pst_command command = {
+        "penstock bench", "[SUITE ...]",
+        "Measures this machine. Suite kernels: every distinct operator of a model, forward (F), input gradient (B) and "
+        "weight gradient (W), with time, rate, share of a step and per cent of the roofline, beside FMA peak and "
+        "memory "
+        "bandwidth measured in the same run. With one thread, CPU time. PENSTOCK_ISA=avx2 lowers the instruction set.",
+        rows, sizeof rows / sizeof *rows};
+    size_t n = 0;
+    int done;
+    if (pst_cli_parse(&command, call, &n, &done)) return done;
+    if (strcmp(o.precision, "fp32") && strcmp(o.precision, "bf16") && strcmp(o.precision, "both"))
+        return pst_cli_wrong("--precision '%.60s': expected fp32, bf16 or both", o.precision);
+    o.suite = (const char *const *)call->argv + 1;
+    o.n_suite = n;
+    return pst_cli_end(pst_bench_run(&o, stdout));
+}

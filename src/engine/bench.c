@@ -1,0 +1,68 @@
+/* `penstock bench`: runs suites and prints what they found. */
+#include "engine/bench.h"
+#include "base/status.h"
+#include "engine/machine.h"
+#include "penstock/option.h"
+#include <errno.h>
+#include <string.h>
+
+static const pst_bench_suite suites[] = {
+    {"kernels", pst_bench_kernels_measure, pst_bench_kernels_print},
+};
+enum { N_SUITE = sizeof suites / sizeof *suites };
+
+static pst_status find(const char *name, const pst_bench_suite **suite) {
+    const char *names[N_SUITE];
+    for (size_t i = 0; i < N_SUITE; i++) {
+        names[i] = suites[i].name;
+        if (!strcmp(name, names[i])) return *suite = &suites[i], PST_OK;
+    }
+    const char *meant = pst_did_you_mean(name, names, N_SUITE);
+    return pst_fail(PST_EINPUT, "unknown suite '%.60s'; did you mean '%s'?", name, meant ? meant : names[0]);
+}
+
+/* A run file of the sizes asked for; no data is read. */
+static pst_status configure(const pst_bench_options *o, pst_config **config) {
+    char text[512];
+    if (o->run) return pst_config_load(o->run, NULL, 0, config);
+    snprintf(text, sizeof text,
+             "model: {kind: gpt, preset: \"%.60s\", context: %lld}\ndata: {paths: [\"none\"]}\n"
+             "train: {batch: %lld, micro_batch: %lld}\n",
+             o->preset, (long long)o->context, (long long)o->batch, (long long)o->batch);
+    return pst_config_parse(text, "the model to measure", NULL, 0, config);
+}
+
+static pst_status measure(const pst_bench *b, json_t *all) {
+    const pst_bench_options *o = b->options;
+    size_t n = o->n_suite ? o->n_suite : N_SUITE;
+    for (size_t i = 0; i < n; i++) {
+        const pst_bench_suite *suite = &suites[i < N_SUITE ? i : 0];
+        json_t *found = NULL;
+        if (o->n_suite) PST_TRY(find(o->suite[i], &suite));
+        PST_TRY(suite->measure(b, &found));
+        if (json_object_set_new(all, suite->name, found) != 0) return pst_fail(PST_ENOMEM, "no memory for findings");
+    }
+    return PST_OK;
+}
+
+static pst_status print(json_t *all, int json, FILE *out) {
+    if (json) json_dumpf(all, out, JSON_INDENT(2) | JSON_REAL_PRECISION(6)), fputc('\n', out);
+    for (size_t i = 0; !json && i < N_SUITE; i++)
+        if (json_object_get(all, suites[i].name)) suites[i].print(json_object_get(all, suites[i].name), out);
+    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
+}
+
+pst_status pst_bench_run(const pst_bench_options *o, FILE *out) {
+    pst_bench b = {.options = o, .threads = o->threads ? (uint32_t)o->threads : pst_machine_cpus()};
+    const pst_bench_suite *suite;
+    pst_config *config = NULL;
+    for (size_t i = 0; i < o->n_suite; i++) PST_TRY(find(o->suite[i], &suite)); /* before any is measured */
+    PST_TRY(configure(o, &config));
+    b.config = config;
+    json_t *all = json_object();
+    pst_status status = all ? measure(&b, all) : pst_fail(PST_ENOMEM, "no memory for findings");
+    if (status == PST_OK) status = print(all, o->json, out);
+    json_decref(all);
+    pst_config_close(config);
+    return status;
+}

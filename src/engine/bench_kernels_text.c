@@ -1,0 +1,42 @@
+/* The findings of suite `kernels` as tables, one per precision. */
+#include "engine/bench.h"
+#include <string.h>
+
+static double real_of(json_t *j, const char *key) { return json_number_value(json_object_get(j, key)); }
+
+static const char *text_of(json_t *j, const char *key) { return json_string_value(json_object_get(j, key)); }
+
+static void print_row(json_t *row, FILE *out) {
+    double seconds = real_of(row, "seconds"), poll = real_of(row, "longest_poll_s");
+    fprintf(out, "%-14s %-34s %s %6.0f %10.3f %9.1f %8.1f %8.1f %7.2f", text_of(row, "op"), text_of(row, "shape"),
+            text_of(row, "pass"), real_of(row, "count"), seconds * 1e3, real_of(row, "flops") / seconds * 1e-9,
+            real_of(row, "bytes") / seconds * 1e-9, real_of(row, "roofline") * 100, real_of(row, "share") * 100);
+    if (poll > 0) fprintf(out, " %7.2f", poll * 1e3);
+    fputc('\n', out);
+}
+
+static void print_precision(json_t *p, FILE *out) {
+    json_t *row;
+    size_t i;
+    fprintf(out, "\n%s: FMA peak %.1f GFLOP/s, of one core alone %.1f; memory %.1f GB/s\n", text_of(p, "precision"),
+            real_of(p, "peak_flops") * 1e-9, real_of(p, "peak_flops_per_core") * 1e-9,
+            real_of(p, "bandwidth_bytes_per_s") * 1e-9);
+    fprintf(out, "%-14s %-34s   %6s %10s %9s %8s %8s %7s %7s\n", "operator", "shape", "times", "ms", "GFLOP/s", "GB/s",
+            "roof %", "step %", "poll ms");
+    json_array_foreach(json_object_get(p, "rows"), i, row) print_row(row, out);
+    if (real_of(p, "products_s") > 0)
+        fprintf(out, "products %.1f ms a step at %.1f GFLOP/s, %.1f %% of peak; all else %.1f %% of the sum\n",
+                real_of(p, "products_s") * 1e3, real_of(p, "products_flops_per_s") * 1e-9,
+                real_of(p, "products_of_peak") * 100, real_of(p, "rest_share") * 100);
+}
+
+void pst_bench_kernels_print(json_t *found, FILE *out) {
+    json_t *list = json_object_get(found, "precisions"), *p;
+    size_t i;
+    fprintf(out, "kernels: %s, %s, %.0f threads, %s\n", text_of(found, "model"), text_of(found, "isa"),
+            real_of(found, "threads"), text_of(found, "clock"));
+    json_array_foreach(list, i, p) print_precision(p, out);
+    double first = real_of(json_array_get(list, 0), "products_s"),
+           second = real_of(json_array_get(list, 1), "products_s");
+    if (second > 0) fprintf(out, "products in bf16: %.2f x fp32\n", first / second);
+}
