@@ -39,7 +39,7 @@ typedef struct ucx {
     struct ucx *left_behind;
 } ucx;
 
-enum { TIMER_SLACK_NS = 1000, CLOSE_MS = 500 };
+enum { TIMER_SLACK_NS = 1000, CLOSE_MS = 500, PROGRESS_ROUNDS = 64 };
 
 static uint64_t message_tag(const ucx *u, uint32_t source, uint32_t channel, uint32_t seq) {
     return ((uint64_t)source << 48 | (uint64_t)channel << 32 | seq) ^ u->mask;
@@ -315,9 +315,13 @@ static pst_status ucx_test(pst_transport *t, uint64_t id, uint64_t *end_ns) {
     return status;
 }
 
+/* A call of UCX takes one step of each message, which for a large one is half a megabyte; whoever computes comes by once
+ * a millisecond only. So: until nothing moves, or until a lot has. */
 static uint32_t ucx_progress(pst_transport *t) {
     ucx *u = (ucx *)t;
-    return progress_worker(u) + u->unseen;
+    uint32_t moved = 0, now = 1;
+    for (int i = 0; now && i < PROGRESS_ROUNDS; i++) moved += now = progress_worker(u);
+    return moved + u->unseen;
 }
 
 static uint64_t ucx_next_ns(pst_transport *t) {
