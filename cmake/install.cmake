@@ -31,3 +31,17 @@ install(FILES ${CMAKE_BINARY_DIR}/penstock.pc DESTINATION ${CMAKE_INSTALL_LIBDIR
 install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program RENAME copyright)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+
+# Manual pages and completion are written by the program itself, from the rows that --help prints. A sanitizer's build is
+# not for installing.
+if(NOT PST_SANITIZE)
+  set(share ${CMAKE_BINARY_DIR}/share)
+  add_custom_command(OUTPUT ${share}/stamp
+    COMMAND ${CMAKE_COMMAND} -E rm -rf ${share}
+    COMMAND penstock_cli help --write ${share}
+    COMMAND ${CMAKE_COMMAND} -E touch ${share}/stamp
+    DEPENDS penstock_cli penstock COMMENT "Writing manual pages and completion" VERBATIM)
+  add_custom_target(penstock_share ALL DEPENDS ${share}/stamp)
+  install(DIRECTORY ${share}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR} COMPONENT program)
+  install(DIRECTORY ${share}/bash-completion DESTINATION ${CMAKE_INSTALL_DATADIR} COMPONENT program)
+endif()

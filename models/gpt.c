@@ -151,4 +151,9 @@ static const char *hf_name(const pst_param *param, char buffer[PST_NAME_MAX], in
     return name_of(buffer, "%s", param->name);
 }
 
-const pst_model_row pst_model_gpt = {.name = "gpt", .preset = preset, .build = build, .hf_name = hf_name};
+const pst_model_row pst_model_gpt = {.name = "gpt",
+                                     .presets = presets,
+                                     .n_preset = sizeof presets / sizeof *presets,
+                                     .preset = preset,
+                                     .build = build,
+                                     .hf_name = hf_name};

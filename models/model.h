@@ -25,6 +25,8 @@ pst_status pst_model_check(const pst_model_config *config);
 
 typedef struct {
     const char *name;
+    const pst_model_preset *presets;
+    uint32_t n_preset;
     /* Sizes of a preset: fills the fields that are 0 in *config (dropout and activation excepted). EINPUT with the
      * list of presets when unknown; "" means explicit sizes. */
     pst_status (*preset)(pst_model_config *config);

@@ -23,6 +23,18 @@ PST_API void pst_config_close(pst_config *config);
 PST_API pst_status pst_config_print(const pst_config *config, FILE *out);
 /* The table of keys with type, default, range and help, for `train --help`. */
 PST_API void pst_config_help(FILE *out);
+
+/* One key of a run file, for tools that list them (manual, completion). */
+typedef struct {
+    const char *section;     /* "": the key stands at the top of the file */
+    const char *key, *help;
+    const char *fallback;    /* the default as it would be written; NULL: the key is required */
+    const char *allowed;     /* "a|b|c"; NULL: whatever fits `expects` */
+    int is_text;             /* a text or a list of texts, not a number */
+    char expects[256];       /* "a number > 0" */
+} pst_config_key;
+/* The i-th key in the order of the file, sections together; 0 beyond the last. *key's texts are static. Any thread. */
+PST_API int pst_config_key_at(size_t i, pst_config_key *key);
 #ifdef __cplusplus
 }
 #endif

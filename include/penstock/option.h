@@ -30,6 +30,8 @@ typedef struct {
  * "--" ends the options; "--help" sets *help. EINPUT names the option and what would be right. */
 PST_API pst_status pst_option_parse(const pst_command *command, int argc, char **argv, size_t *n_operand, int *help);
 PST_API void pst_option_help(const pst_command *command, FILE *out);
+/* What help says of one option: its text and its default. Returns text. */
+PST_API const char *pst_option_text(const pst_option *option, char *text, size_t bytes);
 /* The nearest of n names to `word` by edit distance, NULL when none is near. */
 PST_API const char *pst_did_you_mean(const char *word, const char *const *name, size_t n);
 #ifdef __cplusplus

@@ -83,6 +83,9 @@ typedef struct {
 PST_API pst_status pst_bench_run(const pst_bench_options *options, FILE *out);
 /* What this machine has and what is missing for what, as text or JSON. */
 PST_API pst_status pst_doctor(int json, FILE *out);
+/* Names of what is built in: `kind` is "model", "preset" (of all models), "data", "optimizer", "schedule" (that train), "device",
+ * "transport" or "world"; i counts from 0; NULL after the last. Static. Any thread. */
+PST_API const char *pst_builtin_name(const char *kind, size_t i);
 /* "MAJOR.MINOR.PATCH", static. */
 PST_API const char *pst_version(void);
 #ifdef __cplusplus

@@ -5,16 +5,25 @@
 #include "penstock/option.h"
 #include "penstock/run.h"
 
+typedef struct pst_cli_command pst_cli_command;
 typedef struct {
     int argc;
     char **argv;
     char *const *program_argv; /* untouched, for starting local ranks with */
+    const pst_cli_command *self;
+    /* Instead of running, a command hands its rows to this, through pst_cli_parse. NULL: it runs. */
+    void (*describe)(const pst_cli_command *self, const pst_command *rows, void *to);
+    void *describe_to;
 } pst_cli_call;
 
-typedef struct {
+/* KEYS: takes overrides of the run file's keys. */
+enum { PST_CLI_KEYS = 1 };
+struct pst_cli_command {
     const char *name, *help;
     int (*run)(const pst_cli_call *call);
-} pst_cli_command;
+    unsigned flags;
+};
+extern const pst_cli_command pst_cli_commands[]; /* ends with a row without a name */
 
 int pst_cli_train(const pst_cli_call *call);
 int pst_cli_generate(const pst_cli_call *call);
@@ -23,13 +32,31 @@ int pst_cli_inspect(const pst_cli_call *call);
 int pst_cli_convert(const pst_cli_call *call);
 int pst_cli_bench(const pst_cli_call *call);
 int pst_cli_doctor(const pst_cli_call *call);
+int pst_cli_help(const pst_cli_call *call);
 
 /* What `status` means for the program: prints pst_error() when it is not OK. */
 int pst_cli_end(pst_status status);
 /* Prints one line of complaint and returns the exit status for wrong input. */
 int pst_cli_wrong(const char *fmt, ...) PST_PRINTF(1, 2);
-/* Options of `command` from the call. Nonzero: done, *exit_status says how (help was asked for, or wrong input). */
+/* Options of `command` from the call, which every command asks for before it does anything. Nonzero: done, *exit_status
+ * says how (help was asked for, wrong input, or the rows were all that was wanted). */
 int pst_cli_parse(const pst_command *command, const pst_cli_call *call, size_t *n_operand, int *exit_status);
 /* Nonzero when there are not between min and max operands; says so. */
 int pst_cli_operands(const pst_command *command, size_t n, size_t min, size_t max);
+
+/* The row called `name`, or NULL after a complaint. */
+const pst_cli_command *pst_cli_find(const char *name);
+/* Hands the rows of a command to `describe`. */
+void pst_cli_describe(const pst_cli_command *command,
+                      void (*describe)(const pst_cli_command *self, const pst_command *rows, void *to), void *to);
+/* What `penstock --help` prints. */
+void pst_cli_overview(FILE *out);
+/* Exit statuses and what they mean, for help and manual; NULL after the last. */
+const char *pst_cli_exit_means(size_t i, int *exit_status);
+
+/* Manual pages: of the program (command NULL) or a command, and of the run file. */
+void pst_cli_manual(const pst_cli_command *command, FILE *out);
+void pst_cli_manual_keys(FILE *out);
+/* The completion script for bash. */
+void pst_cli_completion(FILE *out);
 #endif

@@ -4,8 +4,8 @@
 int pst_cli_inspect(const pst_cli_call *call) {
     pst_inspect_options o = {.what = ""};
     const pst_option rows[] = {
-        {'s', "show", "WHAT", PST_OPTION_STRING, 0, 0,
-         "Of a run file: graph, tape, plan (default), schedule, instructions or memory.", &o.what},
+        {'s', "show", "graph|tape|plan|schedule|instructions|memory", PST_OPTION_STRING, 0, 0,
+         "Of a run file: which of these; the plan by default.", &o.what},
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, 65536, "Of a run file: as if started on this many ranks.", &o.ranks},
     };
     const pst_command command = {"penstock inspect", "PATH",

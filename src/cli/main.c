@@ -8,16 +8,17 @@
 #include <string.h>
 #include <unistd.h>
 
-static const pst_cli_command commands[] = {
-    {"train", "train a model as a run file says", pst_cli_train},
-    {"generate", "continue a text with a trained model", pst_cli_generate},
-    {"simulate", "time a schedule or a plan without training", pst_cli_simulate},
-    {"inspect", "show a checkpoint, a plan, a safetensors file, or what a run file becomes", pst_cli_inspect},
-    {"convert", "write a checkpoint as a Hugging Face folder", pst_cli_convert},
-    {"bench", "measure this machine: every operator of a model beside peak and bandwidth", pst_cli_bench},
-    {"doctor", "what this machine has, and what is missing for what", pst_cli_doctor},
+const pst_cli_command pst_cli_commands[] = {
+    {"train", "train a model as a run file says", pst_cli_train, PST_CLI_KEYS},
+    {"generate", "continue a text with a trained model", pst_cli_generate, 0},
+    {"simulate", "time a schedule or a plan without training", pst_cli_simulate, 0},
+    {"inspect", "show a checkpoint, a plan, a safetensors file, or what a run file becomes", pst_cli_inspect, 0},
+    {"convert", "write a checkpoint as a Hugging Face folder", pst_cli_convert, 0},
+    {"bench", "measure this machine: every operator of a model beside peak and bandwidth", pst_cli_bench, 0},
+    {"doctor", "what this machine has, and what is missing for what", pst_cli_doctor, 0},
+    {"help", "the help of a command; write manual pages and bash completion", pst_cli_help, 0},
+    {0},
 };
-enum { N_COMMAND = sizeof commands / sizeof *commands };
 
 int pst_cli_end(pst_status status) {
     if (status != PST_OK && *pst_error()) fprintf(stderr, "penstock: %s\n", pst_error());
@@ -35,12 +36,23 @@ int pst_cli_wrong(const char *fmt, ...) {
 }
 
 int pst_cli_parse(const pst_command *command, const pst_cli_call *call, size_t *n_operand, int *exit_status) {
+    if (call->describe) {
+        call->describe(call->self, command, call->describe_to);
+        *exit_status = 0;
+        return 1;
+    }
     int help = 0;
     pst_status status = pst_option_parse(command, call->argc, call->argv, n_operand, &help);
     const char *text = pst_error(); /* starts with the command, "penstock train: ..." */
     if (status != PST_OK) pst_cli_wrong("%s", text + (strncmp(text, "penstock ", 9) ? 0 : 9));
     *exit_status = pst_status_exit(status);
-    if (status == PST_OK && help) pst_option_help(command, stdout);
+    if (status == PST_OK && help) {
+        pst_option_help(command, stdout);
+        if (call->self->flags & PST_CLI_KEYS) {
+            putchar('\n');
+            pst_config_help(stdout);
+        }
+    }
     return status != PST_OK || help;
 }
 
@@ -51,36 +63,18 @@ int pst_cli_operands(const pst_command *command, size_t n, size_t min, size_t ma
     return 1;
 }
 
-static void print_help(FILE *out) {
-    fprintf(out, "usage: penstock COMMAND [ARGUMENT ...]\n\n"
-                 "Trains models that do not fit on one device: pipeline stages over processes.\n\n");
-    for (int i = 0; i < N_COMMAND; i++) fprintf(out, "  %-10s %s\n", commands[i].name, commands[i].help);
-    fprintf(out,
-            "\n  penstock COMMAND --help tells the rest; penstock --version.\n"
-            "\nExit status: 0 done; 2 wrong input; 3 a rank or link failed; 4 out of resources; 5 internal error.\n");
-}
-
-static int unknown_command(const char *word) {
-    const char *names[N_COMMAND];
-    for (int i = 0; i < N_COMMAND; i++) names[i] = commands[i].name;
-    const char *meant = pst_did_you_mean(word, names, N_COMMAND);
-    if (meant) return pst_cli_wrong("unknown command '%.60s'; did you mean '%s'?", word, meant);
-    return pst_cli_wrong("unknown command '%.60s' (penstock --help lists them)", word);
-}
-
 static int dispatch(int argc, char **argv, char *const *program_argv) {
     if (argc < 2) {
-        print_help(stderr);
+        pst_cli_overview(stderr);
         return pst_status_exit(PST_EINPUT);
     }
     const char *word = argv[1];
-    if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) return print_help(stdout), 0;
+    if (!strcmp(word, "--help") || !strcmp(word, "-h")) return pst_cli_overview(stdout), 0;
     if (!strcmp(word, "--version")) return printf("penstock %s\n", pst_version()), 0;
-    for (int i = 0; i < N_COMMAND; i++) {
-        pst_cli_call call = {.argc = argc - 1, .argv = argv + 1, .program_argv = program_argv};
-        if (!strcmp(word, commands[i].name)) return commands[i].run(&call);
-    }
-    return unknown_command(word);
+    const pst_cli_command *command = pst_cli_find(word);
+    if (!command) return pst_status_exit(PST_EINPUT);
+    pst_cli_call call = {.argc = argc - 1, .argv = argv + 1, .program_argv = program_argv, .self = command};
+    return command->run(&call);
 }
 
 /* A program started with a standard stream closed would give its number to the next file it opens. The wrong

@@ -23,12 +23,7 @@ int pst_cli_train(const pst_cli_call *call) {
     size_t n = 0;
     int done;
     pst_config *config = NULL;
-    if (pst_cli_parse(&command, call, &n, &done)) {
-        if (done != 0) return done;
-        putchar('\n');
-        pst_config_help(stdout);
-        return 0;
-    }
+    if (pst_cli_parse(&command, call, &n, &done)) return done;
     if (pst_cli_operands(&command, n, 1, (size_t)-1)) return pst_status_exit(PST_EINPUT);
     if (o.resume && !*o.resume) return pst_cli_wrong("--resume '': expected the path of a run or a checkpoint");
     if (!*o.runs) return pst_cli_wrong("--runs '': expected the path of a folder");

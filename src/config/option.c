@@ -175,18 +175,23 @@ static void default_text(const pst_option *option, char text[160]) {
     if (value && value[strspn(value, " \t\n")]) snprintf(text, 160, " (default %.120s)", value);
 }
 
+const char *pst_option_text(const pst_option *option, char *text, size_t bytes) {
+    char fallback[160];
+    default_text(option, fallback);
+    snprintf(text, bytes, "%s%s", option->help ? option->help : "", fallback);
+    return text;
+}
+
 static void print_option(const pst_option *option, FILE *out) {
-    char text[512], fallback[160];
+    char text[512];
     int at = fprintf(out, "  ");
     if (option->letter) at += fprintf(out, "-%c%s", option->letter, option->name ? ", " : "");
     if (!option->letter) at += fprintf(out, "    ");
     if (option->name) at += fprintf(out, "--%s", option->name);
     if (option->value) at += fprintf(out, " %s", option->value);
-    default_text(option, fallback);
-    snprintf(text, sizeof text, "%s%s", option->help ? option->help : "", fallback);
     if (at + 2 > HELP_COLUMN) at = 0, fputc('\n', out);
     fprintf(out, "%*s", HELP_COLUMN - at, "");
-    print_wrapped(text, HELP_COLUMN, HELP_COLUMN, out);
+    print_wrapped(pst_option_text(option, text, sizeof text), HELP_COLUMN, HELP_COLUMN, out);
     fputc('\n', out);
 }
 

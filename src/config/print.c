@@ -17,6 +17,17 @@ pst_status pst_config_print(const pst_config *config, FILE *out) {
     return PST_OK;
 }
 
+int pst_config_key_at(size_t i, pst_config_key *key) {
+    char expects[PST_ROW_TEXT_BYTES];
+    if (i >= pst_n_row) return 0;
+    const pst_row *row = &pst_rows[i];
+    *key = (pst_config_key){.section = row->section, .key = row->key, .help = row->help, .allowed = row->allowed};
+    key->fallback = row->flags & PST_ROW_REQUIRED ? NULL : row->fallback ? row->fallback : "";
+    key->is_text = row->type == PST_ROW_TEXT || row->type == PST_ROW_LIST;
+    snprintf(key->expects, sizeof key->expects, "%s", pst_row_expects(row, expects));
+    return 1;
+}
+
 void pst_config_help(FILE *out) {
     const char *section = "";
     fputs("Keys of a run file; on the command line as section.key=value, or key=value where only one section has it.\n",

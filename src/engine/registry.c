@@ -5,6 +5,7 @@
 #include "comm/world.h"
 #include "graph/optim.h"
 #include "penstock/option.h"
+#include "penstock/run.h"
 #include "pipeline/schedule.h"
 #include "pipeline/timed.h"
 #include <string.h>
@@ -26,11 +27,23 @@ const char *pst_registry_name(const char *kind, uint32_t i) {
         return i < COUNT(transports) ? transports[i]->name : i == COUNT(transports) ? "self" : NULL;
     if (!strcmp(kind, "world")) return i < COUNT(worlds) ? worlds[i]->name : NULL;
     if (!strcmp(kind, "model")) return i < COUNT(models) ? models[i]->name : NULL;
+    for (uint32_t m = 0; !strcmp(kind, "preset") && m < COUNT(models); i -= models[m++]->n_preset)
+        if (i < models[m]->n_preset) return models[m]->presets[i].name;
     if (!strcmp(kind, "data")) return i < COUNT(datas) ? datas[i]->name : NULL;
     if (!strcmp(kind, "optimizer")) return i < PST_OPTIM_COUNT ? pst_optim_rows()[i].name : NULL;
     if (!strcmp(kind, "schedule")) {
         const pst_schedule_row *row = pst_schedule_rows(&n);
         return i < n ? row[i].name : NULL;
+    }
+    return NULL;
+}
+
+/* Of the schedules, those that a run can name: `forward` is what evaluation uses. */
+const char *pst_builtin_name(const char *kind, size_t i) {
+    const char *name;
+    for (uint32_t at = 0; (name = pst_registry_name(kind, at)); at++) {
+        if (!strcmp(kind, "schedule") && !strcmp(name, "forward")) continue;
+        if (i-- == 0) return name;
     }
     return NULL;
 }

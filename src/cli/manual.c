@@ -1,0 +1,172 @@
+/* Manual pages in man(7), from the rows that --help prints: penstock(1), penstock-COMMAND(1) and, for the keys of a run
+ * file, penstock.yaml(5). */
+#include "cli.h"
+#include <ctype.h>
+#include <string.h>
+
+enum { LINE_WIDTH = 64 }; /* of source lines; escapes make some longer, and 80 is the most */
+
+static void put_char(char c, FILE *out) {
+    static const char plain[] = "\\-'^`~", *const written[] = {"\\e", "\\-", "\\(aq", "\\(ha", "\\(ga", "\\(ti"};
+    const char *at = c ? strchr(plain, c) : NULL;
+    if (at) fputs(written[at - plain], out);
+    else fputc(c, out);
+}
+
+/* Text as it stands, without an end of line. Not at the start of one: a '.' there would be a request. */
+static void put(const char *text, FILE *out) {
+    while (*text) put_char(*text++, out);
+}
+
+/* A paragraph in lines of its own. */
+static void put_paragraph(const char *text, FILE *out) {
+    int column = 0;
+    while (*(text += strspn(text, " \n"))) {
+        int length = (int)strcspn(text, " \n");
+        if (column) fputc(column + length < LINE_WIDTH ? ' ' : '\n', out);
+        column = column && column + length < LINE_WIDTH ? column + 1 : 0;
+        if (!column && (*text == '.' || *text == '\'')) fputs("\\&", out);
+        for (int i = 0; i < length; i++) put_char(text[i], out);
+        column += length;
+        text += length;
+    }
+    fputc('\n', out);
+}
+
+static void put_head(const char *name, int section, const char *what, FILE *out) {
+    fputs(".\\\" Written by penstock help --write from the rows that --help prints.\n.TH \"", out);
+    for (const char *c = name; *c; c++) put_char((char)toupper((unsigned char)*c), out);
+    fprintf(out, "\" %d \"\" \"penstock %s\" \"penstock manual\"\n.SH NAME\n", section, pst_version());
+    put(name, out);
+    fputs(" \\-\n", out);
+    put_paragraph(what, out);
+}
+
+static void put_option(const pst_option *option, FILE *out) {
+    char text[512];
+    fputs(".TP\n", out);
+    if (option->letter) fprintf(out, "\\fB\\-%c\\fR%s", option->letter, option->name ? ", " : "");
+    if (option->name) {
+        fputs("\\fB\\-\\-", out);
+        put(option->name, out);
+        fputs("\\fR", out);
+    }
+    if (option->value) {
+        fputs(" \\fI", out);
+        put(option->value, out);
+        fputs("\\fR", out);
+    }
+    fputc('\n', out);
+    put_paragraph(pst_option_text(option, text, sizeof text), out);
+}
+
+static void put_help_option(FILE *out) {
+    int help = 0;
+    put_option(&(pst_option){.letter = 'h', .name = "help", .help = "Print help and exit.", .target = &help}, out);
+}
+
+static void put_exit_status(FILE *out) {
+    int status = 0;
+    const char *means;
+    fputs(".SH EXIT STATUS\n", out);
+    for (size_t i = 0; (means = pst_cli_exit_means(i, &status)); i++) fprintf(out, ".TP\n%d\n%s\n", status, means);
+}
+
+/* SEE ALSO: every page but `self` (NULL: the program's own). */
+static void put_see_also(const char *self, FILE *out) {
+    fputs(".SH SEE ALSO\n", out);
+    if (self) fputs(".BR penstock (1),\n", out);
+    for (const pst_cli_command *c = pst_cli_commands; c->name; c++)
+        if (!self || strcmp(c->name, self)) fprintf(out, ".BR penstock\\-%s (1),\n", c->name);
+    fputs(".BR penstock.yaml (5)\n", out);
+}
+
+static void put_command(const pst_cli_command *self, const pst_command *rows, void *to) {
+    FILE *out = to;
+    char name[64];
+    snprintf(name, sizeof name, "penstock-%s", self->name);
+    put_head(name, 1, self->help, out);
+    fprintf(out, ".SH SYNOPSIS\n.B %s\n[\\fIoption\\fR ...]", rows->command);
+    if (rows->operands && *rows->operands) fputc('\n', out), put_paragraph(rows->operands, out);
+    else fputc('\n', out);
+    fputs(".SH DESCRIPTION\n", out);
+    put_paragraph(rows->summary, out);
+    if (self->flags & PST_CLI_KEYS)
+        fputs(".PP\nEvery key of the run file can be overridden on the command line as\n.IR section . key = value ,\n"
+              "or\n.IR key = value\nwhere only one section has it; see\n.BR penstock.yaml (5).\n",
+              out);
+    fputs(".SH OPTIONS\n", out);
+    for (size_t i = 0; i < rows->n_option; i++) put_option(&rows->option[i], out);
+    put_help_option(out);
+    put_exit_status(out);
+    put_see_also(self->name, out);
+}
+
+static void put_program(FILE *out) {
+    put_head("penstock", 1, "train models that do not fit on one device", out);
+    fputs(".SH SYNOPSIS\n.B penstock\n\\fIcommand\\fR [\\fIargument\\fR ...]\n.SH DESCRIPTION\n", out);
+    put_paragraph("penstock cuts a model's operator graph into pipeline stages, gives each stage to a process, and "
+                  "trains with 1F1B-family schedules. Losses and weights do not depend on the layout.",
+                  out);
+    fputs(".SH COMMANDS\n", out);
+    for (const pst_cli_command *c = pst_cli_commands; c->name; c++) {
+        fprintf(out, ".TP\n.BR penstock\\-%s (1)\n", c->name);
+        put_paragraph(c->help, out);
+    }
+    fputs(".SH OPTIONS\n", out);
+    put_help_option(out);
+    fputs(".TP\n\\fB\\-\\-version\\fR\nPrint the version and exit.\n", out);
+    put_exit_status(out);
+    put_see_also(NULL, out);
+}
+
+void pst_cli_manual(const pst_cli_command *command, FILE *out) {
+    if (command) pst_cli_describe(command, put_command, out);
+    else put_program(out);
+}
+
+/* --- the run file ------------------------------------------------------------------------------------------------ */
+
+static void put_key(const pst_config_key *key, FILE *out) {
+    char text[512];
+    fputs(".TP\n.B ", out);
+    put(key->key, out);
+    fputc('\n', out);
+    put_paragraph(key->help, out);
+    snprintf(text, sizeof text, "Expected: %s; %s%s.", key->expects,
+             !key->fallback   ? "required"
+             : *key->fallback ? "default "
+                              : "empty by default",
+             key->fallback ? key->fallback : "");
+    fputs(".br\n", out);
+    put_paragraph(text, out);
+}
+
+void pst_cli_manual_keys(FILE *out) {
+    const char *section = NULL;
+    pst_config_key key;
+    put_head("penstock.yaml", 5, "run file of penstock", out);
+    fputs(".SH DESCRIPTION\n", out);
+    put_paragraph(
+        "A run file is YAML. It says what is trained, on which data and how; every key has a default but those "
+        "marked as required. An unknown key, a wrong type or a value out of range is refused with line and "
+        "column.",
+        out);
+    fputs(".SH KEYS\n", out);
+    for (size_t i = 0; pst_config_key_at(i, &key); i++) {
+        if (!section || strcmp(section, key.section))
+            fprintf(out, ".SS %s\n", *key.section ? key.section : "At the top");
+        section = key.section;
+        put_key(&key, out);
+    }
+    fputs(".SH EXAMPLES\n.EX\n"
+          "name: shakespeare\n"
+          "model:      {kind: gpt, preset: nano}\n"
+          "data:       {kind: text, paths: [\"texts/**/*.txt\"]}\n"
+          "train:      {steps: 3000, batch: 32, micro_batch: 4, lr: 1.0e\\-3}\n"
+          "parallel:   {pipeline: 2, schedule: 1f1b}\n"
+          "checkpoint: {every: 500, keep: 3}\n"
+          ".EE\n",
+          out);
+    put_see_also("", out);
+}
