@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Peer: a full GPT-2 training step (forward, backward, clipping, AdamW) in PyTorch on the CPU.
 
-    peer_torch.py [--preset gpt2|nano] [-B 4] [-T 256] [--mode eager|compile] [--threads 2] [--steps 10] [--micro M]
+    peer_torch.py [--preset gpt2|nano|six] [-B 4] [-T 256] [--mode eager|compile] [--threads 2] [--steps 10] [--micro M]
 
-Prints the median of the steps after two warm-up steps, tokens/s, and peak resident memory. Fair means tuned: start it
+Prints the median of the steps after the warm-up steps, tokens/s, and peak resident memory. Fair means tuned: start it
 with the allocator settings below (it starts itself again with them unless --plain), which spare PyTorch page faults."""
 
 import argparse
+import json
 import os
 import resource
 import statistics
@@ -16,6 +17,7 @@ import time
 TUNED = {"MALLOC_MMAP_THRESHOLD_": "4294967296", "MALLOC_TRIM_THRESHOLD_": "8589934592", "MALLOC_TOP_PAD_": "67108864",
          "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 PRESETS = {"nano": dict(layers=4, heads=4, channels=128, context=64, vocabulary=256),
+           "six": dict(layers=6, heads=6, channels=384, context=256, vocabulary=256),
            "gpt2": dict(layers=12, heads=12, channels=768, context=1024, vocabulary=50257),
            "gpt2-medium": dict(layers=24, heads=16, channels=1024, context=1024, vocabulary=50257)}
 
@@ -29,6 +31,8 @@ def arguments():
     p.add_argument("--mode", choices=("eager", "compile"), default="eager")
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--steps", type=int, default=10)
+    p.add_argument("--warmup", type=int, default=2, help="steps before those that count")
+    p.add_argument("--json", action="store_true")
     p.add_argument("--plain", action="store_true", help="glibc's default allocator settings")
     return p.parse_args()
 
@@ -44,8 +48,7 @@ def main():
 
     torch.set_num_threads(args.threads)
     size = PRESETS[args.preset]
-    context = max(args.context, size["context"] if args.preset == "nano" else args.context)
-    weights = random_weights(size["layers"], size["channels"], context, size["vocabulary"], seed=1)
+    weights = random_weights(size["layers"], size["channels"], args.context, size["vocabulary"], seed=1)
     model = GPT2(weights, size["layers"], size["heads"])
     optimizer = model.optimizer(3e-4, 0.1, fused=True)
     step = torch.compile(model) if args.mode == "compile" else model
@@ -56,7 +59,7 @@ def main():
     words = torch.randint(0, size["vocabulary"], (args.batch, args.context + 1), generator=g)
     tokens, targets = words[:, :-1].contiguous(), words[:, 1:].contiguous()
     times = []
-    for _ in range(args.steps + 2):
+    for _ in range(args.steps + args.warmup):
         begin = time.perf_counter()
         optimizer.zero_grad(set_to_none=False)
         for i in range(0, args.batch, micro):
@@ -65,9 +68,13 @@ def main():
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         times.append(time.perf_counter() - begin)
-    times = sorted(times[2:])
+    times = sorted(times[args.warmup:])
     median = statistics.median(times)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    if args.json:
+        print(json.dumps({"version": torch.__version__, "mode": args.mode, "tuned": not args.plain, "step_ms": median * 1e3,
+                          "tokens_per_s": args.batch * args.context / median, "peak_mib": peak}))
+        return
     print(f"torch {torch.__version__} {args.mode} {args.preset} B={args.batch} T={args.context} micro={micro} "
           f"threads={args.threads}: {median * 1e3:.1f} ms/step (min {times[0] * 1e3:.1f}, max {times[-1] * 1e3:.1f}), "
           f"{args.batch * args.context / median:.0f} tok/s, peak {peak:.0f} MiB")

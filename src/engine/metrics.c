@@ -17,6 +17,8 @@ struct pst_metrics {
     double peak_flops, started_s;
     uint64_t first_step; /* steps done before this process */
     int quiet, terminal, timed, line_open, complained;
+    pst_work work; /* of the steps but this process' first, over all ranks */
+    uint64_t work_wall_ns, work_steps;
     pst_metrics_board board;
 };
 
@@ -137,16 +139,36 @@ static json_t *residents(const pst_metrics *m, const pst_report *report) {
     return list;
 }
 
+/* Seconds by kind of work, all ranks together. Keeps the sums for the end, too: those of the first step, in which memory is
+ * touched for the first time, only until there is a second. */
+static json_t *work_of(pst_metrics *m, const pst_report *report, double step_s) {
+    json_t *all = json_object();
+    if (++m->work_steps == 2) m->work = (pst_work){0}, m->work_wall_ns = 0;
+    for (uint32_t i = 0; i < pst_work_count(); i++) {
+        uint64_t ns = 0;
+        for (uint32_t r = 0; r < m->p->options.n_rank; r++) ns += report[r].work.ns[i];
+        m->work.ns[i] += ns;
+        if (ns) json_object_set_new(all, pst_work_name(i), json_real((double)ns * 1e-9));
+    }
+    m->work_wall_ns += (uint64_t)(step_s * 1e9) * m->p->options.n_rank;
+    return all;
+}
+
+void pst_metrics_work_text(const pst_metrics *m, char *text, size_t bytes) {
+    pst_work_text(&m->work, m->work_wall_ns, text, bytes);
+}
+
 void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_report *report) {
     const pst_prepared *p = m->p;
     double tokens = (double)p->config->train.batch * p->model_config.context, rate = tokens / s->step_s;
     double mfu = m->peak_flops > 0 ? (double)p->flops / s->step_s / m->peak_flops : 0;
-    write_line(m, json_pack("{s:I,s:o,s:f,s:o,s:f,s:I,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o}", "step", (json_int_t)s->step,
-                            "loss", number(s->loss), "lr", s->lr, "grad_norm", number(s->grad_norm), "mfu", mfu,
-                            "tokens", (json_int_t)s->tokens, "step_ms", s->step_s * 1e3, "predicted_step_ms",
-                            s->predicted_step_s * 1e3, "tokens_per_s", rate, "bubble", s->bubble, "predicted_bubble",
-                            s->predicted_bubble, "peak_bytes", peaks(m, report), "predicted_peak_bytes", peaks(m, NULL),
-                            "resident_bytes", residents(m, report)));
+    write_line(m,
+               json_pack("{s:I,s:o,s:f,s:o,s:f,s:I,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:o}", "step", (json_int_t)s->step,
+                         "loss", number(s->loss), "lr", s->lr, "grad_norm", number(s->grad_norm), "mfu", mfu, "tokens",
+                         (json_int_t)s->tokens, "step_ms", s->step_s * 1e3, "predicted_step_ms",
+                         s->predicted_step_s * 1e3, "tokens_per_s", rate, "bubble", s->bubble, "predicted_bubble",
+                         s->predicted_bubble, "peak_bytes", peaks(m, report), "predicted_peak_bytes", peaks(m, NULL),
+                         "resident_bytes", residents(m, report), "work_s", work_of(m, report, s->step_s)));
     pst_metrics_board_step(&m->board, s, report, rate, mfu);
     show(m, s, rate);
 }

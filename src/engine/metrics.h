@@ -3,6 +3,7 @@
 #ifndef PST_ENGINE_METRICS_H
 #define PST_ENGINE_METRICS_H
 #include "engine/prepare.h"
+#include "engine/work.h"
 
 /* What each rank reports after a step; gathered to all. */
 typedef struct {
@@ -10,6 +11,7 @@ typedef struct {
     uint64_t op_ns[PST_OP_COUNT];    /* mean duration of this rank's instructions by opcode */
     uint64_t peak_bytes;             /* highest byte of the arena that was ever written, + 1 */
     uint64_t resident_bytes;         /* anonymous and shared memory of the rank's process (all ranks' with self) */
+    pst_work work;                   /* time by kind of work */
     uint64_t stop;                   /* this rank was asked to stop */
 } pst_report;
 
@@ -37,6 +39,8 @@ void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t
 void pst_metrics_checkpoint(pst_metrics *m, uint64_t step, const char *path, pst_status status);
 /* weights_xxh64: NULL when there are none (device timed). */
 void pst_metrics_end(pst_metrics *m, uint64_t steps, const uint64_t *weights_xxh64, const char *why);
+/* Shares of the steps' time by kind of work over all ranks, as text; of the steps but the first where there are more. */
+void pst_metrics_work_text(const pst_metrics *m, char *text, size_t bytes);
 /* Ends the progress line of a terminal, before other text is printed. */
 void pst_metrics_newline(pst_metrics *m);
 #endif

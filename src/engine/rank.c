@@ -36,7 +36,10 @@ void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro) {
 
 static pst_status run_kernel(pst_device *device, const void *block) {
     const pst_rank_call *c = block;
-    return c->kernel->launch(device, &c->call);
+    uint64_t began = pst_monotonic_ns();
+    pst_status status = c->kernel->launch(device, &c->call);
+    *c->spent += pst_monotonic_ns() - began;
+    return status;
 }
 
 static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro, pst_launch_fn *fn,
@@ -47,6 +50,7 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
     const pst_slots *slots = r->train || !p->eval_cut ? p->slots : p->eval_slots;
     pst_rank_call *c = &r->call;
     c->kernel = pst_registry_kernel(step->kernel);
+    c->spent = r->work.ns + pst_work_of_step(p->graph, step);
     for (uint32_t i = 0; i < step->n_operand; i++)
         c->arg[i] = pst_layout_address(r->layout, cut, slots, p->graph, chunk, &step->operand[i], micro, r->arena.base);
     c->call = (pst_call){.graph = p->graph,
@@ -273,6 +277,7 @@ pst_status pst_rank_init_weights(pst_rank *r) {
 pst_status pst_rank_start(pst_rank *r, int train) {
     const pst_prepared *p = r->p;
     r->train = train;
+    r->work = (pst_work){0};
     int eval = !train && p->eval_cut;
     return pst_executor_start(r->executor, eval ? p->eval_job : p->job, eval ? p->eval_cut : p->cut);
 }

@@ -6,6 +6,7 @@
 #include "base/transport.h"
 #include "comm/collective.h"
 #include "engine/prepare.h"
+#include "engine/work.h"
 #include "pipeline/executor.h"
 
 /* Argument block of a launch: the kernel's own block and which kernel. */
@@ -13,6 +14,7 @@ typedef struct {
     pst_call call;
     const pst_kernel_row *kernel;
     void *arg[PST_MAX_ARG];
+    uint64_t *spent;            /* nanoseconds are added to it */
 } pst_rank_call;
 
 typedef struct pst_rank pst_rank;
@@ -36,6 +38,7 @@ struct pst_rank {
     int train;                  /* 1: the training job, 0: the evaluation job */
     uint64_t sample;            /* global index of the first sample of the batch */
     pst_optim_hyper hyper;      /* lr, t, corrections of this step */
+    pst_work work;              /* time in kernels since the training job under way was started */
     /* Results of the last step, on every rank: sum of the token losses, norm before clipping, clip factor. */
     double loss_sum, grad_norm, clip_scale;
 };

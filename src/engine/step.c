@@ -48,12 +48,14 @@ static uint64_t resident_bytes(int proc_status) {
 /* What one rank measured in the step just done. */
 static pst_report report_of(const pst_rank *r) {
     const pst_instr_list *list = &r->p->job->list[r->rank];
-    pst_report out = {.peak_bytes = pst_arena_touched(&r->arena, 0, r->arena.bytes)};
+    pst_report out = {.peak_bytes = pst_arena_touched(&r->arena, 0, r->arena.bytes), .work = r->work};
     const pst_span *span = pst_executor_spans(r->executor, &out.origin_ns);
     uint64_t count[PST_OP_COUNT] = {0}, first = PST_NEVER, last = 0, end = 0;
     for (uint32_t i = 0; i < list->n_instr; i++) {
         uint8_t op = list->instr[i].opcode;
         uint64_t ns = span[i].end - span[i].start;
+        uint32_t kind = pst_work_of_flush(list->instr + i);
+        if (kind != PST_NONE) out.work.ns[kind] += ns;
         out.op_ns[op] += ns, count[op]++;
         if (span[i].end > end) end = span[i].end;
         if (op > PST_OP_BW) continue;

@@ -122,9 +122,12 @@ static pst_status check_memory(const pst_trainer *t) {
 }
 
 static void say_end(const pst_trainer *t, uint64_t hash) {
+    char work[400];
     printf("%s after step %" PRIu64, t->stopped ? "stopped" : "done", t->step);
     if (!t->study) printf("; weights %016" PRIx64, hash);
     putchar('\n');
+    pst_metrics_work_text(t->metrics, work, sizeof work);
+    if (t->trained && !t->study) printf("time        %s\n", work);
     printf("metrics     %s/metrics.jsonl\n", t->folder);
     if (t->traced) printf("timeline    %s/timeline.svg, trace.json\n", t->folder);
     if (t->checkpointed == t->step && t->step)
