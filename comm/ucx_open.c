@@ -1,0 +1,129 @@
+/* Transport `ucx`, its beginning and end: UCX's context and worker, and the peers' addresses by way of the world. */
+#include "comm/secret.h"
+#include "comm/ucx_parts.h"
+#include "comm/world.h"
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucs/config/global_opts.h>
+#include <ucs/debug/debug.h>
+
+/* UCX has read its variables when it was loaded; what it does by default to its host program is undone here. */
+void pst_ucx_calm_down(void) {
+    static const int handled[] = {SIGSEGV, SIGILL, SIGBUS, SIGFPE, SIGABRT};
+    if (!getenv("UCX_LOG_LEVEL")) ucs_global_opts_set_value("LOG_LEVEL", "error");
+    if (!getenv("UCX_WARN_UNUSED_ENV_VARS")) ucs_global_opts_set_value("WARN_UNUSED_ENV_VARS", "n");
+    if (getenv("UCX_HANDLE_ERRORS") || getenv("UCX_ERROR_SIGNALS")) return;
+    ucs_global_opts_set_value("HANDLE_ERRORS", "none");
+    for (size_t i = 0; i < sizeof handled / sizeof *handled; i++) ucs_debug_disable_signal(handled[i]);
+}
+
+pst_status pst_ucx_fail(pst_status status, const char *what, ucs_status_t rc) {
+    return pst_fail(rc == UCS_ERR_NO_MEMORY ? PST_ENOMEM : status, "UCX cannot %s: %s", what, ucs_status_string(rc));
+}
+
+/* Shared memory with CMA on one host: large messages move in one poll, small ones without a system call. */
+static pst_status open_context(pst_ucx *u, const pst_world *world) {
+    ucp_config_t *config;
+    ucs_status_t rc = ucp_config_read(NULL, NULL, &config);
+    if (rc != UCS_OK) return pst_ucx_fail(PST_EINPUT, "read its variables", rc);
+    const char *transports = world->local_size == world->size ? "posix,self,cma" : "tcp,self,posix,cma";
+    if (!getenv("UCX_TLS")) rc = ucp_config_modify(config, "TLS", transports);
+    ucp_params_t params = {
+        .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_ESTIMATED_NUM_PPN,
+        .features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP,
+        .estimated_num_eps = world->size,
+        .estimated_num_ppn = world->local_size,
+    };
+    if (rc == UCS_OK) rc = ucp_init(&params, config, &u->context);
+    ucp_config_release(config);
+    return rc == UCS_OK ? PST_OK : pst_ucx_fail(PST_ENOMEM, "start", rc);
+}
+
+static pst_status open_worker(pst_ucx *u) {
+    ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+                                  .thread_mode = UCS_THREAD_MODE_SINGLE};
+    ucs_status_t rc = ucp_worker_create(u->context, &params, &u->worker);
+    if (rc != UCS_OK) return pst_ucx_fail(PST_ENOMEM, "open a worker", rc);
+    rc = ucp_worker_get_efd(u->worker, &u->fd);
+    return rc == UCS_OK ? PST_OK : pst_ucx_fail(PST_ENOMEM, "open a wake-up descriptor", rc);
+}
+
+/* An empty one says that this rank has none. */
+static pst_status publish_address(pst_ucx *u, pst_world *world, pst_status mine) {
+    ucp_address_t *address;
+    size_t bytes;
+    if (mine != PST_OK) return world->ops->put(world, "penstock.ucx", "", 0);
+    ucs_status_t rc = ucp_worker_get_address(u->worker, &address, &bytes);
+    if (rc != UCS_OK) return pst_ucx_fail(PST_ENOMEM, "name its address", rc);
+    pst_status status = world->ops->put(world, "penstock.ucx", address, bytes);
+    ucp_worker_release_address(u->worker, address);
+    return status;
+}
+
+/* Rank 0 draws it, and only ranks of this job can ask the world for it. */
+static pst_status publish_mask(pst_world *world) {
+    uint64_t mask;
+    if (world->rank) return PST_OK;
+    PST_TRY(pst_secret_random(&mask, sizeof mask));
+    return world->ops->put(world, "penstock.ucx.mask", &mask, sizeof mask);
+}
+
+static pst_status fetch_mask(pst_ucx *u, pst_world *world) {
+    void *mask;
+    size_t bytes;
+    PST_TRY(world->ops->get(world, 0, "penstock.ucx.mask", &mask, &bytes));
+    if (bytes == sizeof u->mask) memcpy(&u->mask, mask, bytes);
+    free(mask);
+    return bytes == sizeof u->mask ? PST_OK : pst_fail(PST_EPEER, "rank 0 could not open transport ucx");
+}
+
+static pst_status connect_rank(pst_ucx *u, pst_world *world, uint32_t rank) {
+    void *address;
+    size_t bytes;
+    PST_TRY(world->ops->get(world, rank, "penstock.ucx", &address, &bytes));
+    if (!bytes) {
+        free(address);
+        return pst_fail(PST_EPEER, "rank %u could not open transport ucx", rank);
+    }
+    ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
+                              .address = address,
+                              .err_mode = UCP_ERR_HANDLING_MODE_NONE};
+    ucs_status_t rc = ucp_ep_create(u->worker, &params, &u->ep[rank]);
+    free(address);
+    if (rc == UCS_OK) return PST_OK;
+    u->ep[rank] = NULL;
+    char what[64];
+    snprintf(what, sizeof what, "reach rank %u", rank);
+    return pst_ucx_fail(PST_EPEER, what, rc);
+}
+
+/* All peers are connected here, between two fences: a rank that leaves early cannot be missed by one that only now
+ * wants to map its memory. Whoever has failed before (mine) or fails between takes part in both. */
+static pst_status connect_all(pst_ucx *u, pst_world *world, pst_status mine) {
+    pst_status common = publish_mask(world);
+    if (common == PST_OK) common = publish_address(u, world, mine);
+    if (common == PST_OK) common = world->ops->fence(world);
+    if (common != PST_OK) return mine != PST_OK ? mine : common;
+    if (mine == PST_OK) mine = fetch_mask(u, world);
+    for (uint32_t i = 0; mine == PST_OK && i < world->size; i++) mine = connect_rank(u, world, i);
+    return pst_world_agree(world, "penstock.ucx.open", mine);
+}
+
+pst_status pst_ucx_connect(pst_ucx *u, pst_world *world, pst_status mine) {
+    if (mine == PST_OK) mine = open_context(u, world);
+    if (mine == PST_OK) mine = open_worker(u);
+    return connect_all(u, world, mine);
+}
+
+void pst_ucx_release(pst_ucx *u) {
+    if (u->worker) ucp_worker_destroy(u->worker); /* takes its endpoints along, without asking a peer */
+    if (u->context) ucp_cleanup(u->context);
+    for (pst_ucx_request *r = u->all, *next; r; r = next) {
+        next = r->all;
+        free(r);
+    }
+    free(u->ep);
+    free(u);
+}
