@@ -22,7 +22,7 @@ struct pst_config {
     } data;
     struct {
         int64_t steps, batch, micro_batch, seed, warmup, validate_every, log_every;
-        char *optimizer, *decay, *precision;
+        char *optimizer, *decay, *precision, *non_finite;
         double lr, lr_min, weight_decay, beta1, beta2, eps, momentum, clip;
     } train;
     struct {

@@ -54,6 +54,9 @@ const pst_row pst_rows[] = {
     REAL(train, clip, "1", 0, INFINITY, 0, "Largest norm of all gradients together; 0: no clipping."),
     TEXT(train, precision, "fp32", 0, "fp32|bf16",
          "Element type of activations and of weights in products; bf16 needs AVX512-BF16 (master weights stay fp32)."),
+    TEXT(train, non_finite, "stop", 0, "stop|skip",
+         "When a loss or gradient is not finite, which no step ever applies: end the run, or go on with the next "
+         "batch."),
     WHOLE(train, validate_every, "0", 0, 1e12, "Steps between validations; 0: only at the end."),
     WHOLE(train, log_every, "10", 1, 1e12, "Steps between lines on a stream that is no terminal."),
 

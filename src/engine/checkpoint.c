@@ -166,11 +166,11 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
     snprintf(data, sizeof data, "%016" PRIx64, info->data_hash);
     snprintf(text, sizeof text, "%016" PRIx64, pst_hash64(config, strlen(config), 0));
     json_t *index = json_pack(
-        "{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:s, s:s, s:s, s:o, s:o}", "format", PST_CKPT_FORMAT, "version",
-        PST_CKPT_VERSION, "step", (json_int_t)info->step, "next_sample", (json_int_t)info->next_sample, "seed",
-        (json_int_t)info->seed, "model_hash", model, "data_hash", data, "validation_loss",
-        loss_json(info->validation_loss), "best_loss", loss_json(info->best_loss), "optimizer", info->optimizer,
-        "config", "run.yaml", "config_xxh64", text, "files", files, "tensors", tensors);
+        "{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:I, s:s, s:s, s:s, s:o, s:o}", "format", PST_CKPT_FORMAT,
+        "version", PST_CKPT_VERSION, "step", (json_int_t)info->step, "next_sample", (json_int_t)info->next_sample,
+        "seed", (json_int_t)info->seed, "model_hash", model, "data_hash", data, "validation_loss",
+        loss_json(info->validation_loss), "best_loss", loss_json(info->best_loss), "skipped", (json_int_t)info->skipped,
+        "optimizer", info->optimizer, "config", "run.yaml", "config_xxh64", text, "files", files, "tensors", tensors);
     pst_status status = index ? pst_ckpt_index_hash(index, &hash) : no_memory();
     snprintf(own, sizeof own, "%016" PRIx64, hash);
     if (status == PST_OK && json_object_set_new(index, "xxh64", json_string(own))) status = no_memory();

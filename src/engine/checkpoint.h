@@ -16,7 +16,8 @@ enum { PST_CKPT_VERSION = 1, PST_CKPT_OPTIM_MAX = 16 };
 
 /* What a run needs to go on besides its tensors. */
 typedef struct {
-    uint64_t step;                  /* optimizer steps done */
+    uint64_t step;                  /* optimizer steps done, */
+    uint64_t skipped;               /* those that were not finite and changed nothing included: so many */
     uint64_t next_sample;           /* global index of the next training sample */
     uint64_t seed, model_hash, data_hash;
     double validation_loss;         /* of these weights; NaN: not measured */

@@ -88,6 +88,9 @@ static pst_status parse_info(const json_t *index, const char *file, pst_ckpt_inf
     if (!get_integer(index, "step", &info->step) || !get_integer(index, "next_sample", &info->next_sample) ||
         !get_integer(index, "seed", &info->seed) || info->step > INT64_MAX || info->next_sample > INT64_MAX)
         return BAD("%s: step, next_sample or seed is missing or no number", file);
+    if (json_object_get(index, "skipped") &&
+        (!get_integer(index, "skipped", &info->skipped) || info->skipped > info->step))
+        return BAD("%s: skipped is no number up to step", file);
     if (!get_hash(index, "model_hash", &info->model_hash) || !get_hash(index, "data_hash", &info->data_hash) ||
         !get_hash(index, "config_xxh64", config_hash))
         return BAD("%s: model_hash, data_hash or config_xxh64 is missing or no hash", file);

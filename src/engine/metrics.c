@@ -184,6 +184,28 @@ void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t
     fflush(stdout);
 }
 
+void pst_metrics_non_finite(pst_metrics *m, uint64_t step, uint64_t skipped, const pst_culprit *c) {
+    const pst_graph *g = m->p->graph;
+    char tensor[PST_NAME_MAX + 40], index[96];
+    json_t *line =
+        json_pack("{s:s,s:I,s:I}", "event", "non_finite", "step", (json_int_t)step, "skipped", (json_int_t)skipped);
+    if (c && line) {
+        pst_replay_tensor(g, c, tensor);
+        pst_replay_index(g, c, index);
+        json_object_set_new(line, "operator", json_string(c->node == PST_NONE ? "" : g->node[c->node].name));
+        json_object_set_new(line, "tensor", json_string(tensor));
+        json_object_set_new(line, "index", json_loads(index, 0, NULL));
+        json_object_set_new(line, "value", json_string(isnan(c->value) ? "nan" : c->value > 0 ? "inf" : "-inf"));
+        json_object_set_new(line, "pass", json_string(pst_replay_pass(c)));
+        json_object_set_new(line, "micro_batch", json_integer(c->micro));
+        json_object_set_new(line, "rank", json_integer(c->rank));
+        json_object_set_new(line, "weight",
+                            c->bad_param == PST_NONE ? json_null() : json_string(g->param[c->bad_param].name));
+    }
+    write_line(m, line);
+    pst_metrics_newline(m);
+}
+
 void pst_metrics_checkpoint(pst_metrics *m, uint64_t step, const char *path, pst_status status) {
     if (status == PST_OK) {
         write_line(m, json_pack("{s:s,s:I,s:s}", "event", "checkpoint", "step", (json_int_t)step, "path", path));

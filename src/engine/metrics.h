@@ -3,6 +3,7 @@
 #ifndef PST_ENGINE_METRICS_H
 #define PST_ENGINE_METRICS_H
 #include "engine/prepare.h"
+#include "engine/replay.h"
 #include "engine/work.h"
 
 /* What each rank reports after a step; gathered to all. */
@@ -36,6 +37,8 @@ void pst_metrics_close(pst_metrics *m);
 /* One step; report: [n_rank]. Writes the line and shows progress. A full disk is said once and does not stop training. */
 void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_report *report);
 void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t tokens);
+/* A step that was not finite. c: NULL when its replay was; skipped: how many were, this one included, 0: it ended the run. */
+void pst_metrics_non_finite(pst_metrics *m, uint64_t step, uint64_t skipped, const pst_culprit *c);
 void pst_metrics_checkpoint(pst_metrics *m, uint64_t step, const char *path, pst_status status);
 /* weights_xxh64: NULL when there are none (device timed). */
 void pst_metrics_end(pst_metrics *m, uint64_t steps, const uint64_t *weights_xxh64, const char *why);

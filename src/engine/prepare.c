@@ -153,6 +153,7 @@ static pst_status build_job(pst_prepared *p) {
     PST_TRY(pst_cut_build(p->graph, p->plan->chunk_of_node, p->plan->n_chunk, p->schedule->split, train, &chooser,
                           &p->cut));
     PST_TRY(pst_cut_check(p->cut));
+    if (train) PST_TRY(pst_tape_check_gradients(p->cut->tape, p->graph));
     PST_TRY(pst_job_build(p->schedule, p->cut, &cost, NULL, &p->job, &p->slots));
     PST_TRY(pst_job_check(p->job, p->cut, p->slots, PST_CHECK_TAGGED));
     if (!train) return PST_OK;

@@ -51,6 +51,7 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
     pst_rank_call *c = &r->call;
     c->kernel = pst_registry_kernel(step->kernel);
     c->spent = r->work.ns + pst_work_of_step(p->graph, step);
+    c->rank = r, c->step = step, c->chunk = chunk, c->micro = micro;
     for (uint32_t i = 0; i < step->n_operand; i++)
         c->arg[i] = pst_layout_address(r->layout, cut, slots, p->graph, chunk, &step->operand[i], micro, r->arena.base);
     c->call = (pst_call){.graph = p->graph,
@@ -62,7 +63,7 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
                          .train = r->train,
                          .sample = r->sample + (uint64_t)micro * p->graph->micro_batch,
                          .loss_scale = 1.0f / (float)p->targets};
-    *fn = run_kernel;
+    *fn = r->replay ? pst_replay_kernel : run_kernel;
     *block = c;
     return PST_OK;
 }
@@ -91,6 +92,7 @@ static pst_status reduce(pst_device *device, const void *block) {
     float *sum = pst_rank_grad(r, param, 0), *second = pst_rank_grad(r, param, f->instr->use);
     if (!second) second = at(r, r->layout->join);
     r->flat->accumulate(device->pool, sum, second, n);
+    if (r->replay) pst_replay_reduced(r, param);
     return PST_OK;
 }
 
@@ -141,7 +143,7 @@ static pst_status step(pst_device *device, const void *block) {
     const double *answer = at(r, r->layout->norm_answer);
     pst_optim_hyper h = r->hyper;
     r->loss_sum = answer[0], r->grad_norm = answer[1], r->clip_scale = answer[2];
-    if (!isfinite(answer[0]) || !isfinite(answer[1])) return PST_OK; /* diverged: the weights stay numbers */
+    if (!isfinite(answer[0]) || !isfinite(answer[1]) || r->replay) return PST_OK; /* the weights stay numbers */
     h.grad_scale = (float)answer[2];
     for (uint32_t i = 0; i < p->graph->n_param; i++) {
         float *weight = pst_rank_weight(r, i), *state[2] = {NULL, NULL};

@@ -6,18 +6,21 @@
 #include "base/transport.h"
 #include "comm/collective.h"
 #include "engine/prepare.h"
+#include "engine/replay.h"
 #include "engine/work.h"
 #include "pipeline/executor.h"
 
-/* Argument block of a launch: the kernel's own block and which kernel. */
+/* Argument block of a launch: the kernel's own block, which kernel, and of which step. */
 typedef struct {
     pst_call call;
     const pst_kernel_row *kernel;
     void *arg[PST_MAX_ARG];
     uint64_t *spent;            /* nanoseconds are added to it */
+    pst_rank *rank;
+    const pst_step *step;
+    uint32_t chunk, micro;
 } pst_rank_call;
 
-typedef struct pst_rank pst_rank;
 /* Argument block of a flush launch. */
 typedef struct { pst_rank *rank; const pst_instr *instr; } pst_rank_flush;
 
@@ -39,6 +42,8 @@ struct pst_rank {
     uint64_t sample;            /* global index of the first sample of the batch */
     pst_optim_hyper hyper;      /* lr, t, corrections of this step */
     pst_work work;              /* time in kernels since the training job under way was started */
+    int replay;                 /* the step is repeated under the checker (replay.h): the weights stay as they are */
+    pst_culprit culprit;        /* of the last replay */
     /* Results of the last step, on every rank: sum of the token losses, norm before clipping, clip factor. */
     double loss_sum, grad_norm, clip_scale;
 };

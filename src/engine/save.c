@@ -71,6 +71,7 @@ static pst_status commit(const pst_trainer *t, const char *folder) {
     char *text = NULL;
     const pst_config *c = t->config;
     pst_ckpt_info info = {.step = t->step,
+                          .skipped = t->skipped,
                           .next_sample = t->step * (uint64_t)c->train.batch,
                           .seed = (uint64_t)c->train.seed,
                           .model_hash = pst_graph_hash(t->p->graph),
@@ -227,6 +228,7 @@ static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
     PST_TRY(check_resume(ckpt, t->p, t->data));
     for (uint32_t i = 0; i < t->group->n_local; i++) PST_TRY(read_rank(t->group->local[i], ckpt, t->p->optim));
     t->step = t->checkpointed = info->step;
+    t->skipped = info->skipped;
     t->best_loss = isnan(info->best_loss) ? INFINITY : info->best_loss;
     t->validation_loss = info->validation_loss;
     return PST_OK;

@@ -206,7 +206,10 @@ static pst_status open_room(pst_trainer *t) {
     t->report = calloc(n, sizeof *t->report);
     t->own = calloc(t->group->n_local, sizeof *t->own);
     t->proc_status = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-    if (!t->report || !t->own) return pst_fail(PST_ENOMEM, "no memory for reports of %u ranks", n);
+    t->culprit = calloc(n, sizeof *t->culprit);
+    t->own_culprit = calloc(t->group->n_local, sizeof *t->own_culprit);
+    if (!t->report || !t->own || !t->culprit || !t->own_culprit)
+        return pst_fail(PST_ENOMEM, "no memory for reports of %u ranks", n);
     return pst_feed_open(t);
 }
 
@@ -231,7 +234,7 @@ pst_status pst_setup_metrics(pst_trainer *t) {
 void pst_setup_close(pst_trainer *t) {
     pst_fit_close(t->fit);
     pst_feed_close(t);
-    free(t->report), free(t->own);
+    free(t->report), free(t->own), free(t->culprit), free(t->own_culprit);
     if (t->proc_status >= 0) close(t->proc_status);
     if (t->lock >= 0) close(t->lock);
 }

@@ -1,8 +1,6 @@
 /* One optimizer step, once its data lies in the ranks' memory: hyper-parameters, the run, what each rank measured, and
  * whether the numbers are still numbers. Of the training loop (train.c) and of a session (session.c) alike. */
-#include "base/log.h"
 #include "engine/trainer.h"
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +15,9 @@ static double learning_rate(const pst_config *c, uint64_t step) {
     return low + (lr - low) * (!strcmp(c->train.decay, "linear") ? 1 - x : 0.5 * (1 + cos(3.14159265358979323846 * x)));
 }
 
-static pst_optim_hyper hyper_parameters(const pst_config *c, uint64_t step) {
-    double t = (double)(step + 1);
+/* update: 1 for the first that changes the weights. Skipped steps move the learning rate on, but nothing else. */
+static pst_optim_hyper hyper_parameters(const pst_config *c, uint64_t step, uint64_t update) {
+    double t = (double)update;
     return (pst_optim_hyper){.lr = (float)learning_rate(c, step),
                              .decay = (float)c->train.weight_decay,
                              .beta1 = (float)c->train.beta1,
@@ -26,7 +25,7 @@ static pst_optim_hyper hyper_parameters(const pst_config *c, uint64_t step) {
                              .eps = (float)c->train.eps,
                              .momentum = (float)c->train.momentum,
                              .grad_scale = 1.0f,
-                             .t = step + 1,
+                             .t = update,
                              .correction1 = (float)(1 - pow(c->train.beta1, t)),
                              .correction2 = (float)(1 - pow(c->train.beta2, t))};
 }
@@ -101,7 +100,8 @@ static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
 }
 
 pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *measured) {
-    for (uint32_t i = 0; i < t->group->n_local; i++) t->group->local[i]->hyper = hyper_parameters(t->config, t->step);
+    for (uint32_t i = 0; i < t->group->n_local; i++)
+        t->group->local[i]->hyper = hyper_parameters(t->config, t->step, t->step - t->skipped + 1);
     PST_TRY(pst_group_run(t->group, 1));
     uint64_t wall_ns = pst_monotonic_ns() - began_ns;
     t->step++;
@@ -111,18 +111,8 @@ pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *mea
     return PST_OK;
 }
 
-/* Every rank has the same numbers and stops alike. The step that failed has not changed the weights (rank.c), but those
- * before it were on their way out: the checkpoints stay as they are. */
-pst_status pst_step_check(const pst_trainer *t) {
-    const pst_rank *r = t->group->local[0];
-    char last[64] = "there is no checkpoint yet";
-    if (t->study || (isfinite(r->loss_sum) && isfinite(r->grad_norm))) return PST_OK;
-    if (t->checkpointed != UINT64_MAX)
-        snprintf(last, sizeof last, "the last checkpoint is of step %" PRIu64, t->checkpointed);
-    pst_status status = pst_fail(PST_EINPUT,
-                                 "training has diverged at step %" PRIu64 ": loss %g, gradient norm %g; lower "
-                                 "train.lr (%g)%s; %s",
-                                 t->step, fabs(r->loss_sum), fabs(r->grad_norm), t->config->train.lr,
-                                 t->config->train.clip > 0 ? "" : " or set train.clip", last);
-    return pst_group_agree(t->group, status);
+/* Who draws a step that was skipped draws its replay: the spans are of that. */
+pst_status pst_step_check(pst_trainer *t) {
+    PST_TRY(pst_nonfinite_check(t));
+    return t->skipped_in_row ? gather_reports(t, t->own[0].wall_ns) : PST_OK;
 }

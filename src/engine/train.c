@@ -57,7 +57,7 @@ static pst_status train_step(pst_trainer *t) {
     if (!t->trained && t->group->leader) say_started(t);
     if (t->metrics) pst_metrics_step_done(t->metrics, &measured, t->report);
     PST_TRY(pst_step_check(t));
-    if (t->fit) pst_fit_add(t->fit, t->report);
+    if (t->fit && !t->skipped_in_row) pst_fit_add(t->fit, t->report);
     return PST_OK;
 }
 
@@ -71,7 +71,7 @@ static pst_status validate(pst_trainer *t) {
     if (t->study) return PST_OK;
     PST_TRY(pst_feed_validate(t, &t->validation_loss, &tokens));
     if (t->metrics && tokens) pst_metrics_validation(t->metrics, t->step, t->validation_loss, tokens);
-    if (!tokens || isfinite(t->validation_loss)) return PST_OK;
+    if (!tokens || isfinite(t->validation_loss) || !strcmp(t->config->train.non_finite, "skip")) return PST_OK;
     pst_status status = pst_fail(PST_EINPUT,
                                  "training has diverged: the validation loss after step %" PRIu64 " is %g; lower "
                                  "train.lr (%g)",
@@ -134,6 +134,7 @@ static void say_end(const pst_trainer *t, uint64_t hash) {
     char work[400];
     printf("%s after step %" PRIu64, t->stopped ? "stopped" : "done", t->step);
     if (!t->study) printf("; weights %016" PRIx64, hash);
+    if (t->skipped) printf("; %" PRIu64 " step%s skipped", t->skipped, t->skipped > 1 ? "s" : "");
     putchar('\n');
     pst_metrics_work_text(t->metrics, work, sizeof work);
     if (t->trained && !t->study) printf("time        %s\n", work);

@@ -31,7 +31,10 @@ typedef struct {
     int lock;                       /* rank 0's process: the folder, open and locked; else -1 */
     int trained, traced;            /* a step was made, a timeline drawn */
     int study;                      /* the device computes nothing: no losses, no weights, times only */
-    uint64_t step;                  /* optimizer steps done */
+    uint64_t step;                  /* optimizer steps done, those that were skipped included */
+    uint64_t skipped, skipped_in_row; /* steps that were not finite and left the weights alone: all, the latest */
+    pst_culprit *culprit;           /* [n_rank] what a replay has found, */
+    pst_culprit *own_culprit;       /* [n_local] and this process' part of it */
     double validation_loss, best_loss; /* the last one, NaN when there is none; the best so far, infinity */
     uint64_t checkpointed;          /* step of the last checkpoint written or resumed from, UINT64_MAX none */
 } pst_trainer;
@@ -47,12 +50,17 @@ void pst_setup_announce(const pst_trainer *t);
 void pst_setup_close(pst_trainer *t);           /* what these have opened in t, metrics and p excepted */
 
 /* step.c. run: one step with the data that the ranks have, which began at began_ns (monotonic); t->step and t->report
- * follow; collective. check, afterwards: EINPUT when loss or gradient are not finite (the weights are those of before). */
+ * follow; collective. check, afterwards: whether that was a step: see pst_nonfinite_check. */
 pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *measured);
-pst_status pst_step_check(const pst_trainer *t);
+pst_status pst_step_check(pst_trainer *t);
 
 /* trace.c: gathers the spans of the step just done and draws them; a full disk is said and survived. Collective. */
 pst_status pst_trace_step(pst_trainer *t);
+
+/* nonfinite.c: whether the step just done was applied, the same answer on every rank. One whose loss or gradient is not
+ * finite was not (rank.c): it is repeated under the checker, and the operator and tensor at fault are named. Then
+ * train.non_finite says: EINPUT, or OK and skipped_in_row is not 0. Collective. */
+pst_status pst_nonfinite_check(pst_trainer *t);
 
 /* feed.c. open: room for a sample, once t->p is there; ENOMEM. */
 pst_status pst_feed_open(pst_trainer *t);

@@ -240,6 +240,24 @@ pst_status pst_tape_build(const pst_graph *g, int with_backward, pst_tape **tape
     return status;
 }
 
+/* Nobody would ever write that gradient, and the optimizer would read whatever lies there. */
+pst_status pst_tape_check_gradients(const pst_tape *tape, const pst_graph *g) {
+    uint32_t *n = calloc(g->n_param + (size_t)1, sizeof *n);
+    pst_status status = n ? PST_OK : pst_fail(PST_ENOMEM, "no memory to check graph %s", g->name);
+    for (uint32_t s = 0; status == PST_OK && s < tape->n_step; s++)
+        for (uint32_t i = 0; i < tape->step[s].n_operand; i++)
+            if (tape->step[s].operand[i].kind == PST_OPERAND_DPARAM) n[tape->step[s].operand[i].index]++;
+    for (uint32_t p = 0; status == PST_OK && p < g->n_param; p++)
+        if (!n[p] || n[p] != g->param[p].n_use)
+            status =
+                pst_fail(PST_EINPUT, "graph %s: parameter %s %s, so it cannot be trained", g->name, g->param[p].name,
+                         n[p]                ? "has a use that leads to no loss"
+                         : g->param[p].n_use ? "leads to no loss"
+                                             : "is used by no operator");
+    free(n);
+    return status;
+}
+
 void pst_tape_close(pst_tape *tape) {
     if (!tape) return;
     free(tape->value);

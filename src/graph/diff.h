@@ -51,6 +51,8 @@ typedef struct {
 /* with_backward 0: F steps only (evaluation and generation); so it is for a graph without a loss in any case. EINPUT
  * when an operator's B must overwrite a value that a later step still reads. */
 pst_status pst_tape_build(const pst_graph *g, int with_backward, pst_tape **tape);
+/* What trains needs a gradient for every use of every parameter; EINPUT names one that leads to no loss. */
+pst_status pst_tape_check_gradients(const pst_tape *tape, const pst_graph *g);
 void pst_tape_close(pst_tape *tape);
 pst_status pst_tape_print(const pst_tape *tape, const pst_graph *g, FILE *out);
 #endif

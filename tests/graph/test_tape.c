@@ -205,6 +205,34 @@ static void overwritten_input_is_refused(void **unused) {
     pst_graph_close(g);
 }
 
+/* A head that no loss looks at: nobody would write its gradient. */
+static void parameter_without_loss_is_refused(void **unused) {
+    (void)unused;
+    pst_graph *g = forked_graph();
+    const pst_node *head = &g->node[g->n_node - 2];
+    pst_tape *t;
+    MUST(pst_tape_build(g, 1, &t));
+    MUST(pst_tape_check_gradients(t, g));
+    pst_tape_close(t);
+    uint32_t in = head->in[0], out, param[] = {head->param[0], PST_NONE};
+    pst_attr attr = {.features = head->attr.features};
+    MUST(pst_graph_add(g, "linear", "unheard", &attr, &in, 1, param, 1, &out));
+    MUST(pst_tape_build(g, 1, &t));
+    assert_int_equal(pst_tape_check_gradients(t, g), PST_EINPUT);
+    assert_non_null(strstr(pst_error(), "has a use that leads to no loss"));
+    pst_tape_close(t);
+    pst_param idle = {.name = "idle", .n_dim = 1, .dim = {3}};
+    MUST(pst_graph_param(g, &idle, &out));
+    pst_graph_close(g);
+    g = forked_graph();
+    MUST(pst_graph_param(g, &idle, &out));
+    MUST(pst_tape_build(g, 1, &t));
+    assert_int_equal(pst_tape_check_gradients(t, g), PST_EINPUT);
+    assert_non_null(strstr(pst_error(), "idle is used by no operator"));
+    pst_tape_close(t);
+    pst_graph_close(g);
+}
+
 static void costs(void **unused) {
     (void)unused;
     pst_graph *g = forked_graph();
@@ -224,6 +252,7 @@ int main(void) {
         cmocka_unit_test(sums_are_in_reverse_node_order),
         cmocka_unit_test(forward_only),
         cmocka_unit_test(overwritten_input_is_refused),
+        cmocka_unit_test(parameter_without_loss_is_refused),
         cmocka_unit_test(costs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

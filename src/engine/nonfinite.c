@@ -1,0 +1,75 @@
+/* What happens to a step whose loss or gradient is not finite: it was not applied; it is repeated under the checker,
+ * which names operator and tensor; then the run ends, or goes on with the next batch. */
+#include "base/log.h"
+#include "engine/trainer.h"
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+enum { MOST_IN_ROW = 100 }; /* skipped steps without one that is applied: this will not end by itself */
+
+/* The same batch lies in the arenas still. *first: NULL when all was finite this time. Collective. */
+static pst_status replay(pst_trainer *t, const pst_culprit **first) {
+    pst_group *g = t->group;
+    for (uint32_t i = 0; i < g->n_local; i++) g->local[i]->replay = 1, pst_replay_begin(g->local[i]);
+    pst_status status = pst_group_run(g, 1);
+    for (uint32_t i = 0; i < g->n_local; i++) g->local[i]->replay = 0, t->own_culprit[i] = g->local[i]->culprit;
+    PST_TRY(status);
+    PST_TRY(pst_group_all_gather(g, t->own_culprit, sizeof *t->own_culprit, t->culprit));
+    *first = pst_replay_first(t->culprit, g->n_rank);
+    return PST_OK;
+}
+
+static pst_status diverged(const pst_trainer *t, double loss, double norm, const pst_culprit *first, const char *what) {
+    char last[64] = "there is no checkpoint yet", advice[96] = "";
+    if (t->checkpointed != UINT64_MAX)
+        snprintf(last, sizeof last, "the last checkpoint is of step %" PRIu64, t->checkpointed);
+    if (first->bad_param == PST_NONE)
+        snprintf(advice, sizeof advice, "lower train.lr (%g)%s; ", t->config->train.lr,
+                 t->config->train.clip > 0 ? "" : " or set train.clip");
+    return pst_fail(PST_EINPUT, "training has diverged at step %" PRIu64 ": loss %g, gradient norm %g; %s; %s%s",
+                    t->step, fabs(loss), fabs(norm), what, advice, last);
+}
+
+/* Once at length; the others are counted, and each has its line in metrics.jsonl. */
+static pst_status skip(pst_trainer *t, double loss, double norm, const pst_culprit *first, const char *what) {
+    t->skipped++;
+    if (++t->skipped_in_row >= MOST_IN_ROW)
+        return pst_fail(PST_EINPUT,
+                        "%d steps in a row were skipped, the last one step %" PRIu64 ": loss %g, gradient norm %g; %s; "
+                        "lower train.lr (%g), or look at the data",
+                        MOST_IN_ROW, t->step, fabs(loss), fabs(norm), what, t->config->train.lr);
+    if (t->metrics) pst_metrics_non_finite(t->metrics, t->step, t->skipped, first);
+    if (t->metrics && t->skipped == 1)
+        pst_log(PST_LOG_WARN,
+                "step %" PRIu64 " is skipped: loss %g, gradient norm %g; %s; later ones are in metrics.jsonl", t->step,
+                fabs(loss), fabs(norm), what);
+    return PST_OK;
+}
+
+/* Every rank has the same numbers and comes to the same end. Weights that are no numbers do not heal: then nothing is
+ * skipped. */
+pst_status pst_nonfinite_check(pst_trainer *t) {
+    const pst_rank *r = t->group->local[0];
+    double loss = r->loss_sum, norm = r->grad_norm;
+    const pst_culprit *first;
+    char what[PST_REPLAY_TEXT];
+    if (t->study || (isfinite(loss) && isfinite(norm))) {
+        t->skipped_in_row = 0;
+        return PST_OK;
+    }
+    PST_TRY(replay(t, &first));
+    pst_status status;
+    if (!first) {
+        status = pst_fail(PST_EINTERNAL,
+                          "step %" PRIu64 ": loss %g, gradient norm %g, but repeated they are finite: the same "
+                          "computation has given two results (faulty memory or CPU?)",
+                          t->step, fabs(loss), fabs(norm));
+    } else {
+        pst_replay_text(t->p->graph, first, what);
+        int skips = !strcmp(t->config->train.non_finite, "skip") && first->bad_param == PST_NONE;
+        status = skips ? skip(t, loss, norm, first, what) : diverged(t, loss, norm, first, what);
+    }
+    if (status != PST_OK && t->metrics) pst_metrics_non_finite(t->metrics, t->step, 0, first);
+    return status == PST_OK ? PST_OK : pst_group_agree(t->group, status);
+}
