@@ -32,6 +32,11 @@ install(FILES README.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program RENAME copyright)
 install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 
+# The demo trains on the project's source text, which lies beside the run file as it does in the source tree.
+install(FILES demo/demo.yaml DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock COMPONENT program)
+install(DIRECTORY src comm kernels models partition pipeline tests DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock
+  COMPONENT program FILES_MATCHING PATTERN "*.[ch]" REGEX "/tests/(fuzz/corpus|cli|house|parity/fixture)$" EXCLUDE)
+
 # Manual pages and completion are written by the program itself, from the rows that --help prints. A sanitizer's build is
 # not for installing.
 if(NOT PST_SANITIZE)

@@ -10,7 +10,8 @@ extern "C" {
 typedef struct pst_config pst_config;
 
 /* Reads `path` (YAML), applies n_override texts "section.key=value" (or "key=value" where the key is unique), gives
- * every other key its default and checks ranges and contradictions. *config is the caller's; free with
+ * every other key its default, takes paths in the file from the file's folder where their first name stands there, and
+ * checks ranges and contradictions. *config is the caller's; free with
  * pst_config_close. EINPUT: pst_error() says file, line, column, what is wrong and what would be right.
  * Any thread. */
 PST_API pst_status pst_config_load(const char *path, const char *const *override, size_t n_override,
@@ -30,7 +31,7 @@ typedef struct {
     const char *key, *help;
     const char *fallback;    /* the default as it would be written; NULL: the key is required */
     const char *allowed;     /* "a|b|c"; NULL: whatever fits `expects` */
-    int is_text;             /* a text or a list of texts, not a number */
+    int is_path;             /* names files */
     char expects[256];       /* "a number > 0" */
 } pst_config_key;
 /* The i-th key in the order of the file, sections together; 0 beyond the last. *key's texts are static. Any thread. */

@@ -84,8 +84,8 @@ static int is_only_one(const char *name) {
 
 static void put_value_of_key(const pst_config_key *key, FILE *out) {
     if (key->allowed) put_choices(key->allowed, out);
-    else if (!key->is_text) fputs("@none", out);
-    else if (!put_builtin(key->key, key->fallback, out)) fputs(*key->section ? "@file" : "@none", out);
+    else if (key->is_path) fputs("@file", out);
+    else if (!*key->section || !put_builtin(key->key, key->fallback, out)) fputs("@none", out);
 }
 
 static void put_keys(FILE *out) {

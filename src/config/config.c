@@ -156,6 +156,21 @@ static pst_status check_train(pst_reading *reading) {
     return PST_OK;
 }
 
+/* What the file says about paths holds for the folder it lies in; overrides are typed in the current one. */
+static pst_status resolve_paths(pst_reading *reading) {
+    char folder[4096];
+    snprintf(folder, sizeof folder, "%s", reading->file);
+    char *slash = strrchr(folder, '/');
+    if (!slash || strlen(reading->file) >= sizeof folder) return PST_OK;
+    slash[1] = 0;
+    for (size_t i = 0; i < pst_n_row; i++) {
+        if (!(pst_rows[i].flags & PST_ROW_PATH) || reading->origin[i].override) continue;
+        pst_status status = pst_row_beside(&pst_rows[i], reading->config, folder);
+        if (status != PST_OK) return at_origin(reading, &reading->origin[i], status);
+    }
+    return PST_OK;
+}
+
 static pst_status read_all(pst_reading *reading, const char *text, size_t bytes, const char *const *override,
                            size_t n_override) {
     PST_TRY(set_defaults(reading->config, reading->file));
@@ -166,13 +181,14 @@ static pst_status read_all(pst_reading *reading, const char *text, size_t bytes,
     }
     PST_TRY(check_required(reading));
     PST_TRY(resolve_name(reading));
+    if (reading->from_disk) PST_TRY(resolve_paths(reading));
     resolve_train(reading);
     return check_train(reading);
 }
 
-static pst_status read_bytes(const char *text, size_t bytes, const char *file, const char *const *override,
-                             size_t n_override, pst_config **config) {
-    pst_reading reading = {.config = calloc(1, sizeof *reading.config), .file = file};
+static pst_status read_bytes(const char *text, size_t bytes, const char *file, int from_disk,
+                             const char *const *override, size_t n_override, pst_config **config) {
+    pst_reading reading = {.config = calloc(1, sizeof *reading.config), .file = file, .from_disk = from_disk};
     if (!reading.config) return pst_fail(PST_ENOMEM, "no memory for the configuration");
     pst_status status = read_all(&reading, text, bytes, override, n_override);
     if (status == PST_OK) *config = reading.config;
@@ -184,7 +200,7 @@ pst_status pst_config_parse(const char *text, const char *file, const char *cons
                             pst_config **config) {
     size_t bytes = strlen(text);
     if (bytes > FILE_BYTES) return pst_fail(PST_EINPUT, "%s: larger than 1 MiB, so not a run file", file);
-    return read_bytes(text, bytes, file, override, n_override, config);
+    return read_bytes(text, bytes, file, 0, override, n_override, config);
 }
 
 pst_status pst_config_load(const char *path, const char *const *override, size_t n_override, pst_config **config) {
@@ -196,7 +212,7 @@ pst_status pst_config_load(const char *path, const char *const *override, size_t
     if (!text) status = pst_fail(PST_ENOMEM, "no memory to read %s", path);
     else if (ferror(in)) status = pst_fail(PST_EINPUT, "cannot read run file %s: %s", path, strerror(errno));
     else if (bytes > FILE_BYTES) status = pst_fail(PST_EINPUT, "%s: larger than 1 MiB, so not a run file", path);
-    else status = read_bytes(text, bytes, path, override, n_override, config);
+    else status = read_bytes(text, bytes, path, 1, override, n_override, config);
     free(text);
     fclose(in);
     return status;

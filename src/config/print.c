@@ -23,7 +23,7 @@ int pst_config_key_at(size_t i, pst_config_key *key) {
     const pst_row *row = &pst_rows[i];
     *key = (pst_config_key){.section = row->section, .key = row->key, .help = row->help, .allowed = row->allowed};
     key->fallback = row->flags & PST_ROW_REQUIRED ? NULL : row->fallback ? row->fallback : "";
-    key->is_text = row->type == PST_ROW_TEXT || row->type == PST_ROW_LIST;
+    key->is_path = (row->flags & PST_ROW_PATH) != 0;
     snprintf(key->expects, sizeof key->expects, "%s", pst_row_expects(row, expects));
     return 1;
 }

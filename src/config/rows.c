@@ -15,6 +15,7 @@
 #define TEXT(section, key, fallback, flags, allowed, help)                                                             \
     { #section, #key, PST_ROW_TEXT, fallback, 0, 0, flags, allowed, AT(section.key), 0, help }
 enum { REQUIRED = PST_ROW_REQUIRED, ABOVE = PST_ROW_ABOVE, BELOW = PST_ROW_BELOW, FILLED = PST_ROW_FILLED };
+enum { PATH = PST_ROW_PATH };
 
 const pst_row pst_rows[] = {
     {"", "name", PST_ROW_TEXT, "", 0, 0, 0, NULL, AT(name), 0,
@@ -22,7 +23,7 @@ const pst_row pst_rows[] = {
 
     TEXT(model, kind, NULL, REQUIRED, "gpt|mlp", "The family of the model."),
     TEXT(model, preset, "", 0, NULL, "A named size of that family; the keys below change it."),
-    TEXT(model, weights, "", 0, NULL, "A safetensors file to start from; empty: random weights."),
+    TEXT(model, weights, "", PATH, NULL, "A safetensors file to start from; empty: random weights."),
     TEXT(model, activation, "gelu_tanh", 0, "gelu_tanh|gelu_erf|relu", "The nonlinearity."),
     WHOLE(model, layers, "0", 0, 10000, "Layers; 0: as the preset says."),
     WHOLE(model, heads, "0", 0, 4096, "Attention heads; 0: as the preset says."),
@@ -32,8 +33,9 @@ const pst_row pst_rows[] = {
     REAL(model, dropout, "0", 0, 1, BELOW, "Share of activations dropped while training."),
 
     TEXT(data, kind, "text", 0, "text", "What the files hold."),
-    {"data", "paths", PST_ROW_LIST, NULL, 0, 0, REQUIRED | FILLED, NULL, AT(data.paths), AT(data.n_path),
-     "Files to read: paths or patterns, ** included, relative to the current folder."},
+    {"data", "paths", PST_ROW_LIST, NULL, 0, 0, REQUIRED | FILLED | PATH, NULL, AT(data.paths), AT(data.n_path),
+     "Files to read: paths or patterns, ** included, relative to the run file's folder where their first name stands "
+     "there, else to the current one."},
     TEXT(data, tokenizer, "byte", 0, "byte", "How text becomes tokens."),
     REAL(data, validation, "0.1", 0, 1, BELOW, "Share of the data held back for validation."),
 

@@ -5,8 +5,9 @@
 #include "config/config.h"
 
 typedef enum { PST_ROW_WHOLE, PST_ROW_REAL, PST_ROW_BYTES, PST_ROW_TEXT, PST_ROW_LIST } pst_row_type;
-/* ABOVE, BELOW: the range leaves out its minimum, its maximum. FILLED: an empty text is refused. */
-enum { PST_ROW_REQUIRED = 1, PST_ROW_ABOVE = 2, PST_ROW_BELOW = 4, PST_ROW_FILLED = 8 };
+/* ABOVE, BELOW: the range leaves out its minimum, its maximum. FILLED: an empty text is refused.
+ * PATH: names files, maybe beside the run file. */
+enum { PST_ROW_REQUIRED = 1, PST_ROW_ABOVE = 2, PST_ROW_BELOW = 4, PST_ROW_FILLED = 8, PST_ROW_PATH = 16 };
 
 typedef struct {
     const char *section, *key;  /* section "": the key stands at the top of the file */
@@ -35,11 +36,15 @@ pst_status pst_row_unknown(const char *section, const char *key);
 
 /* Sets a value from text; a LIST becomes that one item. EINPUT: "expected a number > 0, found 'abc'". */
 pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text);
+/* Whether the row, TEXT or LIST, takes this text; EINPUT as for pst_row_set. */
+pst_status pst_row_check_text(const pst_row *row, const char *text);
 /* Empties or extends a LIST. */
 void pst_row_clear(const pst_row *row, pst_config *config);
 pst_status pst_row_add(const pst_row *row, pst_config *config, const char *text);
 /* EINPUT: "expected ..., found ..." with `found` as it stands. */
 pst_status pst_row_refuse(const pst_row *row, const char *found);
+/* Paths (of a PATH row) whose first name stands in `folder` become absolute paths there. */
+pst_status pst_row_beside(const pst_row *row, pst_config *config, const char *folder);
 /* The value in YAML. */
 void pst_row_print(const pst_row *row, const pst_config *config, FILE *out);
 
@@ -51,6 +56,7 @@ typedef struct {
 typedef struct {
     pst_config *config;
     const char *file;
+    int from_disk;              /* `file` is a path, not a name for messages */
     pst_row_origin origin[PST_ROWS_MAX];
 } pst_reading;
 

@@ -68,14 +68,14 @@ static pst_status check_choice(const pst_row *row, const char *text) {
     return near ? pst_fail(PST_EINPUT, "%s; did you mean '%s'?", pst_error(), near) : PST_EINPUT;
 }
 
-static pst_status check_text(const pst_row *row, const char *text) {
+pst_status pst_row_check_text(const pst_row *row, const char *text) {
     if (!is_utf8(text)) return pst_row_refuse(row, "bytes that are not UTF-8");
     if (row->allowed) return check_choice(row, text);
     return (row->flags & PST_ROW_FILLED) && !*text ? refuse_text(row, text) : PST_OK;
 }
 
 static pst_status set_text(const pst_row *row, pst_config *config, const char *text) {
-    PST_TRY(check_text(row, text));
+    PST_TRY(pst_row_check_text(row, text));
     char *copy = strdup(text);
     if (!copy) return pst_fail(PST_ENOMEM, "no memory for the configuration");
     free(*text_of(row, config));
@@ -94,7 +94,7 @@ void pst_row_clear(const pst_row *row, pst_config *config) {
 pst_status pst_row_add(const pst_row *row, pst_config *config, const char *text) {
     char ***items = (char ***)((char *)config + row->offset);
     uint32_t n = *count_of(row, config);
-    PST_TRY(check_text(row, text));
+    PST_TRY(pst_row_check_text(row, text));
     char *copy = strdup(text), **grown = copy && (n & (n - 1)) ? *items : NULL;
     if (copy && !grown) grown = realloc(*items, (n ? 2 * (size_t)n : 1) * sizeof *grown); /* at powers of two */
     if (!grown) {
@@ -124,7 +124,7 @@ pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text)
         return PST_OK;
     case PST_ROW_TEXT: return set_text(row, config, text);
     case PST_ROW_LIST:
-        PST_TRY(check_text(row, text));
+        PST_TRY(pst_row_check_text(row, text));
         pst_row_clear(row, config);
         return pst_row_add(row, config, text);
     }

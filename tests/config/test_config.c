@@ -11,6 +11,7 @@
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -243,6 +244,45 @@ static void files(void **state) {
     assert_null(c);
 }
 
+/* Paths in a run file mean what lies beside it, else what lies in the current folder; overrides always the latter. */
+static void paths_beside_the_file(void **state) {
+    (void)state;
+    char folder[] = "/tmp/pst_config_XXXXXX", path[80], expected[160];
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(chdir(folder), 0);
+    assert_int_equal(mkdir("sub", 0700) | mkdir("sub/texts", 0700) | mkdir("near", 0700), 0);
+    FILE *out = fopen("sub/run.yaml", "w");
+    fputs("model: {kind: gpt, weights: texts}\n"
+          "data: {paths: [texts/**/*.txt, other/x.txt, ../near/a, ./texts, '*.txt', /etc/x, .texts, te*/x]}\n",
+          out);
+    fclose(out);
+    assert_int_equal(chdir("near"), 0);
+    snprintf(path, sizeof path, "../sub/run.yaml");
+    static const struct {
+        const char *expected;
+        int beside;
+    } rows[] = {{"texts/**/*.txt", 1}, {"other/x.txt", 0}, {"../near/a", 1}, {"./texts", 1},
+                {"*.txt", 0},          {"/etc/x", 0},      {".texts", 0},    {"te*/x", 0}};
+    for (int override = 0; override < 2; override++) {
+        const char *text = "data.paths=[texts, ../near/a]";
+        pst_config *c = NULL;
+        assert_int_equal(pst_config_load(path, &text, (size_t) override, &c), PST_OK);
+        snprintf(expected, sizeof expected, "%s/sub/texts", folder);
+        assert_string_equal(c->model.weights, expected);
+        for (uint32_t i = 0; i < c->data.n_path && !override; i++) {
+            snprintf(expected, sizeof expected, "%s%s%s", rows[i].beside ? folder : "", rows[i].beside ? "/sub/" : "",
+                     rows[i].expected);
+            assert_string_equal(c->data.paths[i], expected);
+        }
+        if (override) assert_string_equal(c->data.paths[1], "../near/a");
+        pst_config_close(c);
+    }
+    unlink(path);
+    assert_int_equal(rmdir("../sub/texts") | rmdir("../sub") | chdir("/"), 0);
+    snprintf(path, sizeof path, "%s/near", folder);
+    assert_int_equal(rmdir(path) | rmdir(folder), 0);
+}
+
 static char *printed(const pst_config *config) {
     char *text = NULL;
     size_t bytes = 0;
@@ -382,11 +422,11 @@ static void locale_does_not_matter(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_and_values),       cmocka_unit_test(overrides),
-        cmocka_unit_test(overrides_alone),           cmocka_unit_test(wrong_files_say_what_and_where),
-        cmocka_unit_test(aliases_are_harmless),      cmocka_unit_test(files),
-        cmocka_unit_test(print_reads_back_the_same), cmocka_unit_test(help_has_every_section),
-        cmocka_unit_test(locale_does_not_matter),
+        cmocka_unit_test(defaults_and_values),    cmocka_unit_test(overrides),
+        cmocka_unit_test(overrides_alone),        cmocka_unit_test(wrong_files_say_what_and_where),
+        cmocka_unit_test(aliases_are_harmless),   cmocka_unit_test(files),
+        cmocka_unit_test(paths_beside_the_file),  cmocka_unit_test(print_reads_back_the_same),
+        cmocka_unit_test(help_has_every_section), cmocka_unit_test(locale_does_not_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
