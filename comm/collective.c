@@ -22,6 +22,9 @@ struct pst_coll {
     uint64_t offset;         /* all-reduce: start of the segment that climbs */
     uint32_t n_open;
     uint64_t open[MAX_CHILD]; /* requests under way */
+    uint64_t message[MAX_CHILD]; /* the same as others read it, see base/position.h */
+    uint64_t mismatch;
+    pst_position *at, unwatched; /* what it says; where to say it when nobody asks */
     uint8_t nothing[1];       /* what a barrier sends none of */
     uint8_t *scratch;         /* one segment */
     uint64_t scratch_bytes;
@@ -32,8 +35,17 @@ pst_status pst_coll_open(pst_transport *t, pst_coll **coll) {
     pst_coll *c = calloc(1, sizeof *c);
     if (!c) return pst_fail(PST_ENOMEM, "no memory for collectives");
     c->t = t;
+    c->at = &c->unwatched;
     *coll = c;
     return PST_OK;
+}
+
+void pst_coll_watch(pst_coll *c, pst_position *position) { c->at = position; }
+uint64_t pst_coll_mismatch(const pst_coll *c) { return c->mismatch; }
+
+const char *pst_coll_name(pst_coll_kind kind) {
+    static const char *const names[] = {"barrier", "broadcast", "all-gather", "all-reduce"};
+    return kind <= PST_COLL_ALL_REDUCE ? names[kind] : "collective";
 }
 
 void pst_coll_close(pst_coll *c) {
@@ -62,6 +74,32 @@ static uint32_t rank_of(const pst_coll *c, uint32_t node) {
     return (uint32_t)(((uint64_t)node + c->root) % c->t->size);
 }
 
+/* --- what others see -------------------------------------------------------------------------------------------- */
+
+static void say(pst_coll *c, pst_activity activity) {
+    PST_POSITION_SET(c->at, coll_wait, 0);
+    PST_POSITION_SET(c->at, activity, (uint32_t)activity);
+    PST_POSITION_SET(c->at, since_ns, pst_monotonic_ns());
+    pst_position_move(c->at);
+}
+
+static void say_start(pst_coll *c) {
+    PST_POSITION_SET(c->at, coll_kind, (uint32_t)c->kind);
+    PST_POSITION_SET(c->at, coll_root, c->root);
+    PST_POSITION_SET(c->at, coll_bytes, c->bytes);
+    PST_POSITION_SET(c->at, n_coll, PST_POSITION_GET(c->at, n_coll) + 1);
+    say(c, PST_AT_COLLECTIVE);
+}
+
+static uint64_t say_post(pst_coll *c, const pst_transfer *t) {
+    uint64_t message = pst_position_message(t->kind == PST_TRANSFER_RECV, t->peer, t->seq);
+    uint64_t n = PST_POSITION_GET(c->at, n_coll_post);
+    PST_POSITION_SET(c->at, coll_post[n % PST_POSITION_POSTS], message);
+    PST_POSITION_SET(c->at, n_coll_post, n + 1);
+    pst_position_move(c->at);
+    return message;
+}
+
 static pst_status post(pst_coll *c, pst_transfer_kind kind, uint32_t node, uint32_t seq, void *mem, uint64_t bytes) {
     pst_transfer transfer = {.kind = kind,
                              .peer = rank_of(c, node),
@@ -70,12 +108,13 @@ static pst_status post(pst_coll *c, pst_transfer_kind kind, uint32_t node, uint3
                              .mem = mem,
                              .bytes = bytes};
     PST_TRY(c->t->ops->post(c->t, &transfer, &c->open[c->n_open]));
-    c->n_open++;
+    c->message[c->n_open++] = say_post(c, &transfer);
     return PST_OK;
 }
 
 /* OK when nothing is under way any more. */
 static pst_status settle(pst_coll *c) {
+    pst_position_poll(c->at);
     if (c->n_open) c->t->ops->progress(c->t);
     for (uint32_t i = 0; i < c->n_open;) {
         uint64_t end_ns;
@@ -84,9 +123,13 @@ static pst_status settle(pst_coll *c) {
             i++;
             continue;
         }
+        if (status == PST_EINPUT) c->mismatch = c->message[i];
         c->open[i] = c->open[--c->n_open];
+        c->message[i] = c->message[c->n_open];
+        pst_position_move(c->at);
         if (status != PST_OK) return status;
     }
+    if (c->n_open) PST_POSITION_SET(c->at, coll_wait, c->message[0]);
     return c->n_open ? PST_BUSY : PST_OK;
 }
 
@@ -222,10 +265,12 @@ pst_status pst_coll_start(pst_coll *c, pst_coll_kind kind, void *mem, uint64_t b
     c->root = kind == PST_COLL_BROADCAST ? root : 0;
     c->node = (c->t->rank + c->t->size - c->root) % c->t->size;
     c->n_child = count_children(c);
+    c->mismatch = 0;
     c->child = 0;
     c->offset = 0;
     if (c->t->size == 1 || (kind != PST_COLL_BARRIER && !bytes)) return PST_OK;
     if (kind == PST_COLL_ALL_REDUCE) PST_TRY(scratch_reserve(c));
+    say_start(c);
     c->phase = kind == PST_COLL_BROADCAST ? DOWN_RECV : UP_RECV;
     return PST_OK;
 }
@@ -234,6 +279,7 @@ pst_status pst_coll_test(pst_coll *c) {
     if (c->broken != PST_OK) return pst_fail(c->broken, "an earlier collective failed");
     if (c->phase == IDLE && !c->n_open) return PST_OK;
     pst_status status = advance(c);
+    if (status != PST_BUSY) say(c, PST_AT_HOST);
     if (status == PST_OK) c->seq += up_count(c) + 1; /* its messages' numbers are not used again */
     else if (status != PST_BUSY) c->broken = status;
     return status;

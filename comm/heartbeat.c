@@ -46,6 +46,7 @@ static void watch(pst_heartbeat *h) {
  * tick more than the others. */
 static void *beat(void *arg) {
     pst_heartbeat *h = arg;
+    pst_position_sign(pst_page_position(h->page, h->line), (uint32_t)gettid());
     struct pollfd stop = {.fd = h->stop_fd, .events = POLLIN};
     for (;;) {
         int ready = poll(&stop, 1, PST_HEARTBEAT_MS);
@@ -192,6 +193,32 @@ void pst_heartbeat_close(pst_heartbeat *h) {
     free(h);
 }
 
+/* --- what the others see ----------------------------------------------------------------------------------------- */
+
+static uint32_t line_of(const pst_heartbeat *h, uint32_t rank) {
+    for (uint32_t i = 0; i < h->page->n; i++)
+        if (h->page->line[i].rank == rank && atomic_load(&h->page->line[i].state) != LINE_ABSENT) return i;
+    return UINT32_MAX;
+}
+
+pst_position *pst_heartbeat_position(pst_heartbeat *h, uint32_t rank) {
+    uint32_t line = line_of(h, rank);
+    return line == UINT32_MAX ? NULL : pst_page_position(h->page, line);
+}
+
+int pst_heartbeat_left(pst_heartbeat *h, uint32_t rank) {
+    uint32_t line = line_of(h, rank);
+    return line != UINT32_MAX && atomic_load(&h->page->line[line].state) == LINE_GONE;
+}
+
+void pst_heartbeat_accuse(pst_heartbeat *h, uint32_t rank, int is_stuck, const char *verdict) {
+    uint32_t line = line_of(h, rank), nobody = 0;
+    if (line == UINT32_MAX || !atomic_compare_exchange_strong(&h->page->accused, &nobody, 1)) return;
+    snprintf(h->page->verdict, sizeof h->page->verdict, "%s", verdict);
+    h->page->is_stuck = is_stuck != 0;
+    pst_page_fault(h->page, FAULT_HUNG, line);
+}
+
 volatile uint64_t *pst_heartbeat_instr(pst_heartbeat *h) { return &h->page->line[h->line].instr; }
 
 void pst_heartbeat_fail(pst_heartbeat *h) { pst_page_fault(h->page, FAULT_FAILED, h->line); }
@@ -204,6 +231,7 @@ pst_status pst_heartbeat_check(pst_heartbeat *h) {
     char where[64];
     pst_heartbeat_page_where(h->page, line, where, sizeof where);
     uint32_t rank = h->page->line[line].rank;
+    if (kind == FAULT_HUNG) return pst_fail(PST_EPEER, "%s", h->page->verdict);
     if (line == h->line)
         return pst_fail(PST_EPEER, "the others have given rank %u on %s up (last: %s)", rank, h->host, where);
     switch (kind) {

@@ -2,6 +2,7 @@
  * A thread of its own ticks and watches; it counts its own ticks, so that stopping the whole job (Ctrl-Z) is no fault. */
 #ifndef PST_COMM_HEARTBEAT_H
 #define PST_COMM_HEARTBEAT_H
+#include "base/position.h"
 #include "base/world.h"
 
 typedef struct pst_heartbeat pst_heartbeat;
@@ -20,6 +21,13 @@ volatile uint64_t *pst_heartbeat_instr(pst_heartbeat *h);
 /* OK while all peers live; EPEER names the first dead one: rank, host, last instruction; or this rank itself, when the
  * others have given it up. Any thread; cheap. */
 pst_status pst_heartbeat_check(pst_heartbeat *h);
+/* A rank of the job as the others see it: NULL when it is on another host. */
+pst_position *pst_heartbeat_position(pst_heartbeat *h, uint32_t rank);
+/* 1 when that rank has left in good order. */
+int pst_heartbeat_left(pst_heartbeat *h, uint32_t rank);
+/* This rank has found out who holds the job up: everybody's next check says `verdict` (which names the rank), unless
+ * another fault was there first. is_stuck: the rank will not leave by itself. */
+void pst_heartbeat_accuse(pst_heartbeat *h, uint32_t rank, int is_stuck, const char *verdict);
 /* Our own failure, for the others to name: they see it at their next check. */
 void pst_heartbeat_fail(pst_heartbeat *h);
 
@@ -36,6 +44,8 @@ int pst_heartbeat_page_alive(const pst_heartbeat_page *page, uint32_t rank);
 int pst_heartbeat_page_absent(const pst_heartbeat_page *page, uint32_t rank);
 /* 1 when a rank has found another one silent, and which. */
 int pst_heartbeat_page_silent(const pst_heartbeat_page *page, uint32_t *rank);
+/* 1 when a rank was accused (pst_heartbeat_accuse): which, and why; *verdict lives as long as the page. */
+int pst_heartbeat_page_hung(const pst_heartbeat_page *page, uint32_t *rank, int *is_stuck, const char **verdict);
 /* "F chunk 2 micro-batch 3" of a rank, "its start" when it has run nothing yet. Returns buffer. */
 const char *pst_heartbeat_page_where(const pst_heartbeat_page *page, uint32_t rank, char *buffer, uint32_t bytes);
 #endif

@@ -16,8 +16,12 @@ void pst_heartbeat_set_names(const char *const *given, uint32_t n) {
 }
 
 size_t pst_page_bytes(uint32_t n) {
-    size_t bytes = sizeof(pst_heartbeat_page) + n * sizeof(page_line);
+    size_t bytes = sizeof(pst_heartbeat_page) + n * (sizeof(page_line) + sizeof(pst_position));
     return (bytes + 4095) & ~(size_t)4095;
+}
+
+pst_position *pst_page_position(pst_heartbeat_page *page, uint32_t line) {
+    return (pst_position *)(page->line + page->n) + line;
 }
 
 pst_heartbeat_page *pst_page_map(int fd, uint32_t n) {
@@ -78,6 +82,15 @@ int pst_heartbeat_page_silent(const pst_heartbeat_page *page, uint32_t *rank) {
     uint64_t fault = atomic_load(&page->fault);
     if (fault >> 32 != FAULT_SILENT || (uint32_t)fault >= page->n) return 0;
     *rank = (uint32_t)fault;
+    return 1;
+}
+
+int pst_heartbeat_page_hung(const pst_heartbeat_page *page, uint32_t *rank, int *is_stuck, const char **verdict) {
+    uint64_t fault = atomic_load(&page->fault);
+    if (fault >> 32 != FAULT_HUNG || (uint32_t)fault >= page->n) return 0;
+    *rank = (uint32_t)fault;
+    *is_stuck = (int)page->is_stuck;
+    *verdict = page->verdict;
     return 1;
 }
 

@@ -1,13 +1,15 @@
-/* The shared page itself: one header line and one line of 64 bytes per rank of the host. Written by the ranks, their
+/* The shared page itself: a header, one line of 64 bytes and one position per rank of the host. Written by the ranks, their
  * heartbeat threads and the launcher, in different processes; so everything is atomic. */
 #ifndef PST_COMM_HEARTBEAT_PAGE_H
 #define PST_COMM_HEARTBEAT_PAGE_H
 #include "comm/heartbeat.h"
 #include <stdatomic.h>
 
+enum { PAGE_VERDICT = 1024 };
 typedef enum { LINE_ABSENT, LINE_ALIVE, LINE_GONE } line_state;
-/* FAILED: the rank said so; SILENT: another rank found out; DEAD: the launcher saw it end. */
-typedef enum { FAULT_NONE, FAULT_FAILED, FAULT_SILENT, FAULT_DEAD } fault_kind;
+/* FAILED: the rank said so; SILENT: another rank found out; HUNG: likewise, `verdict` says why; DEAD: the launcher saw it
+ * end. */
+typedef enum { FAULT_NONE, FAULT_FAILED, FAULT_SILENT, FAULT_HUNG, FAULT_DEAD } fault_kind;
 
 typedef struct {
     _Atomic uint64_t ticks;
@@ -20,16 +22,20 @@ typedef struct {
 struct pst_heartbeat_page {
     _Atomic uint64_t fault;     /* fault_kind << 32 | line: the first one, for everybody to name */
     uint32_t n;
-    uint8_t pad[52];
-    page_line line[];           /* [n], by rank on this host */
+    _Atomic uint32_t accused;   /* a rank writes the verdict, or has */
+    uint32_t is_stuck;          /* the rank it names will not leave by itself */
+    uint8_t pad[44];
+    char verdict[PAGE_VERDICT]; /* complete once fault says HUNG */
+    page_line line[];           /* [n], by rank on this host; their positions follow */
 };
-_Static_assert(sizeof(page_line) == 64 && sizeof(pst_heartbeat_page) == 64, "one cache line each");
+_Static_assert(sizeof(page_line) == 64 && sizeof(pst_heartbeat_page) % 64 == 0, "cache lines of their own");
 
 #define PAGE_NO_INSTR UINT64_MAX
 
 size_t pst_page_bytes(uint32_t n);
 /* Maps a descriptor of that size. NULL when that fails. */
 pst_heartbeat_page *pst_page_map(int fd, uint32_t n);
+pst_position *pst_page_position(pst_heartbeat_page *page, uint32_t line);
 void pst_page_init(pst_heartbeat_page *page, uint32_t n);
 /* The first fault stays, but what the launcher saw outweighs what a rank concluded. */
 void pst_page_fault(pst_heartbeat_page *page, fault_kind kind, uint32_t line);

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,14 +58,22 @@ static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
 /* --- blame ------------------------------------------------------------------------------------------------------- */
 
+static void PST_PRINTF(1, 2) say_line(const char *format, ...) {
+    char line[PAGE_VERDICT + 64] = "penstock: ";
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line + 10, sizeof line - 12, format, args);
+    va_end(args);
+    strcat(line, "\n");
+    ssize_t written = write(STDERR_FILENO, line, strlen(line));
+    (void)written; /* nobody is left to tell */
+}
+
 /* "penstock: rank 2 on HOST was killed by signal 9 during F chunk 2 micro-batch 3", one write. */
 static void say(const launcher *l, uint32_t rank, const char *what) {
-    char where[64], line[512];
-    int used = snprintf(line, sizeof line, "penstock: rank %u on %s %s during %s\n", rank, l->host, what,
-                        pst_heartbeat_page_where(l->page, rank, where, sizeof where));
-    if (used >= (int)sizeof line) line[(used = sizeof line - 1) - 1] = '\n';
-    ssize_t written = write(STDERR_FILENO, line, (size_t)used);
-    (void)written; /* nobody is left to tell */
+    char where[64];
+    say_line("rank %u on %s %s during %s", rank, l->host, what,
+             pst_heartbeat_page_where(l->page, rank, where, sizeof where));
 }
 
 static void begin_end(launcher *l, uint64_t now) {
@@ -86,6 +95,23 @@ static void blame(launcher *l, certainty how_sure, uint32_t rank, int exit_statu
 }
 
 static void blame_stopped(launcher *l, uint32_t rank) { blame(l, CULPRIT, rank, 3, "was stopped"); }
+
+/* The ranks have found out which of them holds the others up. One that is stuck will not leave: it is waited for no longer
+ * than the others. */
+static void read_verdict(launcher *l) {
+    uint32_t rank;
+    int is_stuck;
+    const char *verdict;
+    if (!pst_heartbeat_page_hung(l->page, &rank, &is_stuck, &verdict)) return;
+    if (l->blame < CULPRIT) {
+        l->blame = CULPRIT;
+        l->culprit = rank;
+        l->exit_status = 3;
+        say_line("%s", verdict);
+        begin_end(l, pst_monotonic_ns());
+    }
+    if (is_stuck && l->live == 1 && l->rank[rank].pid && !l->rank[rank].killed_by_us) l->kill_ns = 0;
+}
 
 /* Everybody has gone and nobody was caught in the act: perhaps the ranks themselves found who fell silent. */
 static void settle_blame(launcher *l) {
@@ -274,7 +300,9 @@ static void watch_ranks(launcher *l) {
         poll(fds, 2, timeout);
         read_signals(l);
         if (fds[1].revents) read_abort(l);
+        read_verdict(l);
         reap(l);
+        read_verdict(l);
     }
 }
 

@@ -13,7 +13,7 @@ struct request {
     uint32_t owner; /* rank that posted */
     int done;
     pst_status status; /* once done */
-    uint64_t end_ns;
+    uint64_t end_ns, sent, expected; /* once done; bytes */
 };
 
 typedef struct {
@@ -97,6 +97,8 @@ static void message_move(pst_self_hub *hub, request *a, request *b, uint64_t now
     pst_status status = a->transfer.bytes == b->transfer.bytes ? PST_OK : PST_EINPUT;
     request *from = a->transfer.kind == PST_TRANSFER_SEND ? a : b, *to = from == a ? b : a;
     if (status == PST_OK && from->transfer.bytes) memmove(to->transfer.mem, from->transfer.mem, from->transfer.bytes);
+    a->sent = b->sent = from->transfer.bytes;
+    a->expected = b->expected = to->transfer.bytes;
     request_complete(hub, a, status, now);
     request_complete(hub, b, status, now);
 }
@@ -132,9 +134,9 @@ static pst_status self_test(pst_transport *t, uint64_t id, uint64_t *end_ns) {
     pst_status status = r->status;
     if (status == PST_OK && end_ns) *end_ns = r->end_ns;
     if (status == PST_EINPUT)
-        pst_fail(status, "ranks %u and %u disagree about the size of message %u on channel %u (here %llu bytes)",
-                 t->rank, r->transfer.peer, r->transfer.seq, r->transfer.channel,
-                 (unsigned long long)r->transfer.bytes);
+        pst_fail(status, "rank %u sent %llu bytes, rank %u expects %llu (message %u on channel %u)", source(r),
+                 (unsigned long long)r->sent, destination(r), (unsigned long long)r->expected, r->transfer.seq,
+                 r->transfer.channel);
     if (status == PST_EPEER) pst_fail(status, "rank %u has left", r->transfer.peer);
     e->unseen--;
     request_drop(e->hub, r);

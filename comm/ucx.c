@@ -148,10 +148,12 @@ static pst_status ucx_post(pst_transport *t, const pst_transfer *transfer, uint6
 
 static pst_status verdict(const pst_ucx *u, const pst_ucx_request *r) {
     const pst_transfer *x = &r->transfer;
-    if (r->status == UCS_ERR_MESSAGE_TRUNCATED || (r->status == UCS_OK && r->bytes != x->bytes))
-        return pst_fail(PST_EINPUT,
-                        "ranks %u and %u disagree about the size of message %u on channel %u (here %llu bytes)",
-                        u->base.rank, x->peer, x->seq, x->channel, (unsigned long long)x->bytes);
+    if (r->status == UCS_ERR_MESSAGE_TRUNCATED)
+        return pst_fail(PST_EINPUT, "rank %u sent more than the %llu bytes rank %u expects (message %u on channel %u)",
+                        x->peer, (unsigned long long)x->bytes, u->base.rank, x->seq, x->channel);
+    if (r->status == UCS_OK && r->bytes != x->bytes)
+        return pst_fail(PST_EINPUT, "rank %u sent %llu bytes, rank %u expects %llu (message %u on channel %u)", x->peer,
+                        (unsigned long long)r->bytes, u->base.rank, (unsigned long long)x->bytes, x->seq, x->channel);
     if (r->status != UCS_OK)
         return pst_fail(PST_EPEER, "the link to rank %u failed: %s", x->peer, ucs_status_string(r->status));
     return PST_OK;

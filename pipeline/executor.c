@@ -15,6 +15,7 @@ typedef struct {
 
 struct pst_executor {
     pst_executor_config config;
+    pst_position *at, unwatched; /* what it says; where to say it when nobody asks */
     int is_timed; /* the transport knows when a transfer began */
     const pst_job *job;
     const pst_cut *cut;
@@ -34,6 +35,7 @@ struct pst_executor {
     int launched;
     uint64_t event, start_ns, end_ns; /* start: of the instruction's first step; end: of the queue's last */
     int in_transfers;                 /* guards against poll inside poll */
+    uint32_t mismatch;                /* see pst_executor_mismatch */
     pst_status failed;
     char why[512];
 };
@@ -44,6 +46,7 @@ pst_status pst_executor_open(const pst_executor_config *config, pst_executor **x
     pst_executor *e = calloc(1, sizeof *e);
     if (!e) return pst_fail(PST_ENOMEM, "no memory for the executor of rank %u", config->rank);
     e->config = *config;
+    e->at = config->position ? config->position : &e->unwatched;
     e->is_timed = config->transport && config->transport->ops && config->transport->ops->name &&
                   !strcmp(config->transport->ops->name, "timed");
     *x = e;
@@ -78,6 +81,30 @@ static void seek(pst_executor *x, pst_queue queue, uint32_t from) {
     x->after_ns[queue] = 0;
 }
 
+/* --- what others see -------------------------------------------------------------------------------------------- */
+
+static void say(pst_executor *x, pst_activity activity) {
+    PST_POSITION_SET(x->at, activity, (uint32_t)activity);
+    PST_POSITION_SET(x->at, instr, x->cursor[PST_Q_COMPUTE]);
+    PST_POSITION_SET(x->at, step, x->step);
+    PST_POSITION_SET(x->at, waits_for, PST_NONE);
+    PST_POSITION_SET(x->at, since_ns, pst_clock_now(x->config.clock));
+    pst_position_move(x->at);
+}
+
+static void say_posted(pst_executor *x) {
+    PST_POSITION_SET(x->at, sent, x->cursor[PST_Q_SEND]);
+    PST_POSITION_SET(x->at, received, x->cursor[PST_Q_RECV]);
+    pst_position_move(x->at);
+}
+
+static void say_start(pst_executor *x) {
+    PST_POSITION_SET(x->at, n_run, PST_POSITION_GET(x->at, n_run) + 1);
+    PST_POSITION_SET(x->at, sent, 0);
+    PST_POSITION_SET(x->at, received, 0);
+    say(x, x->n_left ? PST_AT_WAIT : PST_AT_HOST);
+}
+
 pst_status pst_executor_start(pst_executor *x, const pst_job *job, const pst_cut *cut) {
     if (x->n_left) return pst_fail(PST_EINTERNAL, "rank %u is still running its last list", x->config.rank);
     const pst_instr_list *list = job->list + x->config.rank;
@@ -89,6 +116,8 @@ pst_status pst_executor_start(pst_executor *x, const pst_job *job, const pst_cut
     memset(x->done, 0, list->n_instr);
     memset(x->span, 0, list->n_instr * sizeof *x->span);
     for (pst_queue q = 0; q < PST_Q_COUNT; q++) seek(x, q, 0);
+    x->mismatch = PST_NONE;
+    say_start(x);
     x->origin = x->end_ns = pst_clock_now(x->config.clock);
     return PST_OK;
 }
@@ -113,7 +142,8 @@ static const pst_instr *ready(pst_executor *x, pst_queue queue) {
 static void complete(pst_executor *x, uint32_t at, uint64_t start, uint64_t end) {
     x->span[at] = (pst_span){start > x->origin ? start - x->origin : 0, end > x->origin ? end - x->origin : 0};
     x->done[at] = 1;
-    x->n_left--;
+    if (--x->n_left) pst_position_move(x->at);
+    else say(x, PST_AT_HOST);
 }
 
 static void note(const pst_executor *x, const pst_instr *instr) {
@@ -152,6 +182,7 @@ static pst_status issue(pst_executor *x, pst_queue queue, uint32_t *moved) {
         pst_status status = post(x, at);
         if (status != PST_OK) return fail_at(x, at, status);
         seek(x, queue, at + 1);
+        say_posted(x);
         ++*moved;
     }
     return PST_OK;
@@ -167,6 +198,7 @@ static pst_status test(pst_executor *x, uint32_t *moved) {
             i++;
             continue;
         }
+        if (status == PST_EINPUT) x->mismatch = p.instr;
         if (status != PST_OK) return fail_at(x, p.instr, status);
         complete(x, p.instr, x->is_timed && end >= ns ? end - ns : p.issued_ns < end ? p.issued_ns : end, end);
         x->pending[i] = x->pending[--x->n_pending];
@@ -180,6 +212,7 @@ static pst_status move_transfers(pst_executor *x, uint32_t *moved) {
     uint32_t before;
     pst_transport *t = x->config.transport;
     if (!x->list || !t) return PST_OK;
+    pst_position_poll(x->at);
     if (x->n_pending && !x->is_timed) t->ops->progress(t); /* the clock alone moves those of the timed one */
     do {
         before = *moved;
@@ -231,9 +264,15 @@ static void finish_compute(pst_executor *x, uint32_t n_step) {
         if (x->after_ns[PST_Q_COMPUTE] > x->end_ns) x->end_ns = x->after_ns[PST_Q_COMPUTE];
         x->start_ns = x->end_ns;
     }
-    complete(x, at, x->start_ns, x->end_ns);
     x->step = 0;
     seek(x, PST_Q_COMPUTE, at + 1);
+    say(x, PST_AT_WAIT);
+    complete(x, at, x->start_ns, x->end_ns);
+}
+
+static void say_operator(pst_executor *x) {
+    PST_POSITION_SET(x->at, step, x->step);
+    pst_position_move(x->at);
 }
 
 /* One operator at most. */
@@ -245,6 +284,8 @@ static pst_status compute(pst_executor *x, uint32_t *moved) {
     pst_device *d = x->config.device;
     if (!x->launched && x->step < n_step) {
         if (!x->step) note(x, instr);
+        if (!x->step) say(x, PST_AT_COMPUTE);
+        else say_operator(x);
         PST_TRY(launch(x, instr));
         ++*moved;
     }
@@ -295,6 +336,7 @@ const pst_span *pst_executor_spans(const pst_executor *x, uint64_t *origin) {
 int pst_executor_finished(const pst_executor *x) { return !x->n_left; }
 int pst_executor_computes(const pst_executor *x) { return x->launched; }
 pst_transport *pst_executor_transport(const pst_executor *x) { return x->n_left ? x->config.transport : NULL; }
+uint32_t pst_executor_mismatch(const pst_executor *x) { return x->mismatch; }
 uint32_t pst_executor_ranks(const pst_executor *x) { return x->job ? x->job->n_rank : 0; }
 
 /* The first instruction in list order that has not completed, compute first: that is what the others wait for. */
@@ -303,6 +345,27 @@ static uint32_t first_left(const pst_executor *x) {
     if (at < x->list->n_instr) return at;
     for (at = 0; at < x->list->n_instr && x->done[at]; at++) continue;
     return at;
+}
+
+static uint32_t open_dep(const pst_executor *x, uint32_t at) {
+    const pst_instr *instr = x->list->instr + at;
+    for (uint32_t d = 0; d < instr->n_dep; d++)
+        if (!x->done[x->list->dep[instr->dep + d]]) return x->list->dep[instr->dep + d];
+    return PST_NONE;
+}
+
+/* From the first instruction left back along what it waits for, to a transfer that has been posted: deps are earlier, and
+ * so is what stands before a transfer in its queue. PST_NONE: something can move. */
+void pst_executor_publish_wait(pst_executor *x) {
+    if (!x->n_left || PST_POSITION_GET(x->at, activity) != PST_AT_WAIT) return;
+    uint32_t at = first_left(x);
+    while (at < x->list->n_instr) {
+        uint8_t queue = x->list->instr[at].queue;
+        if (queue != PST_Q_COMPUTE && at < x->cursor[queue]) break;
+        if (queue != PST_Q_COMPUTE) at = x->cursor[queue];
+        at = open_dep(x, at);
+    }
+    PST_POSITION_SET(x->at, waits_for, at < x->list->n_instr ? at : PST_NONE);
 }
 
 const char *pst_executor_where(const pst_executor *x, char *buffer, uint32_t bytes) {

@@ -3,6 +3,7 @@
 #ifndef PST_PIPELINE_EXECUTOR_H
 #define PST_PIPELINE_EXECUTOR_H
 #include "base/device.h"
+#include "base/position.h"
 #include "base/transport.h"
 #include "pipeline/layout.h"
 #include "pipeline/simulate.h"
@@ -29,6 +30,7 @@ typedef struct {
     const pst_clock *clock;           /* NULL: monotonic */
     pst_executor_hooks hooks;
     volatile uint64_t *last_instr;    /* for the heartbeat page: packed opcode, chunk, micro; may be NULL */
+    pst_position *position;           /* where it says what it does and waits for; may be NULL */
 } pst_executor_config;
 
 pst_status pst_executor_open(const pst_executor_config *config, pst_executor **x);
@@ -50,6 +52,11 @@ uint64_t pst_executor_next_ns(const pst_executor *x);
 const pst_span *pst_executor_spans(const pst_executor *x, uint64_t *origin);
 /* What it is doing or waiting for: "rank 1 F c1 m3 after rank 1 RECV c1 m3 <- rank 0 channel 4". Returns buffer. */
 const char *pst_executor_where(const pst_executor *x, char *buffer, uint32_t bytes);
+
+/* Says in the position which posted transfer holds this rank up, when nothing computes. */
+void pst_executor_publish_wait(pst_executor *x);
+/* The transfer whose two ends disagreed about its size, PST_NONE: there was none. */
+uint32_t pst_executor_mismatch(const pst_executor *x);
 
 /* Drives n executors of this process to the end of their lists: round robin; when a round moves nothing, jumps the
  * virtual clock to the earliest event, or sleeps on the transports (20 ms at most at a time). A thousand rounds without

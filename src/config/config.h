@@ -24,6 +24,7 @@ struct pst_config {
         int64_t steps, batch, micro_batch, seed, warmup, validate_every, log_every;
         char *optimizer, *decay, *precision, *non_finite;
         double lr, lr_min, weight_decay, beta1, beta2, eps, momentum, clip;
+        double hang_factor, hang_slack;               /* s; slack 0: nobody watches */
     } train;
     struct {
         int64_t pipeline, tensor, data, threads;      /* 0: not given */

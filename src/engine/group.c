@@ -27,9 +27,13 @@ static void name_instructions(void) {
 
 static pst_status connect_processes(pst_group *g, const char *transport) {
     name_instructions();
-    PST_TRY(pst_registry_transport(transport, g->world, &g->ops));
+    const pst_transport_ops *ops;
+    PST_TRY(pst_registry_transport(transport, g->world, &ops));
+    PST_TRY(pst_inject_open(g->world->rank, &g->inject));
     PST_TRY(pst_heartbeat_open(g->world, &g->heartbeat));
-    return g->ops->open(g->world, NULL, &g->transport);
+    PST_TRY(ops->open(g->world, NULL, &g->transport));
+    g->transport = pst_inject_wrap(g->inject, g->transport);
+    return PST_OK;
 }
 
 pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_rank, pst_group **group) {
@@ -62,17 +66,18 @@ pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary)
         uint32_t rank = g->hub ? i : g->world->rank;
         pst_transport *t = g->hub ? pst_self_hub_end(g->hub, i) : g->transport;
         volatile uint64_t *last = g->heartbeat ? pst_heartbeat_instr(g->heartbeat) : NULL;
-        PST_TRY(pst_rank_open(p, rank, t, canary, last, &g->local[i]));
+        pst_position *position = g->heartbeat ? pst_heartbeat_position(g->heartbeat, rank) : NULL;
+        PST_TRY(pst_rank_open(p, rank, t, canary, last, position, &g->local[i]));
         g->executor[i] = g->local[i]->executor;
     }
-    return PST_OK;
+    return g->heartbeat ? pst_hang_open(p, g->heartbeat, g->world->rank, g->world->host, &g->hang) : PST_OK;
 }
 
 /* This rank failed and the others may not know. Our own launcher watches; another one is asked to end the job, for a rank
  * may wait where it hears nothing of us, and some launchers let it. It may end us at once: so why is said before. */
 static void give_up(pst_group *g, pst_status status) {
     if (g->heartbeat) pst_heartbeat_fail(g->heartbeat);
-    if (g->transport) g->ops->abort(g->transport);
+    if (g->transport) g->transport->ops->abort(g->transport);
     if (!g->world || !g->transport) return;
     if (g->world->launched_by_us) {
         nanosleep(&(struct timespec){.tv_nsec = LINGER_NS}, NULL); /* peers may be reading this rank's memory */
@@ -87,7 +92,9 @@ void pst_group_close(pst_group *g, pst_status status) {
     if (!g) return;
     if (status != PST_OK) give_up(g, status);
     for (uint32_t i = 0; g->local && i < g->n_local; i++) pst_rank_close(g->local[i]);
-    if (g->transport) g->ops->close(g->transport);
+    pst_hang_close(g->hang);
+    if (g->transport) g->transport->ops->close(g->transport);
+    pst_inject_close(g->inject);
     if (g->hub) pst_self_hub_close(g->hub);
     if (g->heartbeat) pst_heartbeat_close(g->heartbeat);
     if (g->world) g->world->ops->close(g->world);
@@ -100,11 +107,22 @@ void pst_group_close(pst_group *g, pst_status status) {
 
 static pst_status check_peers(void *arg) {
     pst_group *g = arg;
-    return g->heartbeat ? pst_heartbeat_check(g->heartbeat) : PST_OK;
+    if (!g->heartbeat) return PST_OK;
+    PST_TRY(pst_heartbeat_check(g->heartbeat));
+    return pst_hang_look(g->hang, g->executor[0]);
+}
+
+/* A message of the wrong size is somebody's fault, and not the user's. */
+static pst_status blame_size(pst_group *g, pst_status status) {
+    uint32_t instr = pst_executor_mismatch(g->executor[0]);
+    uint64_t message = pst_coll_mismatch(g->local[0]->coll);
+    if (status != PST_EINPUT || !g->hang || (instr == PST_NONE && !message)) return status;
+    return pst_hang_mismatch(g->hang, message ? PST_NONE : instr, message);
 }
 
 /* When a peer dies, the transport may report an error first or nothing at all; the heartbeat knows who it was. */
 static pst_status blame(pst_group *g, pst_status status) {
+    status = blame_size(g, status);
     if (status == PST_OK || status == PST_EINPUT || !g->heartbeat) return status;
     char said[1024];
     snprintf(said, sizeof said, "%s", pst_error());
@@ -121,6 +139,8 @@ static pst_status break_collectives(pst_group *g, pst_status status) {
     for (uint32_t i = 0; status != PST_OK && i < g->n_local; i++) pst_coll_break(g->local[i]->coll, PST_EPEER);
     return status;
 }
+
+void pst_group_learn(pst_group *g, const pst_report *report) { pst_hang_learn(g->hang, report); }
 
 pst_status pst_group_run(pst_group *g, int train) {
     for (uint32_t i = 0; i < g->n_local; i++) PST_TRY(pst_rank_start(g->local[i], train));
@@ -145,6 +165,7 @@ static pst_status drive_collective(pst_group *g) {
 
 pst_status pst_group_collective(pst_group *g, pst_coll_kind kind, void *const *mem, uint64_t bytes, pst_dtype dtype,
                                 uint32_t root) {
+    if (pst_inject_skips(g->inject)) return PST_OK;
     for (uint32_t i = 0; i < g->n_local; i++)
         PST_TRY(pst_coll_start(g->local[i]->coll, kind, mem ? mem[i] : NULL, bytes, dtype, root));
     return blame(g, break_collectives(g, drive_collective(g)));

@@ -2,14 +2,17 @@
  * all of them with transport `self`). Everything collective goes through here. */
 #ifndef PST_ENGINE_GROUP_H
 #define PST_ENGINE_GROUP_H
+#include "comm/inject.h"
 #include "comm/heartbeat.h"
 #include "comm/transport.h"
+#include "engine/hang.h"
 #include "engine/rank.h"
 
 typedef struct {
     pst_world *world;
-    const pst_transport_ops *ops;  /* of the transport between processes; NULL with self */
-    pst_transport *transport;
+    pst_transport *transport;      /* between processes; NULL with self */
+    pst_inject *inject;            /* injected on purpose; NULL: none */
+    pst_hang *hang;                /* NULL when this process has all ranks */
     pst_self_hub *hub;             /* self */
     pst_heartbeat *heartbeat;      /* NULL when this process has all ranks */
     uint32_t n_rank, n_local;      /* ranks of the job, ranks of this process */
@@ -28,6 +31,8 @@ pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary)
  * after this thread's message has been said (and cleared). */
 void pst_group_close(pst_group *g, pst_status status);
 
+/* Every rank's report of a step: what may be expected of the next ones. */
+void pst_group_learn(pst_group *g, const pst_report *report);
 /* Runs the training or evaluation job on all ranks to its end. EPEER when a rank died meanwhile. */
 pst_status pst_group_run(pst_group *g, int train);
 /* The same collective on every rank; mem(arg, local index) is each rank's buffer. Blocks. */

@@ -199,7 +199,8 @@ static pst_status open_executor(pst_rank *r, volatile uint64_t *last_instr) {
                                   .device = r->device,
                                   .transport = r->transport,
                                   .hooks = {r, step_hook, flush_hook, memory_hook},
-                                  .last_instr = last_instr};
+                                  .last_instr = last_instr,
+                                  .position = r->position};
     return pst_executor_open(&config, &r->executor);
 }
 
@@ -223,17 +224,19 @@ static pst_status find_terms(pst_rank *r) {
 }
 
 pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *transport, int canary,
-                         volatile uint64_t *last_instr, pst_rank **out) {
+                         volatile uint64_t *last_instr, pst_position *position, pst_rank **out) {
     pst_rank *r = calloc(1, sizeof *r);
     if (!r) return pst_fail(PST_ENOMEM, "no memory for rank %u", rank);
     r->p = p;
     r->rank = rank;
     r->layout = p->layout[rank];
     r->transport = transport;
+    r->position = position;
     r->flat = pst_flat_choose(p->options.isa);
     pst_status status = open_device(r);
     if (status == PST_OK) status = pst_arena_open(r->layout->total, canary, &r->arena);
     if (status == PST_OK) status = pst_coll_open(transport, &r->coll);
+    if (status == PST_OK && position) pst_coll_watch(r->coll, position);
     if (status == PST_OK) status = open_executor(r, last_instr);
     if (status == PST_OK && rank == 0 && p->optim) status = find_terms(r);
     if (status != PST_OK) {
@@ -281,5 +284,9 @@ pst_status pst_rank_start(pst_rank *r, int train) {
     r->train = train;
     r->work = (pst_work){0};
     int eval = !train && p->eval_cut;
+    if (r->position) {
+        PST_POSITION_SET(r->position, train, (uint32_t)!eval);
+        PST_POSITION_SET(r->position, train_step, r->hyper.t);
+    }
     return pst_executor_start(r->executor, eval ? p->eval_job : p->job, eval ? p->eval_cut : p->cut);
 }

@@ -33,6 +33,7 @@ struct pst_rank {
     pst_transport *transport;   /* borrowed */
     pst_coll *coll;
     pst_executor *executor;
+    pst_position *position;     /* borrowed; may be NULL */
     const pst_flat *flat;
     uint64_t *term;             /* rank 0: [n_param] in name order, offset of the parameter's sum of squares; else NULL */
     pst_rank_call call;
@@ -48,10 +49,10 @@ struct pst_rank {
     double loss_sum, grad_norm, clip_scale;
 };
 
-/* Opens device, arena and executor. transport: this rank's end; last_instr as in pst_executor_config. canary: see
- * base/arena.h. Weights are not filled yet. */
+/* Opens device, arena and executor. transport: this rank's end; last_instr as in pst_executor_config. position: where it tells the others what it
+ * does, may be NULL. canary: see base/arena.h. Weights are not filled yet. */
 pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *transport, int canary,
-                         volatile uint64_t *last_instr, pst_rank **out);
+                         volatile uint64_t *last_instr, pst_position *position, pst_rank **out);
 void pst_rank_close(pst_rank *r);
 /* Initial weights from the seed, zero optimizer state. */
 pst_status pst_rank_init_weights(pst_rank *r);

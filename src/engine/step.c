@@ -76,6 +76,7 @@ static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
         t->own[i].wall_ns = wall_ns, t->own[i].resident_bytes = resident, t->own[i].stop = stop;
     }
     PST_TRY(pst_group_all_gather(t->group, t->own, sizeof *t->own, t->report));
+    pst_group_learn(t->group, t->report);
     for (uint32_t r = 0; r < t->p->options.n_rank; r++) t->stopped |= t->report[r].stop != 0;
     return PST_OK;
 }

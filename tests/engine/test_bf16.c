@@ -81,7 +81,7 @@ static void test_resume(void **state) {
     assert_string_not_equal(r.loss[3], base.loss[3]);
 }
 
-/* Rounding is noise around fp32's run: the same text is learned as fast. */
+/* Rounding is noise around fp32's run: the same text is learned as fast. One batch of four may feel more of it. */
 static void test_loss_near_fp32(void **state) {
     (void)state;
     static const char *const yaml =
@@ -92,7 +92,7 @@ static void test_loss_near_fp32(void **state) {
     assert_int_equal(r.exit_status, 0);
     assert_int_equal(r.steps, 50);
     for (int i = 0; i < 50; i++)
-        if (!(fabs(r.value[i] - exact.value[i]) < 0.01 * exact.value[i]))
+        if (!(fabs(r.value[i] - exact.value[i]) < 0.02 * exact.value[i]))
             fail_msg("step %d: loss %g in bf16, %g in fp32", i + 1, r.value[i], exact.value[i]);
     assert_true(exact.value[49] < 0.7 * exact.value[0]);
     assert_true(fabs(r.validation - exact.validation) < 0.005 * exact.validation);

@@ -1,0 +1,165 @@
+/* See suspect.h. */
+#include "pipeline/suspect.h"
+
+/* What a rank waits for: a message of kind RECV (from peer) or SEND (to peer). */
+typedef struct {
+    int is_recv;
+    uint32_t peer, instr; /* instr: PST_NONE in a collective */
+    uint64_t message;     /* of a collective; the other half, as its peer posts it */
+} awaited;
+
+static const pst_job *job_of(const pst_suspect_scene *s, uint32_t rank) { return s->job[s->rank[rank].at.train != 0]; }
+
+static uint64_t mix(uint64_t print, uint64_t word) { return (print ^ word) * UINT64_C(0x9e3779b97f4a7c15) + (word >> 7); }
+
+static int in_run(const pst_position_view *at) { return at->activity == PST_AT_WAIT || at->activity == PST_AT_COMPUTE; }
+
+/* 0: it does not say. */
+static int awaits(const pst_suspect_scene *s, uint32_t rank, awaited *a) {
+    const pst_position_view *at = &s->rank[rank].at;
+    if (at->activity == PST_AT_COLLECTIVE) {
+        if (!at->coll_wait) return 0;
+        uint32_t peer = (uint32_t)(at->coll_wait >> 32) & 0x3fffffff;
+        int is_recv = at->coll_wait >> 62 & 1;
+        *a = (awaited){is_recv, peer, PST_NONE, pst_position_message(!is_recv, rank, (uint32_t)at->coll_wait)};
+        return peer < s->n_rank;
+    }
+    const pst_job *job = job_of(s, rank);
+    if (at->activity != PST_AT_WAIT || !job || at->waits_for >= job->list[rank].n_instr) return 0;
+    const pst_instr *in = job->list[rank].instr + at->waits_for;
+    *a = (awaited){in->opcode == PST_OP_RECV, in->peer, at->waits_for, 0};
+    return in->queue != PST_Q_COMPUTE && in->peer < s->n_rank;
+}
+
+/* The other half of a transfer in its peer's list. */
+static uint32_t partner(const pst_job *job, uint32_t rank, uint32_t instr) {
+    const pst_instr *in = job->list[rank].instr + instr;
+    const pst_instr_list *list = job->list + in->peer;
+    uint8_t wanted = in->opcode == PST_OP_SEND ? PST_OP_RECV : PST_OP_SEND;
+    uint32_t i = 0;
+    while (i < list->n_instr && (list->instr[i].opcode != wanted || list->instr[i].peer != rank ||
+                                 list->instr[i].channel != in->channel || list->instr[i].seq != in->seq))
+        i++;
+    return i;
+}
+
+/* Whether the peer has posted the other half of what `rank` waits for. */
+static int peer_posted(const pst_suspect_scene *s, uint32_t rank, const awaited *a) {
+    const pst_position_view *me = &s->rank[rank].at, *at = &s->rank[a->peer].at;
+    if (a->instr == PST_NONE) {
+        uint64_t first = at->n_coll_post > PST_POSITION_POSTS ? at->n_coll_post - PST_POSITION_POSTS : 0;
+        for (uint64_t i = first; i < at->n_coll_post; i++)
+            if (at->coll_post[i % PST_POSITION_POSTS] == a->message) return 1;
+        return at->n_coll > me->n_coll + 1; /* so long ago that it is not listed any more */
+    }
+    if (at->n_run != me->n_run) return at->n_run > me->n_run;
+    if (at->train != me->train) return 0; /* it has just begun to say so */
+    if (!in_run(at)) return 1;            /* its list is finished */
+    return partner(job_of(s, rank), rank, a->instr) < (a->is_recv ? at->sent : at->received);
+}
+
+/* --- places in the program ---------------------------------------------------------------------------------------- */
+
+/* The rank that has begun more lists than another one, but fewer collectives than that one stands in. */
+static uint32_t skipper(const pst_suspect_scene *s, uint32_t *victim) {
+    for (uint32_t i = 0; i < s->n_rank; i++)
+        for (uint32_t k = 0; k < s->n_rank; k++) {
+            if (!s->rank[i].known || !s->rank[k].known) continue;
+            const pst_position_view *ahead = &s->rank[i].at, *at = &s->rank[k].at;
+            if (at->activity != PST_AT_COLLECTIVE || ahead->n_run <= at->n_run || ahead->n_coll >= at->n_coll) continue;
+            *victim = k;
+            return i;
+        }
+    return PST_NONE;
+}
+
+static int same_collective(const pst_position_view *a, const pst_position_view *b) {
+    return a->coll_kind == b->coll_kind && a->coll_root == b->coll_root && a->coll_bytes == b->coll_bytes;
+}
+
+static int in_collective(const pst_suspect_rank *r, uint32_t number) {
+    return r->known && r->at.activity == PST_AT_COLLECTIVE && r->at.n_coll == number;
+}
+
+/* The rank in a collective of that number with whom the fewest agree; of two, the second. */
+static uint32_t odd_one_out(const pst_suspect_scene *s, uint32_t number, uint32_t *victim) {
+    uint32_t odd = PST_NONE, fewest = s->n_rank;
+    for (uint32_t i = 0; i < s->n_rank; i++) {
+        uint32_t agree = 0, other = PST_NONE;
+        if (!in_collective(&s->rank[i], number)) continue;
+        for (uint32_t k = 0; k < s->n_rank; k++) {
+            if (!in_collective(&s->rank[k], number)) continue;
+            if (same_collective(&s->rank[i].at, &s->rank[k].at)) agree++;
+            else other = k;
+        }
+        if (other == PST_NONE || agree > fewest) continue;
+        odd = i, fewest = agree;
+        *victim = other;
+    }
+    return odd;
+}
+
+uint32_t pst_suspect_order(const pst_suspect_scene *s, pst_suspect *suspect) {
+    suspect->culprit = skipper(s, &suspect->victim);
+    suspect->kind = PST_SUSPECT_SKIPPED;
+    for (uint32_t i = 0; suspect->culprit == PST_NONE && i < s->n_rank; i++) {
+        if (!s->rank[i].known || s->rank[i].at.activity != PST_AT_COLLECTIVE) continue;
+        suspect->culprit = odd_one_out(s, s->rank[i].at.n_coll, &suspect->victim);
+        suspect->kind = PST_SUSPECT_DISAGREE;
+    }
+    return suspect->culprit;
+}
+
+/* --- the walk ----------------------------------------------------------------------------------------------------- */
+
+static int in_chain(const pst_suspect *p, uint32_t rank) {
+    for (uint32_t i = 0; i < p->n_chain; i++)
+        if (p->chain[i] == rank) return 1;
+    return 0;
+}
+
+static int append(pst_suspect *p, uint32_t rank) {
+    if (p->n_chain == PST_SUSPECT_CHAIN) return 0;
+    p->chain[p->n_chain++] = rank;
+    return 1;
+}
+
+static void accuse(pst_suspect *p, pst_suspect_kind kind, uint32_t culprit, uint32_t victim) {
+    p->kind = kind;
+    p->culprit = culprit;
+    p->victim = victim;
+    p->print = mix(mix(mix(p->print, kind), culprit), victim);
+}
+
+/* One link of the chain: `rank` waits for what its peer does. Returns the rank to go on with, PST_NONE: settled. */
+static uint32_t follow(const pst_suspect_scene *s, uint32_t rank, pst_suspect *p) {
+    awaited a;
+    p->print = mix(mix(p->print, rank), s->rank[rank].at.moves);
+    if (!awaits(s, rank, &a) || !s->rank[a.peer].known) return PST_NONE;
+    const pst_suspect_rank *peer = &s->rank[a.peer];
+    p->instr = a.instr;
+    p->print = mix(mix(p->print, a.instr), a.message);
+    if (peer_posted(s, rank, &a)) {
+        if (!in_chain(p, a.peer)) append(p, a.peer);
+        accuse(p, PST_SUSPECT_LOST, a.is_recv ? a.peer : rank, a.is_recv ? rank : a.peer);
+        return PST_NONE;
+    }
+    if (in_chain(p, a.peer)) {
+        accuse(p, PST_SUSPECT_DEADLOCK, a.peer, rank);
+        if (pst_suspect_order(s, p) != PST_NONE) accuse(p, p->kind, p->culprit, p->victim);
+        else p->kind = PST_SUSPECT_DEADLOCK, p->culprit = a.peer, p->victim = rank;
+        return PST_NONE;
+    }
+    if (!append(p, a.peer)) return PST_NONE;
+    if (!peer->left && (peer->at.activity == PST_AT_WAIT || peer->at.activity == PST_AT_COLLECTIVE)) return a.peer;
+    p->print = mix(p->print, peer->at.moves);
+    accuse(p, peer->left ? PST_SUSPECT_LEFT : PST_SUSPECT_BUSY, a.peer, rank);
+    return PST_NONE;
+}
+
+void pst_suspect_find(const pst_suspect_scene *s, uint32_t rank, pst_suspect *suspect) {
+    *suspect = (pst_suspect){.kind = PST_SUSPECT_NOBODY, .culprit = PST_NONE, .victim = PST_NONE, .instr = PST_NONE};
+    if (!s->rank[rank].known) return;
+    append(suspect, rank);
+    while (rank != PST_NONE) rank = follow(s, rank, suspect);
+}

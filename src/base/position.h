@@ -1,0 +1,68 @@
+/* A rank's position: what it is doing and waiting for right now, for the other ranks to read (comm/heartbeat.c shares it
+ * within a host). Written by the rank's own thread, in the executor and in collectives; every word is atomic by itself.
+ * `moves` counts everything that advances, so what lies between two equal readings of it has stood still. */
+#ifndef PST_BASE_POSITION_H
+#define PST_BASE_POSITION_H
+#include <stdatomic.h>
+#include <stdint.h>
+
+/* HOST: neither in a list nor in a collective (reading data, writing files). COMPUTE, WAIT: in an instruction list. */
+typedef enum { PST_AT_HOST, PST_AT_COMPUTE, PST_AT_WAIT, PST_AT_COLLECTIVE } pst_activity;
+
+enum { PST_POSITION_POSTS = 64 };
+
+/* NAME(type): what a reader gets in pst_position_view, too. */
+#define PST_POSITION_WORDS(X)                                                                                          \
+    X(uint64_t, moves)                                                                                                 \
+    X(uint64_t, polls)     /* how often this rank has looked at its transport */                                       \
+    X(uint64_t, since_ns)  /* CLOCK_MONOTONIC: begin of this instruction, of the wait, of the collective */            \
+    X(uint64_t, train_step) /* optimizer step of the run, from 1 */                                                    \
+    X(uint32_t, activity)                                                                                              \
+    X(uint32_t, train)     /* 1: the training lists, 0: those of evaluation */                                         \
+    X(uint32_t, n_run)     /* lists begun */                                                                           \
+    X(uint32_t, instr)     /* COMPUTE: the instruction; WAIT: the next one to compute */                               \
+    X(uint32_t, step)      /* COMPUTE: operator of its program */                                                      \
+    X(uint32_t, sent)      /* all SENDs before this instruction have been posted */                                    \
+    X(uint32_t, received)  /* all RECVs likewise */                                                                    \
+    X(uint32_t, waits_for) /* WAIT: the transfer that holds this rank up; UINT32_MAX: not said yet */                  \
+    X(uint32_t, n_coll)    /* collectives begun */                                                                     \
+    X(uint32_t, coll_kind)                                                                                             \
+    X(uint32_t, coll_root)                                                                                             \
+    X(uint64_t, coll_bytes)                                                                                            \
+    X(uint64_t, coll_wait) /* COLLECTIVE: the message that holds it up, see pst_position_message; 0: not said yet */   \
+    X(uint64_t, n_coll_post)
+
+typedef struct {
+#define PST_POSITION_ATOMIC(type, name) _Atomic type name;
+    PST_POSITION_WORDS(PST_POSITION_ATOMIC)
+#undef PST_POSITION_ATOMIC
+    _Atomic uint64_t coll_post[PST_POSITION_POSTS]; /* the last messages that collectives have posted */
+    _Atomic uint32_t pid, beat_tid;                 /* of the process, and of its heartbeat's thread */
+    _Atomic uint64_t pid_space;                     /* inode of the process' PID namespace */
+} pst_position;
+
+typedef struct {
+#define PST_POSITION_PLAIN(type, name) type name;
+    PST_POSITION_WORDS(PST_POSITION_PLAIN)
+#undef PST_POSITION_PLAIN
+    uint64_t coll_post[PST_POSITION_POSTS];
+} pst_position_view;
+
+/* Writers: one thread per position, so an addition needs no lock. */
+#define PST_POSITION_SET(p, name, value) atomic_store_explicit(&(p)->name, (value), memory_order_relaxed)
+#define PST_POSITION_GET(p, name) atomic_load_explicit(&(p)->name, memory_order_relaxed)
+static inline void pst_position_move(pst_position *p) {
+    atomic_store_explicit(&p->moves, PST_POSITION_GET(p, moves) + 1, memory_order_release);
+}
+static inline void pst_position_poll(pst_position *p) { PST_POSITION_SET(p, polls, PST_POSITION_GET(p, polls) + 1); }
+
+/* A message of a collective in one word, never 0: kind (0: send, 1: receive), peer, number. */
+static inline uint64_t pst_position_message(int kind, uint32_t peer, uint32_t seq) {
+    return UINT64_C(1) << 63 | (uint64_t)(kind != 0) << 62 | (uint64_t)(peer & 0x3fffffff) << 32 | seq;
+}
+
+/* 1: *view is a state in which nothing moved while it was read. 0: it moves; *view is unchanged. */
+int pst_position_read(const pst_position *p, pst_position_view *view);
+/* Says which process this is; beat_tid 0: none. */
+void pst_position_sign(pst_position *p, uint32_t beat_tid);
+#endif

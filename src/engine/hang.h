@@ -1,0 +1,24 @@
+/* The hang detector of one process. While its rank waits and nothing of it moves, it follows the positions of the ranks of
+ * this host to the one that holds the job up, and accuses it when that has lasted longer than predicted: factor x the
+ * instruction's expected duration + slack. Starvation is no hang: a rank that could run, computes, or has not had the
+ * chance to look at its transport is waited for. Ranks on other hosts are not seen. */
+#ifndef PST_ENGINE_HANG_H
+#define PST_ENGINE_HANG_H
+#include "comm/heartbeat.h"
+#include "engine/metrics.h"
+#include "engine/rank.h"
+
+typedef struct pst_hang pst_hang;
+
+/* heartbeat and p are borrowed and outlive it. EINPUT never; a slack of 0 in the run file switches it off. */
+pst_status pst_hang_open(const pst_prepared *p, pst_heartbeat *heartbeat, uint32_t rank, const char *host, pst_hang **hang);
+void pst_hang_close(pst_hang *h);
+/* What a step has really taken: [n_rank], the same on every rank. Allocates nothing. */
+void pst_hang_learn(pst_hang *h, const pst_report *report);
+/* Called while waiting, as often as you like; cheap until the wait has lasted a while. x: this rank's executor. EPEER:
+ * this rank has found the culprit, and all will hear of it (pst_heartbeat_check). */
+pst_status pst_hang_look(pst_hang *h, pst_executor *x);
+/* A transport has said (in this thread's message) that both ends disagree about a message: names the culprit, likewise.
+ * instr: of this rank, PST_NONE in a collective; then message says which (base/position.h). */
+pst_status pst_hang_mismatch(pst_hang *h, uint32_t instr, uint64_t message);
+#endif

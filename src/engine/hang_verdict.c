@@ -1,0 +1,105 @@
+/* What the hang detector says: one line that names rank, host, operator, micro-batch, and where the peer is. */
+#include "comm/collective.h"
+#include "engine/hang_parts.h"
+#include <stdio.h>
+#include <string.h>
+
+enum { PLACE = 256 };
+
+static const char *coll_name(uint32_t kind) { return pst_coll_name((pst_coll_kind)kind); }
+
+static const char *where(const pst_hang *h, uint32_t rank, char place[PLACE]) {
+    return pst_suspect_where(&h->scene, rank, coll_name, place, PLACE);
+}
+
+/* "for 1.23 s (limit 1.10 s = 10 x 10.0 ms + 1 s)". */
+static void say_since(const pst_hang *h, uint32_t rank, uint64_t limit_ns, char *text, uint32_t bytes) {
+    uint64_t now = pst_monotonic_ns(), since = h->scene.rank[rank].at.since_ns, expected = pst_hang_expected(h, rank);
+    double lasted = now > since ? (double)(now - since) * 1e-9 : 0;
+    if (!expected) snprintf(text, bytes, "for %.2f s (limit %.2f s)", lasted, (double)limit_ns * 1e-9);
+    else
+        snprintf(text, bytes, "for %.2f s (limit %.2f s = %g x %.4g ms + %g s)", lasted, (double)limit_ns * 1e-9,
+                 h->p->config->train.hang_factor, (double)expected * 1e-6, h->p->config->train.hang_slack);
+}
+
+void pst_hang_verdict(const pst_hang *h, pst_hang_charge charge, uint32_t culprit, uint32_t victim, uint64_t limit_ns,
+                      char *line, uint32_t bytes) {
+    char its[PLACE], theirs[PLACE], waited[64], since[128];
+    const pst_position_view *of = &h->scene.rank[victim].at;
+    where(h, culprit, its);
+    where(h, victim, theirs);
+    snprintf(waited, sizeof waited, "%.2f s (limit %.2f s)", (double)h->held_ns * 1e-9, (double)limit_ns * 1e-9);
+    say_since(h, culprit, limit_ns, since, sizeof since);
+    int n = snprintf(line, bytes, "rank %u on %s ", culprit, h->host);
+    line += n, bytes -= (uint32_t)n;
+    switch (charge) {
+    case PST_CHARGE_STOPPED:
+        snprintf(line, bytes, "was stopped during %s; rank %u has waited for it for %s in %s", its, victim, waited, theirs);
+        break;
+    case PST_CHARGE_ASLEEP:
+    case PST_CHARGE_COMPUTES:
+        snprintf(line, bytes, "hangs (%s) during %s %s; rank %u waits for it in %s",
+                 charge == PST_CHARGE_ASLEEP ? "asleep" : "computing", its, since, victim, theirs);
+        break;
+    case PST_CHARGE_LOST:
+        snprintf(line, bytes,
+                 "lost a message to rank %u: both have posted it, and rank %u has waited for %s in %s; rank %u is in %s",
+                 victim, h->rank, waited, h->rank == culprit ? its : theirs, h->rank == culprit ? victim : culprit,
+                 h->rank == culprit ? theirs : its);
+        break;
+    case PST_CHARGE_LEFT:
+        snprintf(line, bytes, "left during %s; rank %u has waited for it for %s in %s", its, victim, waited, theirs);
+        break;
+    case PST_CHARGE_SKIPPED:
+        snprintf(line, bytes,
+                 "skipped collective %u (%s of %llu bytes): it is in %s, while rank %u has waited for it for %s in %s",
+                 h->scene.rank[culprit].at.n_coll + 1, coll_name(of->coll_kind), (unsigned long long)of->coll_bytes, its,
+                 victim, waited, theirs);
+        break;
+    case PST_CHARGE_DISAGREES:
+        snprintf(line, bytes, "is in another collective than rank %u: it has waited for %s in %s, rank %u in %s", victim,
+                 waited, its, victim, theirs);
+        break;
+    case PST_CHARGE_DEADLOCK:
+        snprintf(line, bytes, "is in a deadlock with rank %u: it has waited for %s in %s, rank %u in %s", victim, waited,
+                 its, victim, theirs);
+        break;
+    }
+}
+
+/* --- sizes ------------------------------------------------------------------------------------------------------- */
+
+/* A message of a collective of the wrong size may be one of another collective. */
+static uint32_t sender_of(pst_hang *h, uint32_t instr, uint64_t message, pst_suspect *order) {
+    uint32_t peer = (uint32_t)(message >> 32) & 0x3fffffff;
+    int is_recv = message >> 62 & 1;
+    order->kind = PST_SUSPECT_NOBODY;
+    if (instr == PST_NONE) {
+        if (pst_suspect_order(&h->scene, order) == PST_NONE) order->kind = PST_SUSPECT_NOBODY;
+    } else {
+        const pst_instr *in = h->scene.job[h->scene.rank[h->rank].at.train != 0]->list[h->rank].instr + instr;
+        peer = in->peer, is_recv = in->opcode == PST_OP_RECV;
+    }
+    return is_recv ? peer : h->rank;
+}
+
+pst_status pst_hang_mismatch(pst_hang *h, uint32_t instr, uint64_t message) {
+    char said[200], its[PLACE], mine[PLACE], line[PST_HANG_LINE];
+    pst_suspect order;
+    snprintf(said, sizeof said, "%s", pst_error());
+    pst_hang_read(h);
+    uint32_t sender = sender_of(h, instr, message, &order);
+    where(h, sender, its);
+    where(h, h->rank, mine);
+    if (order.kind == PST_SUSPECT_NOBODY) {
+        snprintf(line, sizeof line, "rank %u on %s sent a message of the wrong size, in %s: %s; rank %u in %s", sender,
+                 h->host, its, said, h->rank, mine);
+    } else {
+        sender = order.culprit;
+        pst_hang_verdict(h, order.kind == PST_SUSPECT_SKIPPED ? PST_CHARGE_SKIPPED : PST_CHARGE_DISAGREES, order.culprit,
+                         order.victim, h->slack_ns, line, sizeof line);
+    }
+    pst_heartbeat_accuse(h->heartbeat, sender, 0, line);
+    pst_status status = pst_heartbeat_check(h->heartbeat);
+    return status == PST_OK ? pst_fail(PST_EPEER, "%s", line) : status;
+}
