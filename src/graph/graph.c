@@ -51,6 +51,9 @@ void pst_graph_close(pst_graph *graph) {
     free(graph->tensor);
     free(graph->param);
     free(graph->node);
+    free(graph->tensor_names.slot);
+    free(graph->param_names.slot);
+    free(graph->node_names.slot);
     free(graph);
 }
 
@@ -68,10 +71,16 @@ static pst_status check_shape(const char *name, uint32_t n_dim, const uint64_t *
     return PST_OK;
 }
 
-static uint32_t find_tensor(const pst_graph *g, const char *name) {
-    for (uint32_t i = 0; i < g->n_tensor; i++)
-        if (strcmp(g->tensor[i].name, name) == 0) return i;
-    return PST_NONE;
+static pst_named tensors(const pst_graph *g) { return (pst_named){g->tensor, sizeof *g->tensor, g->n_tensor}; }
+static pst_named params(const pst_graph *g) { return (pst_named){g->param, sizeof *g->param, g->n_param}; }
+static pst_named nodes(const pst_graph *g) { return (pst_named){g->node, sizeof *g->node, g->n_node}; }
+
+uint32_t pst_graph_find_tensor(const pst_graph *g, const char *name) {
+    return pst_names_find(&g->tensor_names, tensors(g), name);
+}
+
+uint32_t pst_graph_find_param(const pst_graph *g, const char *name) {
+    return pst_names_find(&g->param_names, params(g), name);
 }
 
 static pst_status add_tensor(pst_graph *g, const pst_tensor *t) {
@@ -80,9 +89,11 @@ static pst_status add_tensor(pst_graph *g, const pst_tensor *t) {
     if (t->dim[0] != g->micro_batch)
         return pst_fail(PST_EINPUT, "the first dimension of %s is %lu, not the micro-batch of %u", t->name,
                         (unsigned long)t->dim[0], g->micro_batch);
-    if (find_tensor(g, t->name) != PST_NONE) return pst_fail(PST_EINPUT, "two tensors are named %s", t->name);
+    if (pst_graph_find_tensor(g, t->name) != PST_NONE) return pst_fail(PST_EINPUT, "two tensors are named %s", t->name);
     PST_TRY(grow((void **)&g->tensor, g->n_tensor, &g->cap_tensor, sizeof(*g->tensor)));
+    PST_TRY(pst_names_reserve(&g->tensor_names, tensors(g)));
     g->tensor[g->n_tensor++] = *t;
+    pst_names_add(&g->tensor_names, tensors(g));
     return PST_OK;
 }
 
@@ -105,11 +116,13 @@ pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index
     if (pst_graph_find_param(g, param->name) != PST_NONE)
         return pst_fail(PST_EINPUT, "two parameters are named %s", param->name);
     PST_TRY(grow((void **)&g->param, g->n_param, &g->cap_param, sizeof(*g->param)));
+    PST_TRY(pst_names_reserve(&g->param_names, params(g)));
     pst_param *p = &g->param[g->n_param];
     *p = (pst_param){.n_dim = param->n_dim, .init = param->init, .std = param->std, .decay = param->decay != 0};
     strcpy(p->name, param->name);
     memcpy(p->dim, param->dim, p->n_dim * sizeof(p->dim[0]));
     *index = g->n_param++;
+    pst_names_add(&g->param_names, params(g));
     return PST_OK;
 }
 
@@ -157,12 +170,14 @@ static pst_status set_operands(const pst_graph *g, pst_node *node, const uint32_
 }
 
 static pst_status add_node(pst_graph *g, pst_node *node) {
-    for (uint32_t i = 0; i < g->n_node; i++)
-        if (strcmp(g->node[i].name, node->name) == 0) return pst_fail(PST_EINPUT, "two operators have this name");
+    if (pst_names_find(&g->node_names, nodes(g), node->name) != PST_NONE)
+        return pst_fail(PST_EINPUT, "two operators have this name");
     PST_TRY(check_attr(&node->attr));
     PST_TRY(grow((void **)&g->node, g->n_node, &g->cap_node, sizeof(*g->node)));
+    PST_TRY(pst_names_reserve(&g->node_names, nodes(g)));
     PST_TRY(node->op->infer(g, node));
     g->node[g->n_node++] = *node;
+    pst_names_add(&g->node_names, nodes(g));
     for (uint32_t i = 0; i < node->n_param; i++) g->param[node->param[i]].n_use++;
     return PST_OK;
 }
@@ -207,12 +222,6 @@ uint64_t pst_tensor_bytes(const pst_tensor *t) { return pst_tensor_elements(t) *
 uint64_t pst_param_elements(const pst_param *p) { return product(p->dim, p->n_dim); }
 uint64_t pst_param_bytes(const pst_graph *g, const pst_param *p) {
     return pst_param_elements(p) * pst_dtype_bytes(g->dtype);
-}
-
-uint32_t pst_graph_find_param(const pst_graph *g, const char *name) {
-    for (uint32_t i = 0; i < g->n_param; i++)
-        if (strcmp(g->param[i].name, name) == 0) return i;
-    return PST_NONE;
 }
 
 static int by_name(const void *a, const void *b, void *graph) {

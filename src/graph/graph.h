@@ -5,6 +5,7 @@
 #define PST_GRAPH_GRAPH_H
 #include "base/dtype.h"
 #include "base/status.h"
+#include "graph/names.h"
 #include <stdint.h>
 #include <stdio.h>
 
@@ -82,6 +83,7 @@ typedef struct pst_graph {
     pst_param *param;
     pst_node *node;
     uint32_t cap_tensor, cap_param, cap_node;
+    pst_names tensor_names, param_names, node_names;
 } pst_graph;
 
 pst_status pst_graph_open(const char *name, uint32_t micro_batch, pst_graph **graph);
@@ -104,6 +106,7 @@ uint64_t pst_param_elements(const pst_param *p);
 /* As operators read it; master weights, accumulators and optimizer state are fp32 and may be larger. */
 uint64_t pst_param_bytes(const pst_graph *g, const pst_param *p);
 /* Index by name, PST_NONE when there is none. */
+uint32_t pst_graph_find_tensor(const pst_graph *g, const char *name);
 uint32_t pst_graph_find_param(const pst_graph *g, const char *name);
 /* Parameter indices in name order (strcmp), the order of every sum over parameters; out has n_param entries. */
 void pst_graph_param_order(const pst_graph *g, uint32_t *out);

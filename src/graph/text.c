@@ -142,12 +142,8 @@ static pst_status read_shape(char *text, uint32_t *n_dim, uint64_t dim[PST_MAX_D
 }
 
 static pst_status find_tensor(const pst_graph *g, const char *name, uint32_t *index) {
-    for (uint32_t i = 0; i < g->n_tensor; i++)
-        if (strcmp(g->tensor[i].name, name) == 0) {
-            *index = i;
-            return PST_OK;
-        }
-    return pst_fail(PST_EINPUT, "there is no tensor \"%.95s\" yet", name);
+    *index = pst_graph_find_tensor(g, name);
+    return *index != PST_NONE ? PST_OK : pst_fail(PST_EINPUT, "there is no tensor \"%.95s\" yet", name);
 }
 
 /* "a,b": tensors, or parameters when is_param; destroys the text. */
