@@ -22,13 +22,25 @@ static uint64_t plus(uint64_t a, uint64_t b) {
 static uint64_t edge(const problem *p, uint32_t at) { return p->boundary && at > 0 && at < p->n ? p->boundary[at] : 0; }
 static uint64_t cross(const problem *p, uint32_t at) { return p->crossing && at < p->n ? p->crossing[at] : 0; }
 
+/* cost[i]: of items i..n as one chunk. */
+static void one_chunk(const problem *p, uint64_t *cost) {
+    uint64_t items = 0;
+    for (uint32_t i = p->n; i-- > 0;) {
+        items = plus(items, p->cost[i]);
+        cost[i] = plus(items, edge(p, i));
+    }
+}
+
+/* With so many chunks to go: all of them begin at the first item. */
+static uint32_t starts(const problem *p, uint32_t chunks) { return chunks == p->k ? 1 : p->n; }
+
 /* The smallest possible maximum. best[i]: of items i..n in the number of chunks considered so far. */
 static uint64_t smallest_maximum(const problem *p, uint64_t *best, uint64_t *next) {
-    for (uint32_t i = 0; i < p->n; i++) best[i] = IMPOSSIBLE;
-    best[p->n] = 0;
-    for (uint32_t chunks = 1; chunks <= p->k; chunks++) {
+    best[p->n] = IMPOSSIBLE;
+    one_chunk(p, best);
+    for (uint32_t chunks = 2; chunks <= p->k; chunks++) {
         next[p->n] = IMPOSSIBLE;
-        for (uint32_t i = 0; i < p->n; i++) {
+        for (uint32_t i = 0; i < starts(p, chunks); i++) {
             uint64_t items = edge(p, i);
             next[i] = IMPOSSIBLE;
             for (uint32_t end = i + 1; end <= p->n; end++) {
@@ -39,7 +51,8 @@ static uint64_t smallest_maximum(const problem *p, uint64_t *best, uint64_t *nex
                 if (most < next[i]) next[i] = most;
             }
         }
-        memcpy(best, next, (p->n + 1) * sizeof(*best));
+        best[0] = next[0];
+        if (chunks < p->k) memcpy(best, next, (p->n + 1) * sizeof(*best));
     }
     return best[0];
 }
@@ -48,9 +61,11 @@ static uint64_t smallest_maximum(const problem *p, uint64_t *best, uint64_t *nex
 static void fewest_bytes(const problem *p, uint64_t bound, uint64_t *least) {
     uint64_t row = (uint64_t)p->n + 1;
     for (uint64_t i = 0; i < row * (p->k + 1); i++) least[i] = IMPOSSIBLE;
-    least[p->n] = 0;
-    for (uint32_t c = 1; c <= p->k; c++)
-        for (uint32_t i = 0; i < p->n; i++) {
+    least[p->n] = 0; /* nothing in no chunk */
+    one_chunk(p, least + row);
+    for (uint32_t i = 0; i < p->n; i++) least[row + i] = least[row + i] <= bound ? 0 : IMPOSSIBLE;
+    for (uint32_t c = 2; c <= p->k; c++)
+        for (uint32_t i = 0; i < starts(p, c); i++) {
             uint64_t items = edge(p, i), *here = &least[c * row + i];
             for (uint32_t end = i + 1; end <= p->n; end++) {
                 items = plus(items, p->cost[end - 1]);

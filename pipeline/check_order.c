@@ -90,11 +90,21 @@ static pst_status check_chunk_values(const pst_checker *c, uint32_t rank, uint32
         if (chunk->buffer[chunk->local[i].buffer].place == PST_PLACE_DATA) continue;
         for (uint32_t m = 0; m < c->job->n_micro; m++) PST_TRY(check_value(c, rank, k, i, m));
     }
+    return PST_OK;
+}
+
+/* Values that share a buffer, pair by pair. last[buffer] and before[local] chain the locals of each buffer. */
+static pst_status check_chunk_rewrites(const pst_checker *c, uint32_t rank, uint32_t k, uint32_t *last,
+                                       uint32_t *before) {
+    const pst_chunk *chunk = &c->cut->chunk[k];
+    for (uint32_t i = 0; i < chunk->n_buffer; i++) last[i] = PST_NONE;
     for (uint32_t i = 0; i < chunk->n_local; i++) {
-        for (uint32_t j = 0; j < chunk->n_local; j++) {
-            if (chunk->local[i].buffer != chunk->local[j].buffer || chunk->local[i].birth >= chunk->local[j].birth)
-                continue;
-            PST_TRY(check_rewrite(c, rank, k, i, j));
+        const pst_local *l = &chunk->local[i];
+        before[i] = last[l->buffer];
+        last[l->buffer] = i;
+        for (uint32_t j = before[i]; j != PST_NONE; j = before[j]) {
+            if (chunk->local[j].birth < l->birth) PST_TRY(check_rewrite(c, rank, k, j, i));
+            if (l->birth < chunk->local[j].birth) PST_TRY(check_rewrite(c, rank, k, i, j));
         }
     }
     return PST_OK;
@@ -102,7 +112,14 @@ static pst_status check_chunk_values(const pst_checker *c, uint32_t rank, uint32
 
 pst_status pst_checker_values(const pst_checker *c, uint32_t rank) {
     for (uint32_t k = 0; k < c->job->n_chunk; k++) {
-        if (c->job->rank_of_chunk[k] == rank) PST_TRY(check_chunk_values(c, rank, k));
+        const pst_chunk *chunk = &c->cut->chunk[k];
+        if (c->job->rank_of_chunk[k] != rank) continue;
+        PST_TRY(check_chunk_values(c, rank, k));
+        uint32_t *chain = malloc(((size_t)chunk->n_buffer + chunk->n_local + 1) * sizeof *chain);
+        if (!chain) return pst_fail(PST_ENOMEM, "no memory to check the values of chunk %u", k);
+        pst_status status = check_chunk_rewrites(c, rank, k, chain, chain + chunk->n_buffer);
+        free(chain);
+        PST_TRY(status);
     }
     return PST_OK;
 }

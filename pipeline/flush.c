@@ -34,13 +34,13 @@ static uint32_t emit_compute(pst_job_builder *b, uint8_t opcode, uint64_t ns) {
 
 /* --- shared parameters ------------------------------------------------------------------------------------------ */
 
-/* Two channels per use: accumulator up to the owner, sum back. */
+/* Two channels per use of a shared parameter, from b->channel on: accumulator up to the owner, sum back. */
 static uint32_t emit_accumulator(pst_job_builder *b, uint8_t opcode, uint32_t param, uint32_t use, uint32_t remote_use,
                                  int back, uint32_t peer) {
     uint64_t bytes = pst_param_elements(graph_of(b)->param + param) * sizeof(float);
     pst_instr instr = blank(opcode, pst_builder_transfer_ns(b, bytes));
     instr.param = param, instr.use = use, instr.peer = peer, instr.bytes = bytes;
-    instr.channel = b->cut->n_channel + 2 * (b->cut->use_first[param] + remote_use) + (uint32_t)back;
+    instr.channel = b->channel + 2 * remote_use + (uint32_t)back;
     return pst_builder_emit(b, &instr);
 }
 
@@ -112,34 +112,35 @@ static uint32_t emit_norm(pst_job_builder *b, uint8_t opcode, uint32_t peer, uin
     return pst_builder_emit(b, &instr);
 }
 
-static void gather(pst_job_builder *b, uint32_t channel) {
+static void gather(pst_job_builder *b) {
     uint32_t n = b->job->n_rank, first = b->n_instr;
-    for (uint32_t r = 1; r < n; r++) emit_norm(b, PST_OP_RECV, r, 1 + count_owned(b, r), channel);
+    for (uint32_t r = 1; r < n; r++) emit_norm(b, PST_OP_RECV, r, 1 + count_owned(b, r), b->channel);
     uint32_t at = emit_compute(b, PST_OP_GATHER, b->cost->gather_ns);
     for (uint32_t i = first; i < at; i++) pst_builder_depend(b, at, i);
-    for (uint32_t r = 1; r < n; r++) pst_builder_depend(b, emit_norm(b, PST_OP_SEND, r, 3, channel + 1), at);
+    for (uint32_t r = 1; r < n; r++) pst_builder_depend(b, emit_norm(b, PST_OP_SEND, r, 3, b->channel + 1), at);
 }
 
 void pst_builder_flush(pst_job_builder *b) {
     const pst_graph *g = graph_of(b);
     uint32_t n_param = g ? g->n_param : 0, before = b->n_instr, answer = PST_NONE;
-    uint32_t channel = b->cut->n_channel + 2 * b->cut->use_first[n_param];
     uint32_t *sum = malloc((n_param + 1) * sizeof *sum), n_sum = 0;
     int joined = 0;
     if (!sum) b->status = pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);
-    if (b->status == PST_OK && channel + 2 > 0xff00) b->status = pst_fail(PST_EINPUT, "too many message channels");
+    b->channel = b->cut->n_channel;
     for (uint32_t p = 0; p < n_param && b->status == PST_OK; p++) {
         uint32_t n_use = g->param[p].n_use, owner = n_use ? rank_of_use(b, p, 0) : 0, first;
         if (n_use < 2) continue;
+        if (b->channel + 2 * n_use + 2 > 0xff00) b->status = pst_fail(PST_EINPUT, "too many message channels");
         if (owner == b->rank) own(b, p, before, &joined);
         else if ((first = first_use_on(b, p, b->rank)) < n_use) sum[n_sum++] = lend(b, p, owner, first);
+        b->channel += 2 * n_use;
     }
     uint32_t norm = emit_compute(b, PST_OP_NORM, b->cost->norm_ns);
     if (b->rank == 0) {
-        gather(b, channel);
+        gather(b);
     } else {
-        pst_builder_depend(b, emit_norm(b, PST_OP_SEND, 0, 1 + count_owned(b, b->rank), channel), norm);
-        answer = emit_norm(b, PST_OP_RECV, 0, 3, channel + 1);
+        pst_builder_depend(b, emit_norm(b, PST_OP_SEND, 0, 1 + count_owned(b, b->rank), b->channel), norm);
+        answer = emit_norm(b, PST_OP_RECV, 0, 3, b->channel + 1);
     }
     uint32_t step = emit_compute(b, PST_OP_STEP, b->cost->step_ns);
     if (answer != PST_NONE) pst_builder_depend(b, step, answer);

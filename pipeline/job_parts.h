@@ -24,6 +24,7 @@ typedef struct {
     uint32_t *recv_at;    /* [n_channel][n_micro] */
     /* The rank at hand. */
     uint32_t rank, n_instr, cap_instr, n_pair, cap_pair, n_flush;
+    uint32_t channel; /* the next one that the flush takes: the same on every rank */
     pst_instr *instr;
     pst_dep_pair *pair;
     pst_status status; /* first failure; emit and depend do nothing after it */

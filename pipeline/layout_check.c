@@ -95,11 +95,11 @@ static pst_status check_regions(const pst_layout *x) {
 
 /* --- scratch ---------------------------------------------------------------------------------------------------- */
 
-/* intact[buffer]: 1 while the buffer's bytes are as its last writer left them. */
+/* intact: the scratch buffers whose bytes are as their last writer left them, in any order. */
 typedef struct {
     const pst_chunk *chunk;
-    uint8_t *intact;
-    uint32_t program, c;
+    const pst_buffer **intact; /* [n_buffer] */
+    uint32_t n_intact, program, c;
 } stage;
 
 static int overlap(uint64_t a, uint64_t na, uint64_t b, uint64_t nb) { return a < b + nb && b < a + na; }
@@ -110,11 +110,18 @@ static const pst_buffer *scratch_buffer(const stage *st, const pst_operand *o) {
     return b->place == PST_PLACE_SCRATCH ? b : NULL;
 }
 
-static void overwrite(const stage *st, const pst_buffer *by, uint64_t offset, uint64_t bytes) {
-    for (uint32_t i = 0; i < st->chunk->n_buffer; i++) {
-        const pst_buffer *b = st->chunk->buffer + i;
-        if (b != by && b->place == PST_PLACE_SCRATCH && overlap(offset, bytes, b->offset, b->bytes)) st->intact[i] = 0;
+static void overwrite(stage *st, const pst_buffer *by, uint64_t offset, uint64_t bytes) {
+    for (uint32_t i = 0; i < st->n_intact;) {
+        const pst_buffer *b = st->intact[i];
+        if (b != by && overlap(offset, bytes, b->offset, b->bytes)) st->intact[i] = st->intact[--st->n_intact];
+        else i++;
     }
+}
+
+static int is_intact(const stage *st, const pst_buffer *b) {
+    uint32_t i = 0;
+    while (i < st->n_intact && st->intact[i] != b) i++;
+    return i < st->n_intact;
 }
 
 /* A written operand may lie over a read one of the same step only where its row allows it. */
@@ -123,12 +130,12 @@ static int may_overlap(const pst_step *step, uint32_t written, uint32_t read, co
     return step->operand[written].share == (int)read && a->offset == b->offset && a->bytes == b->bytes;
 }
 
-static pst_status play_step(const stage *st, uint32_t s) {
+static pst_status play_step(stage *st, uint32_t s) {
     const pst_step *step = st->chunk->program[st->program].step + s;
     if (step->scratch) overwrite(st, NULL, step->scratch_offset, step->scratch);
     for (uint32_t i = 0; i < step->n_operand; i++) {
         const pst_buffer *b = scratch_buffer(st, step->operand + i);
-        if (b && step->operand[i].access & PST_READ && !st->intact[b - st->chunk->buffer])
+        if (b && step->operand[i].access & PST_READ && !is_intact(st, b))
             return pst_fail(PST_EINTERNAL, "chunk %u %s step %u: operand %u is overwritten before it is read", st->c,
                             pst_opcode_name((pst_opcode)st->program), s, i);
     }
@@ -145,7 +152,7 @@ static pst_status play_step(const stage *st, uint32_t s) {
             return pst_fail(PST_EINTERNAL, "chunk %u %s step %u: operand %u is written over something in use", st->c,
                             pst_opcode_name((pst_opcode)st->program), s, i);
         overwrite(st, a, a->offset, a->bytes);
-        st->intact[a - st->chunk->buffer] = 1;
+        if (!is_intact(st, a)) st->intact[st->n_intact++] = a;
     }
     return PST_OK;
 }
@@ -154,7 +161,7 @@ static pst_status play_programs(const pst_layout *x, const pst_cut *cut, uint32_
     const pst_chunk *chunk = cut->chunk + c;
     pst_status status = PST_OK;
     for (uint32_t p = 0; p < 4 && status == PST_OK; p++) {
-        stage st = {chunk, calloc((size_t)chunk->n_buffer + 1, 1), p, c};
+        stage st = {chunk, malloc(((size_t)chunk->n_buffer + 1) * sizeof *st.intact), 0, p, c};
         if (!st.intact) return pst_fail(PST_ENOMEM, "no memory to check a layout");
         if (chunk->program[p].scratch_bytes && base + chunk->program[p].scratch_bytes > x->total)
             status = pst_fail(PST_EINTERNAL, "rank %u: scratch of chunk %u ends behind the arena", x->rank, c);
