@@ -4,4 +4,12 @@
 #include <stddef.h>
 #include <stdint.h>
 uint64_t pst_hash64(const void *data, size_t bytes, uint64_t seed);
+
+/* The same (seed 0) of data that comes in parts. NULL: no memory. */
+typedef struct pst_hasher pst_hasher;
+pst_hasher *pst_hasher_open(void);
+void pst_hasher_close(pst_hasher *hasher);
+void pst_hasher_reset(pst_hasher *hasher);
+void pst_hasher_add(pst_hasher *hasher, const void *data, size_t bytes);
+uint64_t pst_hasher_value(const pst_hasher *hasher);
 #endif

@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "engine/checkpoint_parts.h"
 #include "engine/durable.h"
+#include "engine/shard.h"
 #include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
@@ -12,86 +13,46 @@
 
 static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "checkpoint: out of memory"); }
 
-/* The tensors of a shard: name, shape, bytes, and the hash that its metadata carries. */
-typedef struct {
-    uint32_t n;
-    pst_st_decl *decl;
-    const float **data;
-    char **name, **key, **value; /* owned; decl and metadata point into them */
-} shard;
-
-static void shard_free(shard *s) {
-    for (uint32_t i = 0; i < s->n; i++) free(s->name[i]), free(s->key[i]), free(s->value[i]);
-    free(s->decl), free(s->data), free(s->name), free(s->key), free(s->value);
+char *pst_ckpt_shard_path(const char *folder, uint64_t step, uint32_t rank, uint32_t ranks) {
+    char name[64], *temporary = pst_ckpt_folder(folder, step, 1);
+    pst_ckpt_shard_name(name, rank, ranks);
+    char *path = temporary ? pst_ckpt_join(temporary, name) : NULL;
+    free(temporary);
+    return path;
 }
 
-static pst_status shard_add(shard *s, const pst_param *param, const char *suffix, const float *data) {
-    uint32_t i = s->n++;
-    if (asprintf(&s->name[i], "%s%s%s", param->name, *suffix ? "." : "", suffix) < 0) {
-        s->name[i] = NULL;
-        return no_memory();
-    }
-    if (asprintf(&s->key[i], PST_CKPT_HASH_KEY "%s", s->name[i]) < 0) {
-        s->key[i] = NULL;
-        return no_memory();
-    }
-    if (asprintf(&s->value[i], "%016" PRIx64, pst_weights_hash_one(param, data)) < 0) {
-        s->value[i] = NULL;
-        return no_memory();
-    }
-    s->data[i] = data;
-    s->decl[i] = (pst_st_decl){.name = s->name[i], .dtype = PST_F32, .n_dim = param->n_dim};
-    memcpy(s->decl[i].dim, param->dim, sizeof param->dim);
-    return PST_OK;
+pst_status pst_ckpt_make_folders(const char *folder, uint64_t step) {
+    char *temporary = pst_ckpt_folder(folder, step, 1);
+    pst_status status = temporary ? pst_durable_mkdir(folder) : PST_ENOMEM;
+    if (status == PST_OK) status = pst_durable_mkdir(temporary);
+    free(temporary);
+    return status;
 }
 
-static pst_status shard_fill(shard *s, const pst_optim_row *rule, const pst_ckpt_entry *entry, uint32_t n) {
-    uint32_t per = 1 + (rule ? rule->n_state : 0);
-    size_t most = (size_t)n * per + 1;
-    s->decl = calloc(most, sizeof *s->decl);
-    s->data = calloc(most, sizeof *s->data);
-    s->name = calloc(most, sizeof *s->name);
-    s->key = calloc(most, sizeof *s->key);
-    s->value = calloc(most, sizeof *s->value);
-    if (!s->decl || !s->data || !s->name || !s->key || !s->value) return no_memory();
-    for (uint32_t i = 0; i < n; i++) {
-        PST_TRY(shard_add(s, entry[i].param, "", entry[i].weight));
-        for (uint32_t k = 0; k + 1 < per; k++)
-            PST_TRY(shard_add(s, entry[i].param, rule->state_name[k], entry[i].state[k]));
-    }
-    return PST_OK;
-}
-
-static pst_status shard_write(const shard *s, const char *path) {
-    pst_st_writer *w;
-    PST_TRY(pst_st_create(path, s->decl, s->n, (const char *const *)s->key, (const char *const *)s->value, s->n, &w));
-    for (uint32_t i = 0; i < s->n; i++) {
-        uint64_t elements = 1;
-        for (uint32_t k = 0; k < s->decl[i].n_dim; k++) elements *= s->decl[i].dim[k];
-        pst_status status = pst_st_write(w, s->data[i], elements * sizeof(float));
-        if (status == PST_OK) continue;
-        pst_st_discard(w);
-        return status;
-    }
-    return pst_st_finish(w);
+void pst_ckpt_leave_folders(const char *folder, uint64_t step) {
+    char *temporary = pst_ckpt_folder(folder, step, 1);
+    if (temporary) rmdir(temporary); /* goes when no other rank has written there yet */
+    free(temporary);
 }
 
 pst_status pst_ckpt_write_shard(const char *folder, uint64_t step, uint32_t rank, uint32_t ranks,
                                 const pst_optim_row *rule, const pst_ckpt_entry *entry, uint32_t n) {
-    shard s = {0};
-    char name[64], *path = NULL, *temporary = pst_ckpt_folder(folder, step, 1);
-    pst_ckpt_shard_name(name, rank, ranks);
-    pst_status status = temporary && (path = pst_ckpt_join(temporary, name)) ? PST_OK : PST_ENOMEM;
-    if (status == PST_OK) status = shard_fill(&s, rule, entry, n);
-    if (status == PST_OK) status = pst_durable_mkdir(folder);
-    if (status == PST_OK) status = pst_durable_mkdir(temporary);
+    pst_shard *s = NULL;
+    void *room = NULL;
+    char *path = pst_ckpt_shard_path(folder, step, rank, ranks);
+    pst_status status = path ? pst_ckpt_make_folders(folder, step) : PST_ENOMEM;
+    if (status == PST_OK) status = pst_shard_open(rule, entry, n, 0, &s);
+    if (status == PST_OK && !(room = pst_shard_room(s))) status = no_memory();
     if (status == PST_OK) {
-        status = shard_write(&s, path);
-        if (status != PST_OK) rmdir(temporary); /* goes when no other rank has written there yet */
+        pst_shard_begin(s, path, 0);
+        while (pst_shard_write(s, room)) {}
+        while (pst_shard_verify(s, room)) {}
+        status = pst_shard_end(s);
     }
-    shard_free(&s);
+    if (status != PST_OK) pst_ckpt_leave_folders(folder, step);
+    if (s) pst_shard_room_free(s, room);
+    pst_shard_close(s);
     free(path);
-    free(temporary);
     return status;
 }
 

@@ -37,6 +37,11 @@ typedef struct {
  * ENOMEM with path and reason when the disk is full or unwritable; this rank's file is then gone again. */
 pst_status pst_ckpt_write_shard(const char *folder, uint64_t step, uint32_t rank, uint32_t ranks,
                                 const pst_optim_row *rule, const pst_ckpt_entry *entry, uint32_t n);
+/* The same in parts, for who writes with pst_shard: the folders, this rank's file in them (NULL: no memory; the caller
+ * frees), and what is left to do when it could not be written. */
+pst_status pst_ckpt_make_folders(const char *folder, uint64_t step);
+char *pst_ckpt_shard_path(const char *folder, uint64_t step, uint32_t rank, uint32_t ranks);
+void pst_ckpt_leave_folders(const char *folder, uint64_t step);
 /* Rank 0, when all shards are written: checks that they hold every parameter of `graph` (NULL: not checked) once,
  * writes index.json and run.yaml (config: its text), renames the folder, replacing an older one of the same step.
  * Afterwards abandoned temporary folders of this and earlier steps are removed. On failure the temporary folder is

@@ -15,13 +15,15 @@
 enum { LOCK_TRIES = 60, LOCK_MS = 50 }; /* a run that was killed needs a moment to be gone */
 
 static _Atomic uint64_t countdown; /* 0: no fault to come */
+static _Atomic int lasting;        /* 1: the countdown stays at 1 */
 
-void pst_durable_fail_after(uint64_t n) { atomic_store(&countdown, n); }
+void pst_durable_fail_after(uint64_t n) { atomic_store(&lasting, 0), atomic_store(&countdown, n); }
+void pst_durable_full_after(uint64_t n) { atomic_store(&lasting, 1), atomic_store(&countdown, n); }
 
-/* 1 when this operation is the one that fails. */
+/* 1 when this operation is one that fails. */
 static int fault(void) {
     uint64_t n = atomic_load(&countdown);
-    while (n && !atomic_compare_exchange_weak(&countdown, &n, n - 1)) {}
+    while (n && !(n == 1 && atomic_load(&lasting)) && !atomic_compare_exchange_weak(&countdown, &n, n - 1)) {}
     if (n != 1) return 0;
     errno = ENOSPC;
     return 1;
@@ -32,7 +34,7 @@ static pst_status cannot(const char *what, const char *path) {
 }
 
 pst_status pst_durable_create(const char *path, int *fd) {
-    int f = fault() ? -1 : open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int f = fault() ? -1 : open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (f < 0) return cannot("create", path);
     *fd = f;
     return PST_OK;
@@ -48,6 +50,52 @@ pst_status pst_durable_write(int fd, const char *path, const void *data, uint64_
         at += n, bytes -= (uint64_t)n;
     }
     return PST_OK;
+}
+
+pst_status pst_durable_reserve(int fd, const char *path, uint64_t bytes) {
+    if (fault()) return cannot("write", path);
+    if (bytes == 0 || fallocate(fd, 0, 0, (off_t)bytes) == 0 || errno == EOPNOTSUPP || errno == ENOSYS) return PST_OK;
+    return cannot("write", path);
+}
+
+/* Leaves out the first `bytes` of the parts. */
+static void use_up(struct iovec **part, int *n, size_t bytes) {
+    while (*n && bytes >= (*part)->iov_len) bytes -= (*part)->iov_len, ++*part, --*n;
+    if (!*n) return;
+    (*part)->iov_base = (uint8_t *)(*part)->iov_base + bytes;
+    (*part)->iov_len -= bytes;
+}
+
+pst_status pst_durable_write_at(int fd, const char *path, struct iovec *part, int n, uint64_t at) {
+    if (fault()) return cannot("write", path);
+    for (use_up(&part, &n, 0); n;) {
+        ssize_t written = pwritev(fd, part, n, (off_t)at);
+        if (written < 0 && errno == EINTR) continue;
+        if (written == 0) errno = EIO;
+        if (written <= 0) return cannot("write", path);
+        use_up(&part, &n, (size_t)written), at += (uint64_t)written;
+    }
+    return PST_OK;
+}
+
+pst_status pst_durable_cut(int fd, const char *path, uint64_t bytes) {
+    return fault() || ftruncate(fd, (off_t)bytes) ? cannot("write", path) : PST_OK;
+}
+
+int pst_durable_direct(const char *path, uint32_t *align) {
+    struct statx st;
+    int fd = open(path, O_RDWR | O_DIRECT | O_CLOEXEC);
+    if (fd < 0) return -1;
+    *align = 4096; /* fits all where the system does not say */
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_DIOALIGN, &st) == 0 && st.stx_mask & STATX_DIOALIGN) {
+        *align = st.stx_dio_mem_align > st.stx_dio_offset_align ? st.stx_dio_mem_align : st.stx_dio_offset_align;
+        if (*align == 0 || *align > 4096) close(fd), fd = -1; /* 0: this file cannot */
+    }
+    return fd;
+}
+
+pst_status pst_durable_sync(int fd, const char *path) {
+    return fault() || fsync(fd) ? cannot("sync", path) : PST_OK;
 }
 
 pst_status pst_durable_close(int fd, const char *path) {

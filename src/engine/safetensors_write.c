@@ -34,18 +34,18 @@ static pst_status declare(json_t *root, const pst_st_decl *d, uint64_t *at) {
     return PST_OK;
 }
 
-/* The file's first bytes: length and JSON, padded with blanks so that the tensors are aligned to 8. */
-static pst_status header(const pst_st_decl *decl, uint32_t n, const char *const *key, const char *const *value,
-                         uint32_t n_meta, char **out, size_t *size, uint64_t *bytes) {
+pst_status pst_st_header(const pst_st_decl *decl, uint32_t n, const char *const *key, const char *const *value,
+                         uint32_t n_meta, size_t align, char **out, size_t *size, uint64_t *bytes) {
     json_t *root = json_object(), *meta = json_object();
     pst_status status = root && meta ? PST_OK : pst_fail(PST_ENOMEM, "safetensors: out of memory");
     for (uint32_t i = 0; i < n_meta && status == PST_OK; i++)
         if (json_object_set_new(meta, key[i], json_string(value[i])))
             status = pst_fail(PST_EINPUT, "safetensors: metadata %s: out of memory, or not UTF-8", key[i]);
     if (n_meta && status == PST_OK) json_object_set(root, "__metadata__", meta);
+    *bytes = 0;
     for (uint32_t i = 0; i < n && status == PST_OK; i++) status = declare(root, &decl[i], bytes);
     if (status == PST_OK) {
-        size_t length = json_dumpb(root, NULL, 0, JSON_COMPACT), padded = (length + 7) & ~(size_t)7;
+        size_t length = json_dumpb(root, NULL, 0, JSON_COMPACT), padded = (8 + length + align - 1) / align * align - 8;
         char *text = malloc(8 + padded);
         if (text && length && json_dumpb(root, text + 8, length, JSON_COMPACT) == length) {
             memset(text + 8 + length, ' ', padded - length);
@@ -71,7 +71,7 @@ pst_status pst_st_create(const char *path, const pst_st_decl *decl, uint32_t n, 
         pst_fail(status, "%s: out of memory", path);
         goto fail;
     }
-    if ((status = header(decl, n, meta_key, meta_value, n_meta, &text, &size, &w->declared)) != PST_OK) goto fail;
+    if ((status = pst_st_header(decl, n, meta_key, meta_value, n_meta, 8, &text, &size, &w->declared)) != PST_OK) goto fail;
     if ((status = pst_durable_create(path, &w->fd)) != PST_OK) goto fail;
     if ((status = pst_durable_write(w->fd, path, text, size)) != PST_OK) {
         pst_st_discard(w);
