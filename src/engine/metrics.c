@@ -206,16 +206,18 @@ void pst_metrics_non_finite(pst_metrics *m, uint64_t step, uint64_t skipped, con
     pst_metrics_newline(m);
 }
 
-void pst_metrics_checkpoint(pst_metrics *m, uint64_t step, const char *path, pst_status status) {
-    if (status == PST_OK) {
-        write_line(m, json_pack("{s:s,s:I,s:s}", "event", "checkpoint", "step", (json_int_t)step, "path", path));
+void pst_metrics_checkpoint(pst_metrics *m, const pst_metrics_saved *saved, const char *path, const char *why) {
+    double rate = saved->seconds > 0 ? (double)saved->bytes / saved->seconds * 1e-6 : 0;
+    if (!why) {
+        write_line(m, json_pack("{s:s,s:I,s:s,s:I,s:f,s:f,s:f}", "event", "checkpoint", "step", (json_int_t)saved->step,
+                                "path", path, "bytes", (json_int_t)saved->bytes, "seconds", saved->seconds, "mb_per_s",
+                                rate, "held_s", saved->held_s));
         return;
     }
     pst_metrics_newline(m);
-    pst_log(PST_LOG_ERROR, "no checkpoint of step %" PRIu64 ": %s; training goes on, the last good one stays", step,
-            pst_error());
-    write_line(m,
-               json_pack("{s:s,s:I,s:s}", "event", "checkpoint_failed", "step", (json_int_t)step, "why", pst_error()));
+    pst_log(PST_LOG_ERROR, "no checkpoint of step %" PRIu64 ": %s; training goes on, the last good one stays",
+            saved->step, why);
+    write_line(m, json_pack("{s:s,s:I,s:s}", "event", "checkpoint_failed", "step", (json_int_t)saved->step, "why", why));
 }
 
 void pst_metrics_end(pst_metrics *m, uint64_t steps, const uint64_t *weights_xxh64, const char *why) {

@@ -6,6 +6,9 @@
 #include "engine/replay.h"
 #include "engine/work.h"
 
+/* How far a rank is with the checkpoint under way. */
+typedef enum { PST_SAVE_NOTHING, PST_SAVE_BUSY, PST_SAVE_DONE, PST_SAVE_FAILED } pst_save_state;
+
 /* What each rank reports after a step; gathered to all. */
 typedef struct {
     uint64_t origin_ns, busy_ns, span_ns, flush_ns, wall_ns;
@@ -14,6 +17,7 @@ typedef struct {
     uint64_t resident_bytes;         /* anonymous and shared memory of the rank's process (all ranks' with self) */
     pst_work work;                   /* time by kind of work */
     uint64_t stop;                   /* this rank was asked to stop */
+    uint64_t saving;                 /* pst_save_state */
 } pst_report;
 
 typedef struct {
@@ -23,6 +27,13 @@ typedef struct {
     double predicted_step_s, predicted_bubble;
     uint64_t tokens;                 /* since the start of training */
 } pst_metrics_step;
+
+/* A checkpoint. */
+typedef struct {
+    uint64_t step, bytes;            /* bytes of tensors, all ranks' */
+    double seconds;                  /* from its step's end until all of it was written, synced and read back */
+    double held_s;                   /* how long later steps stood still for it (rank 0's process) */
+} pst_metrics_saved;
 
 /* On stdout: nothing; lines of text; on a terminal, one line that is written over again. The last only where the terminal
  * is known to be a person's: mpirun gives its ranks one, too. */
@@ -39,7 +50,8 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
 void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t tokens);
 /* A step that was not finite. c: NULL when its replay was; skipped: how many were, this one included, 0: it ended the run. */
 void pst_metrics_non_finite(pst_metrics *m, uint64_t step, uint64_t skipped, const pst_culprit *c);
-void pst_metrics_checkpoint(pst_metrics *m, uint64_t step, const char *path, pst_status status);
+/* why: NULL, or why there is none. */
+void pst_metrics_checkpoint(pst_metrics *m, const pst_metrics_saved *saved, const char *path, const char *why);
 /* weights_xxh64: NULL when there are none (device timed). */
 void pst_metrics_end(pst_metrics *m, uint64_t steps, const uint64_t *weights_xxh64, const char *why);
 /* Shares of the steps' time by kind of work over all ranks, as text; of the steps but the first where there are more. */

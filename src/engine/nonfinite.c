@@ -68,6 +68,7 @@ pst_status pst_nonfinite_check(pst_trainer *t) {
     } else {
         pst_replay_text(t->p->graph, first, what);
         int skips = !strcmp(t->config->train.non_finite, "skip") && first->bad_param == PST_NONE;
+        if (!skips) PST_TRY(pst_saving_finish(t)); /* the checkpoint under way is of good weights */
         status = skips ? skip(t, loss, norm, first, what) : diverged(t, loss, norm, first, what);
     }
     if (status != PST_OK && t->metrics) pst_metrics_non_finite(t->metrics, t->step, 0, first);

@@ -137,6 +137,12 @@ void pst_rank_refresh(pst_rank *r) {
     for (uint32_t i = 0; i < r->p->graph->n_param; i++) refresh_param(r, i);
 }
 
+/* Until the checkpoint under way has what it needs of the parameter; messages go on meanwhile. */
+static void await_checkpoint(pst_rank *r, uint32_t param) {
+    while (r->may_change && !r->may_change(r->may_change_arg, param))
+        if (r->executor) pst_executor_poll(r->executor);
+}
+
 static pst_status step(pst_device *device, const void *block) {
     pst_rank *r = ((const pst_rank_flush *)block)->rank;
     const pst_prepared *p = r->p;
@@ -148,6 +154,7 @@ static pst_status step(pst_device *device, const void *block) {
     for (uint32_t i = 0; i < p->graph->n_param; i++) {
         float *weight = pst_rank_weight(r, i), *state[2] = {NULL, NULL};
         if (!weight) continue;
+        await_checkpoint(r, i);
         const float *grad = NULL;
         for (uint32_t u = 0; u < p->graph->param[i].n_use && !grad; u++) grad = pst_rank_grad(r, i, u);
         for (uint32_t s = 0; s < p->optim->n_state; s++) state[s] = pst_rank_state(r, i, s);

@@ -45,6 +45,10 @@ struct pst_rank {
     pst_work work;              /* time in kernels since the training job under way was started */
     int replay;                 /* the step is repeated under the checker (replay.h): the weights stay as they are */
     pst_culprit culprit;        /* of the last replay */
+    /* A checkpoint under way (saving.c): 1 when the parameter may be changed; else it has waited a little, and is asked
+     * again. NULL: always. */
+    int (*may_change)(void *arg, uint32_t param);
+    void *may_change_arg;
     /* Results of the last step, on every rank: sum of the token losses, norm before clipping, clip factor. */
     double loss_sum, grad_norm, clip_scale;
 };

@@ -1,4 +1,5 @@
-/* Checkpoints of a training run: every rank writes what it owns, rank 0 makes it count; any layout reads it back. */
+/* What a run starts from: checkpoints (any layout reads any other's), Hugging Face weights; and the hash of all weights.
+ * saving.c writes checkpoints. */
 #include "engine/save.h"
 #include "base/log.h"
 #include "engine/checkpoint.h"
@@ -8,104 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* --- writing ---------------------------------------------------------------------------------------------------- */
-
-/* Infinities and NaN have all bits of the exponent set. On bits, so that compilers make vectors of it. */
-static int is_finite(const float *x, uint64_t n) {
-    const uint32_t exponent = 0x7f800000u;
-    uint32_t bad = 0, bits;
-    for (uint64_t i = 0; x && i < n; i++) {
-        memcpy(&bits, x + i, sizeof bits);
-        bad |= (bits & exponent) == exponent;
-    }
-    return !bad;
-}
-
-/* Nothing that is no number replaces a good checkpoint. */
-static pst_status check_weights(const pst_trainer *t, const pst_rank *r) {
-    for (uint32_t i = 0; i < t->p->graph->n_param; i++) {
-        const pst_param *param = t->p->graph->param + i;
-        uint64_t n = pst_param_elements(param);
-        int good = is_finite(pst_rank_weight(r, i), n);
-        for (uint32_t s = 0; good && s < t->p->optim->n_state; s++) good = is_finite(pst_rank_state(r, i, s), n);
-        if (good) continue;
-        return pst_fail(PST_EINPUT,
-                        "training has diverged: after step %" PRIu64 " %s is not finite; lower train.lr (%g)", t->step,
-                        param->name, t->config->train.lr);
-    }
-    return PST_OK;
-}
-
-static pst_status write_shard(const pst_trainer *t, const pst_rank *r, const char *folder) {
-    const pst_prepared *p = t->p;
-    PST_TRY(check_weights(t, r));
-    pst_ckpt_entry *entry = calloc(r->layout->n_owned + 1, sizeof *entry);
-    if (!entry) return pst_fail(PST_ENOMEM, "no memory to list the parameters of rank %u", r->rank);
-    for (uint32_t i = 0; i < r->layout->n_owned; i++) {
-        uint32_t param = r->layout->owned[i];
-        entry[i] = (pst_ckpt_entry){.param = p->graph->param + param, .weight = pst_rank_weight(r, param)};
-        for (uint32_t s = 0; s < p->optim->n_state; s++) entry[i].state[s] = pst_rank_state(r, param, s);
-    }
-    pst_status status =
-        pst_ckpt_write_shard(folder, t->step, r->rank, p->options.n_rank, p->optim, entry, r->layout->n_owned);
-    free(entry);
-    return status;
-}
-
-/* The resolved configuration as text, which goes into the checkpoint. */
-static pst_status config_text(const pst_config *c, char **text) {
-    size_t bytes;
-    FILE *f = open_memstream(text, &bytes);
-    if (!f) return pst_fail(PST_ENOMEM, "no memory for the configuration");
-    pst_status status = pst_config_print(c, f);
-    if (fclose(f) != 0 && status == PST_OK) status = pst_fail(PST_ENOMEM, "no memory for the configuration");
-    return status;
-}
-
-static double best_of(const pst_trainer *t) {
-    return t->validation_loss < t->best_loss ? t->validation_loss : t->best_loss; /* NaN is below nothing */
-}
-
-static pst_status commit(const pst_trainer *t, const char *folder) {
-    char *text = NULL;
-    const pst_config *c = t->config;
-    pst_ckpt_info info = {.step = t->step,
-                          .skipped = t->skipped,
-                          .next_sample = t->step * (uint64_t)c->train.batch,
-                          .seed = (uint64_t)c->train.seed,
-                          .model_hash = pst_graph_hash(t->p->graph),
-                          .data_hash = t->data->row->hash(t->data),
-                          .validation_loss = t->validation_loss,
-                          .best_loss = best_of(t)};
-    snprintf(info.optimizer, sizeof info.optimizer, "%s", t->p->optim->name);
-    pst_status status = config_text(c, &text);
-    if (status == PST_OK) status = pst_ckpt_commit(folder, &info, text, t->p->graph, t->p->options.n_rank, NULL);
-    if (status == PST_OK) pst_ckpt_prune(folder, (uint32_t)c->checkpoint.keep, t->step);
-    free(text);
-    return status;
-}
-
-pst_status pst_save(pst_trainer *t, char *path, size_t bytes) {
-    char folder[1024];
-    pst_status status = PST_OK;
-    snprintf(folder, sizeof folder, "%s/checkpoints", t->folder);
-    snprintf(path, bytes, "%s/step-%08" PRIu64, folder, t->step);
-    for (uint32_t i = 0; status == PST_OK && i < t->group->n_local; i++)
-        status = write_shard(t, t->group->local[i], folder);
-    status = pst_group_agree(t->group, status);
-    if (status == PST_OK && t->group->leader) status = commit(t, folder);
-    else if (status != PST_OK && status != PST_EPEER && t->group->leader) {
-        char said[600];
-        snprintf(said, sizeof said, "%s", pst_error());
-        pst_ckpt_abandon(folder, t->step);
-        pst_fail(status, "%s", said);
-    }
-    if (status == PST_EPEER) return status;
-    PST_TRY(pst_group_agree(t->group, status));
-    t->best_loss = best_of(t);
-    return PST_OK;
-}
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */
 

@@ -74,6 +74,7 @@ static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
     for (uint32_t i = 0; i < t->group->n_local; i++) {
         t->own[i] = report_of(t->group->local[i]);
         t->own[i].wall_ns = wall_ns, t->own[i].resident_bytes = resident, t->own[i].stop = stop;
+        t->own[i].saving = pst_saving_state(t);
     }
     PST_TRY(pst_group_all_gather(t->group, t->own, sizeof *t->own, t->report));
     pst_group_learn(t->group, t->report);

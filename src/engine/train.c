@@ -58,7 +58,7 @@ static pst_status train_step(pst_trainer *t) {
     if (t->metrics) pst_metrics_step_done(t->metrics, &measured, t->report);
     PST_TRY(pst_step_check(t));
     if (t->fit && !t->skipped_in_row) pst_fit_add(t->fit, t->report);
-    return PST_OK;
+    return pst_saving_progress(t);
 }
 
 /* --- the loop --------------------------------------------------------------------------------------------------- */
@@ -72,6 +72,7 @@ static pst_status validate(pst_trainer *t) {
     PST_TRY(pst_feed_validate(t, &t->validation_loss, &tokens));
     if (t->metrics && tokens) pst_metrics_validation(t->metrics, t->step, t->validation_loss, tokens);
     if (!tokens || isfinite(t->validation_loss) || !strcmp(t->config->train.non_finite, "skip")) return PST_OK;
+    PST_TRY(pst_saving_finish(t));
     pst_status status = pst_fail(PST_EINPUT,
                                  "training has diverged: the validation loss after step %" PRIu64 " is %g; lower "
                                  "train.lr (%g)",
@@ -79,15 +80,10 @@ static pst_status validate(pst_trainer *t) {
     return pst_group_agree(t->group, status);
 }
 
-/* A checkpoint that cannot be written is said and survived; a dead peer and weights that are no numbers are not. */
-static pst_status checkpoint(pst_trainer *t) {
-    char path[1100];
-    if (t->checkpointed == t->step || t->study) return PST_OK;
-    pst_status status = pst_save(t, path, sizeof path);
-    if (status == PST_EPEER || status == PST_EINPUT) return status;
-    if (t->metrics) pst_metrics_checkpoint(t->metrics, t->step, path, status);
-    if (status == PST_OK) t->checkpointed = t->step;
-    return PST_OK;
+/* last: nothing is left to train meanwhile. */
+static pst_status checkpoint(pst_trainer *t, int last) {
+    if (t->checkpointed != t->step && !t->study) PST_TRY(pst_saving_start(t, last));
+    return last ? pst_saving_finish(t) : PST_OK;
 }
 
 /* The step whose timeline is drawn: the one asked for, else the last but one; an interrupted run's last. */
@@ -109,7 +105,8 @@ static pst_status loop(pst_trainer *t) {
         if (t->stopped || t->step == steps) return PST_OK; /* finish() does the rest */
         if (due(t->config->train.validate_every, t->step)) PST_TRY(validate(t));
         /* The best weights are worth a checkpoint, whenever they come. */
-        if (due(t->config->checkpoint.every, t->step) || t->validation_loss < t->best_loss) PST_TRY(checkpoint(t));
+        if (due(t->config->checkpoint.every, t->step) || t->validation_loss < t->best_loss)
+            PST_TRY(checkpoint(t, 0));
     }
     return PST_OK;
 }
@@ -160,7 +157,7 @@ static pst_status lost_weights(const pst_trainer *t) {
 static pst_status finish(pst_trainer *t) {
     uint64_t hash = 0;
     if (!t->stopped) PST_TRY(validate(t));
-    PST_TRY(checkpoint(t));
+    PST_TRY(checkpoint(t, 1));
     if (!t->study) PST_TRY(pst_save_weights_hash(t, &hash));
     if (t->metrics) pst_metrics_end(t->metrics, t->step, t->study ? NULL : &hash, t->stopped ? "interrupted" : "done");
     if (t->metrics && !t->options->quiet) say_end(t, hash);
@@ -183,6 +180,7 @@ static pst_status run(pst_trainer *t, uint32_t n_rank) {
     PST_TRY(pst_setup_folder(t));
     PST_TRY(pst_setup_weights(t));
     PST_TRY(pst_setup_metrics(t));
+    PST_TRY(pst_group_agree(t->group, pst_saving_open(t)));
     pst_setup_announce(t);
     PST_TRY(loop(t));
     return finish(t);
@@ -210,6 +208,7 @@ static pst_status train_here(const pst_config *c, const pst_train_options *o, ps
     int launched = world->launched_by_us;
     pst_status status = run(&t, n_rank);
     release_signals(&saved);
+    pst_saving_close(&t);
     pst_metrics_close(t.metrics);
     if (status == PST_EPEER && launched) pst_error_clear(); /* our launcher names the culprit, once */
     if (status != PST_OK && pst_group_said_by_all()) say_once(t.group ? t.group->world : t.world);

@@ -1,5 +1,5 @@
 /* One training run in this process: what setup.c (before the first step), train.c (the loop), step.c (one step), feed.c
- * (data in, losses out), trace.c (the timeline) and save.c (checkpoints) share. */
+ * (data in, losses out), trace.c (the timeline), saving.c and save.c (checkpoints out and in) share. */
 #ifndef PST_ENGINE_TRAINER_H
 #define PST_ENGINE_TRAINER_H
 #include "engine/fit.h"
@@ -9,6 +9,8 @@
 #include <signal.h>
 
 enum { PST_TRAINER_FOLDER = 768 };
+
+typedef struct pst_saving pst_saving;
 
 typedef struct {
     const pst_config *config;
@@ -37,6 +39,7 @@ typedef struct {
     pst_culprit *own_culprit;       /* [n_local] and this process' part of it */
     double validation_loss, best_loss; /* the last one, NaN when there is none; the best so far, infinity */
     uint64_t checkpointed;          /* step of the last checkpoint written or resumed from, UINT64_MAX none */
+    pst_saving *saving;             /* saving.c; NULL before its set-up, and when nothing is ever saved */
 } pst_trainer;
 
 /* setup.c, in this order. prepare: everything that can be known to be wrong before any rank starts; each rank for
@@ -71,10 +74,20 @@ pst_status pst_feed_batch(pst_trainer *t, uint64_t sample);
  * when the split is empty, or when a rank was asked to stop before its end: t->stopped is then set. Collective. */
 pst_status pst_feed_validate(pst_trainer *t, double *loss, uint64_t *tokens);
 
-/* save.c: writes checkpoint `t->step`, collective; path receives its folder. A failure to write is returned but leaves
- * everything usable. EINPUT: weights or state are not finite, and nothing was written. */
-pst_status pst_save(pst_trainer *t, char *path, size_t bytes);
-/* Reads the checkpoint t->resume and sets t->step; collective. EINPUT when ranks have found different ones. */
+/* saving.c. A checkpoint is written while training goes on; one that cannot be written is said in the metrics and
+ * survived, and t->checkpointed follows. open: threads and buffers (optional: start does it, too). All others are
+ * collective. start: the one of t->step; when there is one under way still, training waits for that first. last:
+ * training does not go on meanwhile. progress, after each step, with t->report: what has become of it. finish: waits
+ * until it counts or has failed. EINPUT from any: weights or state were not finite, and no checkpoint was written. */
+pst_status pst_saving_open(pst_trainer *t);
+pst_status pst_saving_start(pst_trainer *t, int last);
+pst_status pst_saving_progress(pst_trainer *t);
+pst_status pst_saving_finish(pst_trainer *t);
+pst_save_state pst_saving_state(pst_trainer *t);   /* of this process' part; not collective */
+/* Ends what is under way; what was there before stays. Not collective; before the group is closed. */
+void pst_saving_close(pst_trainer *t);
+
+/* save.c. Reads the checkpoint t->resume and sets t->step; collective. EINPUT when ranks have found different ones. */
 pst_status pst_save_resume(pst_trainer *t);
 /* Whether `resume` and a model.weights file can be what this run starts from: headers and shapes, not the tensors'
  * bytes. EINPUT says why not. Not collective. */
