@@ -131,7 +131,8 @@ train 2 'tensor a is not part of the model' model.weights=foreign.safetensors
 train 2 'h.0\|shape\|wants' model.weights=hf model.channels=32
 
 cp -r runs/run damaged
-printf XXXX | dd of="$(ls damaged/checkpoints/step-00000002/*.safetensors)" bs=1 seek=12000 conv=notrunc 2>/dev/null
+shard=$(ls damaged/checkpoints/step-00000002/*.safetensors)
+printf XXXX | dd of="$shard" bs=1 seek=$(($(stat -c %s "$shard") - 1000)) conv=notrunc 2>/dev/null
 train 2 'damaged.*its hash is' --resume damaged
 cp -r runs/run short
 truncate -s 9000 short/checkpoints/step-00000002/*.safetensors
