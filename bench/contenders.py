@@ -1,0 +1,127 @@
+"""What bench/table.py lets run against each other: each function runs one program once and gives a dict with
+`tokens_per_s`, `step_ms` and, of one process, `peak_mib` (highest resident memory, libraries included), or None where the
+peer is not here."""
+
+import importlib.metadata
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PENSTOCK = os.environ.get("PENSTOCK", os.path.join(HERE, "..", "build", "release", "penstock"))
+LIMIT = 900  # seconds that a program may take
+RUN = """name: run
+model: {{{model}}}
+data: {{kind: text, paths: ["{data}/**"], validation: 0}}
+train: {{steps: {steps}, batch: {batch}, micro_batch: {micro}, lr: 1.0e-4, warmup: 1, clip: 1.0}}
+parallel: {{pipeline: {ranks}, schedule: {schedule}, threads: {threads}}}
+checkpoint: {{every: 0}}
+"""
+
+
+class Failed(Exception):
+    """A program that is here did not do its work; the text says which and how."""
+
+
+def output_of(command, **environment):
+    """Standard output, and the peak resident memory of the process in MiB."""
+    with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                                 env={**os.environ, **environment}, start_new_session=True)
+        timer = threading.Timer(LIMIT, os.killpg, (child.pid, signal.SIGKILL))
+        timer.start()
+        try:
+            _, status, usage = os.wait4(child.pid, 0)
+            child.returncode = os.waitstatus_to_exitcode(status)
+        except KeyboardInterrupt:
+            os.killpg(child.pid, signal.SIGKILL)
+            raise
+        finally:
+            timer.cancel()
+        out.seek(0), err.seek(0)
+        if status:
+            raise Failed(f"{' '.join(command)}: status {child.returncode}: {err.read()[-400:].strip()}")
+        return out.read(), usage.ru_maxrss / 1024
+
+
+def folder_for_runs():
+    """Memory where there is plenty: the final checkpoint is not what is measured here."""
+    room = shutil.disk_usage("/dev/shm").free if os.path.isdir("/dev/shm") else 0
+    return "/dev/shm" if room > 6 << 30 else None
+
+
+def penstock(model, batch, micro, steps, ranks=1, threads=2, schedule="1f1b"):
+    """A training run; the first step, in which memory is touched for the first time, does not count. work: shares of the
+    time by kind of work. predicted_bubble: simulated with the measured durations."""
+    with tempfile.TemporaryDirectory(dir=folder_for_runs()) as folder:
+        path = os.path.join(folder, "run.yaml")
+        shutil.copytree(os.path.join(HERE, "..", "src"), os.path.join(folder, "text"))
+        with open(path, "w", encoding="ascii") as f:
+            f.write(RUN.format(model=model, data=os.path.join(folder, "text"), steps=steps + 1, batch=batch, micro=micro,
+                               ranks=ranks, threads=threads, schedule=schedule))
+        _, peak = output_of([PENSTOCK, "train", path, "--runs", folder, "--quiet"])
+        with open(os.path.join(folder, "run", "metrics.jsonl"), encoding="ascii") as f:
+            lines = [json.loads(line) for line in f]
+    lines = [line for line in lines if "event" not in line][1:]
+    wall = sum(line["step_ms"] for line in lines) * 1e-3 * ranks
+    kinds = {kind: sum(line["work_s"].get(kind, 0) for line in lines) / wall for line in lines for kind in line["work_s"]}
+    result = {"tokens_per_s": statistics.median(line["tokens_per_s"] for line in lines),
+              "step_ms": statistics.median(line["step_ms"] for line in lines), "work": kinds,
+              "bubble": lines[-1]["bubble"], "predicted_bubble": lines[-1]["predicted_bubble"]}
+    return {**result, "peak_mib": peak} if ranks == 1 else result
+
+
+def have_torch():
+    return importlib.util.find_spec("torch") is not None
+
+
+def torch_version():
+    return importlib.metadata.version("torch") if have_torch() else None
+
+
+def torch(preset, batch, context, steps, mode="eager", tuned=False, warmup=1):
+    if not have_torch():
+        return None
+    command = [sys.executable, os.path.join(HERE, "peer_torch.py"), "--preset", preset, "-B", str(batch), "-T", str(context),
+               "--steps", str(steps), "--warmup", str(warmup), "--mode", mode, "--json"] + ([] if tuned else ["--plain"])
+    out, peak = output_of(command)
+    return {**json.loads(out.splitlines()[-1]), "peak_mib": peak}
+
+
+def torch_pipeline(context, micro_batches, split, steps, tuned=False):
+    if not have_torch():
+        return None
+    command = [sys.executable, os.path.join(HERE, "peer_pipeline.py"), "-T", str(context), "--micro-batches",
+               str(micro_batches), "--split", str(split), "--steps", str(steps), "--json"] + (["--tuned"] if tuned else [])
+    return json.loads(output_of(command)[0].splitlines()[-1])
+
+
+def llmc(folder, work, batch, context, steps):
+    if not folder:
+        return None
+    command = [sys.executable, os.path.join(HERE, "peer_llmc.py"), "--llmc", folder, "--work", work, "-B", str(batch), "-T",
+               str(context), "--steps", str(steps), "--json"]
+    return json.loads(output_of(command)[0].splitlines()[-1])
+
+
+def kernels(precision, isa=None):
+    """The products of a step; peak and products are measured in the same run."""
+    command = [PENSTOCK, "bench", "kernels", "--op", "linear", "--precision", precision, "--json"]
+    found = json.loads(output_of(command, **({"PENSTOCK_ISA": isa} if isa else {}))[0])["kernels"]
+    return {p["precision"]: {k: v for k, v in p.items() if k != "rows"} for p in found["precisions"]}
+
+
+def script(name, rounds):
+    """A measuring program of bench/ that prints its findings with --json; None where there is none."""
+    path = os.path.join(HERE, name + ".py")
+    if not os.path.exists(path):
+        return None
+    out, _ = output_of([sys.executable, path, "--rounds", str(rounds), "--json"])
+    return json.loads(out[out.index("{"):])

@@ -1,0 +1,161 @@
+"""The rows of the speed table (bench/table.py runs them): who runs, and what is wanted of the results. A row's `run` maps names to functions of no
+argument (see contenders.py); `checks` turns the results, {name: [a result per round]}, into checks."""
+
+import functools
+import statistics
+
+import contenders as c
+
+SIX = "kind: gpt, layers: 6, heads: 6, channels: 384, context: 256"
+MICRO, STAGES = 8, 2
+EFFICIENCY = MICRO * 3 / (MICRO * 3 + (STAGES - 1) * 2)  # of 1f1b-early with F = B = W: docs/metrics.md
+
+
+def spread(values):
+    return {"median": statistics.median(values), "min": min(values), "max": max(values), "n": len(values)}
+
+
+def check(what, values, wanted=None, sense=">=", unit=""):
+    """values: one per round; none: there is no peer."""
+    row = {"what": what, "wanted": wanted, "sense": sense, "unit": unit}
+    if not values:
+        return {**row, "state": "no peer"}
+    row.update(spread(values))
+    if wanted is None:
+        return {**row, "state": ""}
+    reached = row["median"] >= wanted if sense == ">=" else row["median"] <= wanted
+    return {**row, "state": "reached" if reached else "MISSED"}
+
+
+def per_round(results, names, value):
+    """value(result of each name) for every round in which all of them have one."""
+    rounds = zip(*(results.get(name) or [] for name in names))
+    return [value(*each) for each in rounds if all(each)]
+
+
+def rate(result):
+    return result["tokens_per_s"]
+
+
+def ratio(results, ours, peers, wanted, factor=1.0, what=None):
+    """Ours over the best of the peers that are here, round by round, over `factor`."""
+    here = [name for name in peers if any(results.get(name) or [])]
+    values = per_round(results, [ours] + here, lambda o, *p: rate(o) / max(map(rate, p)) / factor) if here else []
+    return check(what or f"{ours} / {' or '.join(peers)}", values, wanted)
+
+
+def memory(results, ours, peers):
+    here = [name for name in peers if any(results.get(name) or [])]
+    values = per_round(results, [ours] + here, lambda o, *p: o["peak_mib"] / min(x["peak_mib"] for x in p)) if here else []
+    return check("resident memory, ours / the smallest PyTorch", values, 1.0, "<=")
+
+
+def rest(results, wanted):
+    values = [1 - r["work"]["linear"] for r in results["penstock"] if r]
+    return check("all but products, of the step", values, wanted, "<=")
+
+
+def gpt2(args, context, wanted, wanted_tuned, wanted_llmc, with_rest):
+    run = {"penstock": lambda: c.penstock(f"kind: gpt, preset: gpt2, context: {context}", 4, 4, 3 if context > 64 else 6)}
+    steps = 2 if context > 64 else 4
+    for name, options in (("eager", {}), ("compile", {"mode": "compile"}), ("tuned", {"tuned": True})):
+        run["torch " + name] = functools.partial(c.torch, "gpt2", 4, context, steps, **options)
+    run["llm.c"] = lambda: c.llmc(args.llmc, args.work, 4, context, 1 if context > 64 else 3)
+
+    def checks(results):
+        defaults = ["torch eager", "torch compile"]
+        out = [ratio(results, "penstock", defaults, wanted), ratio(results, "penstock", ["torch tuned"], wanted_tuned),
+               ratio(results, "penstock", ["llm.c"], wanted_llmc),
+               memory(results, "penstock", defaults + ["torch tuned"])]
+        return out + ([rest(results, 0.12)] if with_rest else [])
+    return run, checks
+
+
+def small(preset, model, batch, context, steps, wanted):
+    run = {"penstock": lambda: c.penstock(model, batch, batch, steps),
+           "torch eager": lambda: c.torch(preset, batch, context, steps, warmup=3),
+           "torch compile": lambda: c.torch(preset, batch, context, steps, mode="compile", warmup=3)}
+    return run, lambda results: [ratio(results, "penstock", ["torch eager", "torch compile"], wanted),
+                                 memory(results, "penstock", ["torch eager", "torch compile"])]
+
+
+def pipeline(_args):
+    model = "kind: gpt, preset: gpt2, context: 128"
+    run = {"two ranks": lambda: c.penstock(model, MICRO, 1, 3, ranks=2, threads=1, schedule="1f1b-early"),
+           "one rank": lambda: c.penstock(model, MICRO, 1, 3)}
+    for name, split, tuned in (("torch 6/6", 6, False), ("torch 8/4", 8, False), ("torch 8/4 tuned", 8, True)):
+        run[name] = functools.partial(c.torch_pipeline, 128, MICRO, split, 2, tuned)
+
+    def checks(results):
+        own = per_round(results, ["two ranks", "one rank"],
+                        lambda two, one: rate(two) / rate(one) / (1 - two["predicted_bubble"]))
+        return [ratio(results, "two ranks", ["one rank"], 0.95, EFFICIENCY,
+                      f"two ranks / one rank / {EFFICIENCY:.3f} (the schedule's efficiency with F = B = W)"),
+                check("two ranks / one rank / (1 - bubble simulated with measured durations)", own),
+                ratio(results, "two ranks", ["torch 6/6", "torch 8/4"], 1.4),
+                ratio(results, "two ranks", ["torch 8/4 tuned"], 1.4)]
+    return run, checks
+
+
+def products(_args):
+    run = {"kernels": lambda: c.kernels("both")}
+
+    def checks(results):
+        bf16 = [r["fp32"]["products_s"] / r["bf16"]["products_s"] for r in results["kernels"] if "bf16" in r]
+        return [check("fp32 products / FMA peak", [r["fp32"]["products_of_peak"] for r in results["kernels"]], 0.88),
+                check("bf16 products / fp32 products, speed", bf16, 1.6)]
+    return run, checks
+
+
+def products_avx2(_args):
+    return ({"kernels": lambda: c.kernels("fp32", "avx2")},
+            lambda results: [check("fp32 products / FMA peak, AVX2", [r["fp32"]["products_of_peak"] for r in results["kernels"]],
+                                   0.88)])
+
+
+def found_checks(found, path=""):
+    """Every {median, min, max, wanted, ...} in what a script prints; wanted is an upper limit unless `sense` says ">="."""
+    if not isinstance(found, dict):
+        return []
+    if "median" in found and "wanted" in found:
+        row = {"what": path, "wanted": found["wanted"], "sense": found.get("sense", "<="), "unit": found.get("unit", ""),
+               **{k: found[k] for k in ("median", "min", "max")}, "n": found.get("n", found.get("laps", 0))}
+        good = row["median"] <= row["wanted"] if row["sense"] == "<=" else row["median"] >= row["wanted"]
+        return [{**row, "state": "reached" if good else "MISSED"}]
+    return [r for key, value in found.items() for r in found_checks(value, f"{path} {key}".strip())]
+
+
+def of_script(name, adapt=found_checks):
+    """A row that another program of bench/ measures, with rounds of its own."""
+    def make(args):
+        return ({name: lambda: c.script(name, args.rounds)},
+                lambda results: adapt(results[name][0]) if any(results[name]) else [check(name, [])])
+    return make
+
+
+def peer_ucx_checks(found):
+    out = []
+    for size, row in found["bandwidth"].items():
+        one = row.get("ratio")
+        out.append({"what": f"{int(size) >> 10} KiB, ours / ucx_perftest", "wanted": found["wanted_ratio"], "sense": ">=",
+                    "unit": "", "state": "no peer", **(one or {}), "n": 0})
+        if one:
+            out[-1]["state"] = "reached" if one["median"] >= found["wanted_ratio"] else "MISSED"
+    return out + found_checks({"1 MiB to a rank that computes, us": found["to_computing_us"]})
+
+
+# name: (what, seconds a round on two idle cores of a current server, rounds of its own, how it is made)
+ROWS = {
+    "gpt2-256": ("GPT-2 124M, full step, B=4 T=256", 170, False, lambda a: gpt2(a, 256, 1.15, 1.05, 4.5, True)),
+    "gpt2-64": ("GPT-2 124M, full step, B=4 T=64", 100, False, lambda a: gpt2(a, 64, 1.25, 1.05, 4.0, False)),
+    "nano": ("nano, batch 12, context 64", 40, False,
+             lambda a: small("nano", "kind: gpt, preset: nano, context: 64", 12, 64, 60, 1.5)),
+    "six": ("6 layers of 384 channels, batch 12, context 256", 60, False, lambda a: small("six", SIX, 12, 256, 4, 1.2)),
+    "pipeline": ("GPT-2 124M, T=128, two ranks of one thread, 8 micro-batches of 1, 1f1b-early", 140, False, pipeline),
+    "products": ("matrix products of GPT-2 124M, B=4 T=256", 35, False, products),
+    "products-avx2": ("matrix products of GPT-2 124M, B=4 T=256, with AVX2", 25, False, products_avx2),
+    "timed": ("executor on the timed device over ucx, 32 micro-batches", 20, True, of_script("timed")),
+    "p2p": ("point to point over ucx", 20, True, of_script("peer_ucx", peer_ucx_checks)),
+    "checkpoint": ("checkpoint in the background", 60, True, of_script("checkpoint")),
+    "start": ("start of 4 local ranks to the first instruction, nano", 3, True, of_script("start")),
+}

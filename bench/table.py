@@ -1,0 +1,201 @@
+#!/usr/bin/env python3
+"""The speed table: every row beside its peers, in turn, medians of several rounds, with what is wanted.
+
+    bench/table.py [--rows NAME,...] [--rounds N] [--llmc FOLDER] [--json FILE] [--list]
+    bench/table.py --from FILE [--markdown]
+
+Everything runs on two threads. Peers that are not here (PyTorch, llm.c, ucx_perftest) are left out, and their rows say so. The findings are written to
+FILE (bench/results/DATE.json by default) after every round. --from prints such a file again, --markdown as lines for
+docs/measurements.md. Ratios are taken round by round; a check counts by its median. Needs ./dev build."""
+
+import argparse
+import datetime
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import contenders  # pylint: disable=wrong-import-position
+import rows  # pylint: disable=wrong-import-position
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--rows", default=",".join(rows.ROWS), help="names, separated by commas; all by default")
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--llmc", default=os.environ.get("LLMC"), help="a checkout of llm.c; $LLMC by default")
+    p.add_argument("--json", help="file to write")
+    p.add_argument("--from", dest="source", help="print this file instead of measuring")
+    p.add_argument("--markdown", action="store_true")
+    p.add_argument("--list", action="store_true", help="name the rows and stop")
+    args = p.parse_args()
+    args.rows = [name for name in args.rows.split(",") if name]
+    wrong = [name for name in args.rows if name not in rows.ROWS]
+    if wrong or args.rounds < 1:
+        p.error(f"no row '{wrong[0]}'; there are: {', '.join(rows.ROWS)}" if wrong else "--rounds must be at least 1")
+    return args
+
+
+# --- where and with what ---------------------------------------------------------------------------------------------
+
+def text_of(command):
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout.strip()
+    except (OSError, subprocess.SubprocessError):
+        return ""
+
+
+def machine():
+    try:
+        found = json.loads(text_of([contenders.PENSTOCK, "doctor", "--json"]))
+    except json.JSONDecodeError:
+        raise SystemExit(f"{contenders.PENSTOCK} does not run: ./dev build first")
+    cpu = found["cpu"]
+    return {"cpu": cpu.get("model"), "usable": cpu.get("usable"), "kernels": cpu.get("kernels"),
+            "memory_bytes": found["memory"].get("total_bytes"), "system": platform.platform(),
+            "load": os.getloadavg() if hasattr(os, "getloadavg") else None,
+            "versions": {"penstock": found["penstock"], **found["libraries"], "torch": contenders.torch_version(),
+                         "commit": text_of(["git", "-C", contenders.HERE, "rev-parse", "--short", "HEAD"])}}
+
+
+# --- measuring -------------------------------------------------------------------------------------------------------
+
+def one_run(name, run):
+    """A result, or None when the peer is missing or failed, which is said."""
+    try:
+        return run()
+    except contenders.Failed as why:
+        print(f"  {name}: {why}", file=sys.stderr, flush=True)
+        return None
+
+
+def summary(result):
+    if not result:
+        return "-"
+    return f"{result['tokens_per_s']:.0f} tok/s" if "tokens_per_s" in result else "done"
+
+
+def measure(name, args, save):
+    """The row's findings; save(findings) after every round."""
+    what, _, own_rounds, make = rows.ROWS[name]
+    run, checks = make(args)
+    results = {contender: [] for contender in run}
+    found = {"name": name, "what": what, "command": f"./dev bench --rows {name} --rounds {args.rounds}"}
+    for number in range(1 if own_rounds else args.rounds):
+        order = list(run)
+        order = order[number % len(order):] + order[:number % len(order)]
+        for contender in order:
+            results[contender].append(one_run(contender, run[contender]))
+        print(f"  round {number + 1}: " + ", ".join(f"{k} {summary(v[-1])}" for k, v in results.items()), file=sys.stderr,
+              flush=True)
+        found["runs"] = results
+        found["figures"] = figures(results)
+        try:
+            found["checks"] = checks(results)
+        except (KeyError, TypeError, IndexError) as why:
+            found["checks"] = [{"what": f"cannot be told: {why!r}", "state": "MISSED", "wanted": None, "sense": ""}]
+        save(found)
+    return found
+
+
+def figures(results):
+    out = []
+    for contender, list_ in results.items():
+        for key, unit in (("tokens_per_s", "tok/s"), ("step_ms", "ms"), ("peak_mib", "MiB")):
+            values = [r[key] for r in list_ if r and key in r]
+            if values:
+                out.append({"contender": contender, "unit": unit, **rows.spread(values)})
+    return out
+
+
+# --- output ----------------------------------------------------------------------------------------------------------
+
+def number(x):
+    return f"{x:.3g}" if abs(x) < 10 else f"{x:.0f}" if abs(x) >= 1000 else f"{x:.1f}"
+
+
+def show(found, out):
+    print(f"\n{found['what']}", file=out)
+    for f in found.get("figures", []):
+        print(f"  {f['contender']:<18} {number(f['median']):>8} {f['unit']:<6} ({number(f['min'])} to {number(f['max'])})",
+              file=out)
+    for c in found["checks"]:
+        wanted = f"wanted {c['sense']} {c['wanted']}" if c.get("wanted") is not None else ""
+        value = f"{c['median']:.3f} ({c['min']:.3f} to {c['max']:.3f})" if "median" in c else ""
+        print(f"  {c['what'] + ':':<60} {value:<26} {wanted:<14} {c['state']}", file=out)
+
+
+def markdown(table, out):
+    m = table["machine"]
+    print(f"Machine: {m['usable']} x {m['cpu']}, {m['kernels']} kernels, {m['memory_bytes'] / 2**30:.0f} GiB; load at the start "
+          f"{m['load'][0]:.1f}. Versions: " + ", ".join(f"{k} {v}" for k, v in m["versions"].items() if v) + ".\n", file=out)
+    print("| what | command | machine | date | median | spread | of N |\n|---|---|---|---|---|---|---|", file=out)
+    for found in table["rows"]:
+        lead = f"{found['what']}: "
+        for f in found.get("figures", []):
+            if f["unit"] == "ms":
+                continue
+            print(f"| {lead}{f['contender']} | `{found['command']}` | | {table['date']} | {number(f['median'])} {f['unit']} | "
+                  f"{number(f['min'])}-{number(f['max'])} | {f['n']} |", file=out)
+            lead = "... "
+        for c in found["checks"]:
+            wanted = f" (wanted {c['sense']} {c['wanted']}: {c['state']})" if c.get("wanted") is not None else ""
+            value = f"{c['median']:.3f} | {c['min']:.3f}-{c['max']:.3f} | {c['n']}" if "median" in c else "no peer | | "
+            print(f"| {lead}{c['what']}{wanted} | same | | {table['date']} | {value} |", file=out)
+            lead = "... "
+
+
+def print_table(table, as_markdown):
+    if as_markdown:
+        markdown(table, sys.stdout)
+        return
+    for found in table["rows"]:
+        show(found, sys.stdout)
+    states = [c["state"] for found in table["rows"] for c in found["checks"]]
+    print(f"\n{states.count('reached')} reached, {states.count('MISSED')} missed, {states.count('no peer')} without a peer")
+
+
+def default_file():
+    folder = os.path.join(contenders.HERE, "results")
+    os.makedirs(folder, exist_ok=True)
+    return os.path.join(folder, datetime.datetime.now().strftime("%Y-%m-%d-%H%M%S.json"))
+
+
+def main():
+    args = arguments()
+    if args.list:
+        for name, (what, seconds, _, _) in rows.ROWS.items():
+            print(f"{name:<14} {what} (about {seconds} s a round)")
+        return
+    if args.source:
+        with open(args.source, encoding="utf-8") as f:
+            print_table(json.load(f), args.markdown)
+        return
+    path = args.json or default_file()
+    seconds = sum(rows.ROWS[name][1] for name in args.rows) * args.rounds
+    print(f"{len(args.rows)} rows, {args.rounds} rounds: about {seconds / 60:.0f} minutes on two idle cores; findings go to "
+          f"{path}", file=sys.stderr, flush=True)
+    table = {"date": datetime.date.today().isoformat(), "machine": machine(), "rounds": args.rounds, "rows": []}
+
+    def save(found):
+        with open(path + ".new", "w", encoding="utf-8") as f:
+            json.dump({**table, "rows": table["rows"] + [found]}, f, indent=1)
+        os.replace(path + ".new", path)
+
+    with tempfile.TemporaryDirectory() as work:
+        args.work = work
+        for name in args.rows:
+            began = time.monotonic()
+            print(f"{name}: {rows.ROWS[name][0]}", file=sys.stderr, flush=True)
+            found = measure(name, args, save)
+            found["seconds"] = time.monotonic() - began
+            table["rows"].append(found)
+    print_table(table, args.markdown)
+
+
+if __name__ == "__main__":
+    main()
