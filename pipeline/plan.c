@@ -88,6 +88,7 @@ static pst_status check_ranks(const pst_plan *p) {
 }
 
 pst_status pst_plan_check(const pst_plan *p, const pst_graph *graph) {
+    if (!p || !graph) return pst_fail(PST_EINPUT, "pst_plan_check: %s is NULL", p ? "graph" : "plan");
     PST_TRY(check_sizes(p));
     if (p->n_node != graph->n_node) {
         return pst_fail(PST_EINPUT, "plan: it cuts %u operators, but the model has %u", p->n_node, graph->n_node);
@@ -104,6 +105,15 @@ pst_status pst_plan_check(const pst_plan *p, const pst_graph *graph) {
     PST_TRY(check_cut(p));
     return check_ranks(p);
 }
+
+/* --- questions -------------------------------------------------------------------------------------------------- */
+
+uint32_t pst_plan_ranks(const pst_plan *p) { return p ? p->n_rank : 0; }
+uint32_t pst_plan_micro_batches(const pst_plan *p) { return p ? p->n_micro : 0; }
+const char *pst_plan_schedule(const pst_plan *p) { return p ? p->schedule : ""; }
+double pst_plan_step_s(const pst_plan *p) { return p ? (double)p->step_ns * 1e-9 : 0; }
+double pst_plan_bubble(const pst_plan *p) { return p ? p->bubble : 0; }
+uint64_t pst_plan_peak_bytes(const pst_plan *p, uint32_t rank) { return p && rank < p->n_rank ? p->peak_bytes[rank] : 0; }
 
 /* --- print ------------------------------------------------------------------------------------------------------ */
 
@@ -130,6 +140,7 @@ static void print_stages(const pst_plan *p, const pst_graph *graph, FILE *out) {
 }
 
 pst_status pst_plan_print(const pst_plan *p, const pst_graph *graph, FILE *out) {
+    if (!p || !out) return pst_fail(PST_EINPUT, "pst_plan_print: %s is NULL", p ? "out" : "plan");
     fputs("# A plan of penstock: which part of the model runs on which rank, and what that is predicted to cost.\n",
           out);
     fprintf(out, "graph_hash: \"%016" PRIx64 "\"\n", p->graph_hash);

@@ -1,14 +1,16 @@
 /* The plan: which chunk every node belongs to, which rank every chunk, how many micro-batches, which schedule, and
- * what is predicted. Written to runs/NAME/plan.yaml and read back. */
+ * what is predicted. Written to runs/NAME/plan.yaml and read back. Closed, checked (hash, contiguity, no empty chunk,
+ * ranks in range), printed and loaded through the public header. */
 #ifndef PST_PIPELINE_PLAN_H
 #define PST_PIPELINE_PLAN_H
 #include "base/status.h"
 #include "graph/graph.h"
+#include "penstock/plan.h"
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 
-typedef struct {
+struct pst_plan {
     uint64_t graph_hash;
     char schedule[32];
     uint32_t n_rank, n_chunk, n_node, n_micro, micro_batch;
@@ -18,15 +20,9 @@ typedef struct {
     uint64_t flush_ns;
     double bubble;               /* predicted, of the rank with the longest span */
     uint64_t *peak_bytes;        /* [n_rank] predicted; all 0 until laid out */
-} pst_plan;
+};
 
 pst_status pst_plan_open(uint32_t n_node, uint32_t n_rank, uint32_t n_chunk, pst_plan **plan);
-void pst_plan_close(pst_plan *plan);
-/* Against the graph it is for: hash, contiguity, no empty chunk, ranks in range. */
-pst_status pst_plan_check(const pst_plan *plan, const pst_graph *graph);
-pst_status pst_plan_print(const pst_plan *plan, const pst_graph *graph, FILE *out); /* YAML */
-/* EINPUT with file, line and column. */
-pst_status pst_plan_parse(const char *path, pst_plan **plan);
-/* The same from memory; `file` is the name for messages. */
-pst_status pst_plan_parse_text(const char *text, size_t bytes, const char *file, pst_plan **plan);
+/* pst_plan_load from memory; `file` is the name for messages. */
+pst_status pst_plan_parse(const char *text, size_t bytes, const char *file, pst_plan **plan);
 #endif

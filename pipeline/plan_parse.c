@@ -199,7 +199,7 @@ static pst_status read_body(reader *r, pst_plan **plan) {
     return PST_OK;
 }
 
-pst_status pst_plan_parse_text(const char *text, size_t bytes, const char *file, pst_plan **plan) {
+pst_status pst_plan_parse(const char *text, size_t bytes, const char *file, pst_plan **plan) {
     reader r = {.file = file};
     yaml_parser_t parser;
     if (!yaml_parser_initialize(&parser)) return pst_fail(PST_ENOMEM, "%s: no memory to read it", file);
@@ -221,7 +221,8 @@ delete_parser:
     return status;
 }
 
-pst_status pst_plan_parse(const char *path, pst_plan **plan) {
+pst_status pst_plan_load(const char *path, pst_plan **plan) {
+    if (!path || !plan) return pst_fail(PST_EINPUT, "pst_plan_load: %s is NULL", path ? "plan" : "path");
     FILE *in = fopen(path, "rb");
     if (!in) return pst_fail(PST_EINPUT, "%s: %s", path, strerror(errno));
     pst_status status = PST_OK;
@@ -244,7 +245,7 @@ pst_status pst_plan_parse(const char *path, pst_plan **plan) {
     if (ferror(in)) {
         status = pst_fail(PST_EINPUT, "%s: %s", path, strerror(errno));
     } else {
-        status = pst_plan_parse_text(text, used, path, plan);
+        status = pst_plan_parse(text, used, path, plan);
     }
 close_file:
     free(text);

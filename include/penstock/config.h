@@ -19,6 +19,11 @@ PST_API pst_status pst_config_load(const char *path, const char *const *override
 /* The same from text; `file` stands in messages. */
 PST_API pst_status pst_config_parse(const char *text, const char *file, const char *const *override, size_t n_override,
                                     pst_config **config);
+/* For a program that brings its own graph and data: the same without a file, as if one said model.kind and data.kind
+ * custom. `name` is the run's. Overrides may name a model for pst_graph_build: "model.kind=gpt". */
+PST_API pst_status pst_config_open(const char *name, const char *const *override, size_t n_override,
+                                   pst_config **config);
+/* NULL: nothing. */
 PST_API void pst_config_close(pst_config *config);
 /* The resolved copy: every key, YAML, readable by pst_config_load to the same values. */
 PST_API pst_status pst_config_print(const pst_config *config, FILE *out);

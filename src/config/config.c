@@ -203,6 +203,39 @@ pst_status pst_config_parse(const char *text, const char *file, const char *cons
     return read_bytes(text, bytes, file, 0, override, n_override, config);
 }
 
+pst_status pst_config_open(const char *name, const char *const *override, size_t n_override, pst_config **config) {
+    static const char nothing[] = "model: {kind: custom}\ndata: {kind: custom, paths: [none]}\n";
+    if (!name || !config || (!override && n_override))
+        return pst_fail(PST_EINPUT, "pst_config_open: %s is NULL", !name ? "name" : !config ? "config" : "override");
+    for (size_t i = 0; i < n_override; i++)
+        if (!override[i]) return pst_fail(PST_EINPUT, "pst_config_open: override %zu is NULL", i);
+    const char **all = calloc(n_override + 1, sizeof *all);
+    char *named = NULL;
+    pst_status status = all && asprintf(&named, "name=%s", name) > 0 ? PST_OK : PST_ENOMEM;
+    if (status == PST_OK) {
+        all[0] = named;
+        for (size_t i = 0; i < n_override; i++) all[i + 1] = override[i];
+        status = pst_config_parse(nothing, "configuration", all, n_override + 1, config);
+    } else {
+        pst_fail(PST_ENOMEM, "no memory for the configuration");
+    }
+    free(named), free(all);
+    return status;
+}
+
+/* What is printed reads back to the same values. */
+pst_status pst_config_copy(const pst_config *config, pst_config **copy) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    if (!f) return pst_fail(PST_ENOMEM, "no memory for the configuration");
+    pst_status status = pst_config_print(config, f);
+    if (fclose(f) != 0 && status == PST_OK) status = pst_fail(PST_ENOMEM, "no memory for the configuration");
+    if (status == PST_OK) status = pst_config_parse(text, config->source, NULL, 0, copy);
+    free(text);
+    return status;
+}
+
 pst_status pst_config_load(const char *path, const char *const *override, size_t n_override, pst_config **config) {
     FILE *in = fopen(path, "rb");
     if (!in) return pst_fail(PST_EINPUT, "cannot open run file %s: %s", path, strerror(errno));

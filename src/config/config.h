@@ -35,4 +35,6 @@ struct pst_config {
     struct { int64_t trace; char *level; } log;       /* trace: write the timeline of this step (0: the last but one) */
     char *source;                                     /* path the file came from */
 };
+/* Everything of `config`, with nothing shared. ENOMEM. */
+pst_status pst_config_copy(const pst_config *config, pst_config **copy);
 #endif

@@ -96,7 +96,7 @@ static pst_status inspect_run(const pst_inspect_options *o, FILE *out) {
 
 static pst_status inspect_plan(const char *path, FILE *out) {
     pst_plan *plan;
-    PST_TRY(pst_plan_parse(path, &plan));
+    PST_TRY(pst_plan_load(path, &plan));
     fprintf(out, "%s, %u ranks, %u chunks, %u micro-batches of %u\n", plan->schedule, plan->n_rank, plan->n_chunk,
             plan->n_micro, plan->micro_batch);
     for (uint32_t c = 0; c < plan->n_chunk; c++) {

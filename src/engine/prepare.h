@@ -16,14 +16,16 @@ typedef struct {
     int infer;                  /* graph without loss, no backward: generation */
     const pst_plan *plan;       /* schedule, micro-batches, cut and ranks as this plan says instead of as configured and
                                    solved; NULL. EINPUT when it is for another graph. Borrowed during the call */
+    const pst_graph *graph;     /* this one instead of the model's, copied; NULL. Micro-batch and precision have to be those
+                                   of the configuration */
     uint32_t vocabulary;        /* of the data set: the least the model may have, and its default */
 } pst_prepare_options;
 
 typedef struct {
     const pst_config *config;   /* borrowed */
     pst_prepare_options options;
-    const pst_model_row *model;
-    pst_model_config model_config;
+    const pst_model_row *model; /* NULL with a graph that was given, of model.kind custom */
+    pst_model_config model_config; /* 0 with a graph that was given */
     const pst_optim_row *optim; /* NULL when infer */
     pst_cost_model cost;
     pst_graph *graph;

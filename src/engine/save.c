@@ -58,6 +58,7 @@ static pst_status check_model(const pst_ckpt *ckpt, const pst_prepared *p) {
     pst_model_config was, is = p->model_config;
     pst_config *c = NULL;
     PST_TRY(check_params(ckpt, p->graph));
+    if (p->options.graph) return PST_OK; /* a program's: only the program knows more */
     pst_status status = pst_config_parse(ckpt->config, "run.yaml of the checkpoint", NULL, 0, &c);
     if (status == PST_OK) status = pst_prepare_model(c, p->options.vocabulary, &row, &was);
     pst_config_close(c);

@@ -18,6 +18,8 @@
 
 static pst_status open_data(const pst_config *c, uint32_t context, pst_data **data) {
     const pst_data_row *row;
+    if (!strcmp(c->data.kind, "custom"))
+        return pst_fail(PST_EINPUT, "data.kind custom: a program fed the data through the library, and only it can");
     PST_TRY(pst_registry_data(c->data.kind, &row));
     pst_data_config config = {.paths = c->data.paths,
                               .n_path = c->data.n_path,
@@ -28,7 +30,7 @@ static pst_status open_data(const pst_config *c, uint32_t context, pst_data **da
     return row->open(&config, data);
 }
 
-static uint32_t threads_per_rank(const pst_config *c, uint32_t ranks_here) {
+uint32_t pst_setup_threads(const pst_config *c, uint32_t ranks_here) {
     return c->parallel.threads ? (uint32_t)c->parallel.threads : pst_machine_threads(ranks_here);
 }
 
@@ -37,20 +39,13 @@ static uint64_t memory_limit(const pst_config *c, uint32_t ranks_here) {
     return c->parallel.memory > 0 ? (uint64_t)c->parallel.memory : pst_machine_memory() / ranks_here;
 }
 
-static pst_status check_device(const pst_prepared *p) {
-    const pst_device_ops *ops;
-    pst_device_config config = {.threads = p->options.threads};
-    return pst_registry_device(p->config->parallel.device, &config, &ops);
-}
-
 /* The files that the run starts from: headers and shapes, not the tensors' bytes. */
 static pst_status check_sources(const pst_prepared *p, pst_data *data, const char *resume) {
     if (resume && *resume) return pst_save_check_resume(p, data, resume);
     return *p->config->model.weights ? pst_save_check_hf(p, p->config->model.weights) : PST_OK;
 }
 
-/* mkdir -p of everything above the last name. */
-static pst_status make_parents(const char *path) {
+pst_status pst_setup_parents(const char *path) {
     char part[PST_TRAINER_FOLDER];
     snprintf(part, sizeof part, "%s", path);
     for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
@@ -67,12 +62,28 @@ static pst_status check_runs(const pst_train_options *o) {
     if (*o->resume) return PST_OK;
     if (snprintf(inside, sizeof inside, "%s/run", o->runs) >= (int)sizeof inside)
         return pst_fail(PST_EINPUT, "the path of the runs' folder, '%.60s...', is too long", o->runs);
-    PST_TRY(make_parents(inside));
+    PST_TRY(pst_setup_parents(inside));
     struct stat st;
     if (stat(o->runs, &st) == 0 && !S_ISDIR(st.st_mode))
         return pst_fail(PST_ENOMEM, "%s: %s", o->runs, strerror(ENOTDIR));
     if (access(o->runs, W_OK | X_OK) != 0) return pst_fail(PST_ENOMEM, "%s: %s", o->runs, strerror(errno));
     return PST_OK;
+}
+
+pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, uint32_t ranks_here,
+                          pst_prepared **prepared) {
+    const pst_device_ops *ops;
+    pst_prepared *p;
+    options.threads = pst_setup_threads(c, ranks_here);
+    options.isa = pst_cpu_isa();
+    options.n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
+    PST_TRY(pst_prepare(c, &options, &p));
+    pst_status status = pst_registry_device(c->parallel.device, &(pst_device_config){.threads = options.threads}, &ops);
+    p->memory_limit = memory_limit(c, ranks_here);
+    if (status == PST_OK) status = pst_prepare_fits(p, p->memory_limit);
+    if (status == PST_OK) *prepared = p;
+    else pst_prepared_close(p);
+    return status;
 }
 
 pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, uint32_t n_rank, uint32_t ranks_here,
@@ -83,27 +94,24 @@ pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, ui
     pst_prepared *p = NULL;
     PST_TRY(pst_prepare_model(c, 0, &model, &sizes));
     PST_TRY(open_data(c, sizes.context, &d));
-    uint32_t n_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
-    pst_prepare_options options = {.n_rank = n_rank,
-                                   .threads = threads_per_rank(c, ranks_here),
-                                   .isa = pst_cpu_isa(),
-                                   .n_eval_micro = n_micro,
-                                   .vocabulary = d->row->vocabulary(d)};
-    pst_status status = pst_prepare(c, &options, &p);
-    if (status == PST_OK) status = check_device(p);
+    pst_prepare_options options = {.n_rank = n_rank, .vocabulary = d->row->vocabulary(d)};
+    pst_status status = pst_setup_plan(c, options, ranks_here, &p);
     if (status == PST_OK) status = check_sources(p, d, o->resume);
     if (status == PST_OK) status = check_runs(o);
-    uint64_t limit = memory_limit(c, ranks_here);
-    if (status == PST_OK) status = pst_prepare_fits(p, limit);
     if (status != PST_OK) {
         pst_prepared_close(p);
         d->row->close(d);
         return status;
     }
-    p->memory_limit = limit;
     *data = d;
     *prepared = p;
     return PST_OK;
+}
+
+void pst_setup_log(const char *level) {
+    static const char *const names[] = {"error", "warn", "info", "debug"};
+    for (int i = 0; i < 4; i++)
+        if (!strcmp(level, names[i])) pst_log_set_level((pst_log_level)i);
 }
 
 /* --- the folder ------------------------------------------------------------------------------------------------- */
@@ -116,7 +124,7 @@ static pst_status make_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDER]
                           : snprintf(out, PST_TRAINER_FOLDER, "%s/%s-%d", runs, name, k);
         if (used >= PST_TRAINER_FOLDER)
             return pst_fail(PST_EINPUT, "the path of the run's folder below '%.60s...' is too long", runs);
-        if (k == 1) PST_TRY(make_parents(out));
+        if (k == 1) PST_TRY(pst_setup_parents(out));
         if (mkdir(out, 0777) == 0) return PST_OK;
         if (errno != EEXIST) return pst_fail(PST_ENOMEM, "%s: %s", out, strerror(errno));
     }
@@ -200,8 +208,7 @@ pst_status pst_setup_weights(pst_trainer *t) {
     return PST_OK;
 }
 
-/* What steps need besides the arenas. */
-static pst_status open_room(pst_trainer *t) {
+pst_status pst_setup_room(pst_trainer *t) {
     uint32_t n = t->p->options.n_rank;
     t->report = calloc(n, sizeof *t->report);
     t->own = calloc(t->group->n_local, sizeof *t->own);
@@ -210,7 +217,7 @@ static pst_status open_room(pst_trainer *t) {
     t->own_culprit = calloc(t->group->n_local, sizeof *t->own_culprit);
     if (!t->report || !t->own || !t->culprit || !t->own_culprit)
         return pst_fail(PST_ENOMEM, "no memory for reports of %u ranks", n);
-    return pst_feed_open(t);
+    return pst_fit_open(t->p, &t->fit);
 }
 
 /* mpirun gives rank 0 a terminal whether somebody looks or not. */
@@ -222,11 +229,11 @@ static pst_metrics_show what_to_show(const pst_trainer *t) {
 
 pst_status pst_setup_metrics(pst_trainer *t) {
     const pst_prepared *p = t->p;
-    pst_status status = open_room(t);
+    pst_status status = pst_setup_room(t);
+    if (status == PST_OK) status = pst_feed_open(t);
     if (t->group->leader && status == PST_OK) {
         double peak = pst_cpu_peak_flops(p->options.isa, p->graph->dtype, p->options.threads) * p->options.n_rank;
         status = pst_metrics_open(p, t->folder, t->step, peak, (int)what_to_show(t), &t->metrics);
-        if (status == PST_OK) status = pst_fit_open(p, &t->fit);
     }
     return pst_group_agree(t->group, status);
 }

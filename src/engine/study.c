@@ -55,7 +55,7 @@ static pst_status open_plan(const pst_simulate_options *o, study *s) {
     pst_plan *plan = NULL;
     const char *slash = strrchr(o->plan, '/');
     snprintf(path, sizeof path, "%.*srun.yaml", slash ? (int)(slash - o->plan + 1) : 0, o->plan);
-    PST_TRY(pst_plan_parse(o->plan, &plan));
+    PST_TRY(pst_plan_load(o->plan, &plan));
     pst_status status = pst_config_load(path, NULL, 0, &s->config);
     if (status == PST_OK) {
         pst_prepare_options options = {.n_rank = plan->n_rank,

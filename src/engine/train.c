@@ -252,12 +252,6 @@ static pst_status check_job(const pst_config *c, const pst_train_options *o, con
     return PST_OK;
 }
 
-static void set_log_level(const char *name) {
-    static const char *const names[] = {"error", "warn", "info", "debug"};
-    for (int i = 0; i < 4; i++)
-        if (!strcmp(name, names[i])) pst_log_set_level((pst_log_level)i);
-}
-
 pst_status pst_train(const pst_config *c, const pst_train_options *options) {
     const pst_world_ops *ops = pst_registry_world();
     pst_train_options o = *options;
@@ -265,7 +259,7 @@ pst_status pst_train(const pst_config *c, const pst_train_options *options) {
     uint32_t n_rank;
     if (!o.resume) o.resume = "";
     if (!o.runs) o.runs = "runs";
-    set_log_level(options->quiet ? "error" : c->log.level);
+    pst_setup_log(options->quiet ? "error" : c->log.level);
     if (!strcmp(ops->name, "single")) {
         PST_TRY(pst_prepare_ranks(c, o.ranks, &n_rank));
         if (n_rank > 1 && strcmp(c->parallel.transport, "self") && o.argv) return train_local(c, &o, n_rank);

@@ -20,7 +20,7 @@ typedef struct {
     pst_prepared *p;
     pst_data *data;
     pst_metrics *metrics;           /* rank 0's process only */
-    pst_fit *fit;                   /* rank 0's process only */
+    pst_fit *fit;
     pst_report *report;             /* [n_rank] of the last step */
     pst_report *own;                /* [n_local] room for this process' part of it */
     int proc_status;                /* /proc/self/status, -1 when it is not there */
@@ -42,7 +42,18 @@ typedef struct {
     pst_saving *saving;             /* saving.c; NULL before its set-up, and when nothing is ever saved */
 } pst_trainer;
 
-/* setup.c, in this order. prepare: everything that can be known to be wrong before any rank starts; each rank for
+/* setup.c. Parts that a run and a session (session.c) are made of: what log.level names is said from now on; threads of
+ * each rank, with so many on this host; the plan in full (options: threads, isa and n_eval_micro are filled in), when the
+ * device is there and every rank fits in memory; mkdir -p of everything above the last name; room for what steps
+ * measure (t->report, own, fit). */
+void pst_setup_log(const char *level);
+uint32_t pst_setup_threads(const pst_config *c, uint32_t ranks_here);
+pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, uint32_t ranks_here,
+                          pst_prepared **prepared);
+pst_status pst_setup_parents(const char *path);
+pst_status pst_setup_room(pst_trainer *t);
+
+/* A whole run, in this order. prepare: everything that can be known to be wrong before any rank starts; each rank for
  * itself, or once before they are started. ranks_here: of the job on this host. The others are collective. */
 pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, uint32_t n_rank, uint32_t ranks_here,
                              pst_data **data, pst_prepared **prepared);

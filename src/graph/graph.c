@@ -36,6 +36,7 @@ static pst_status check_name(const char *what, const char *name, size_t limit) {
 }
 
 pst_status pst_graph_open(const char *name, uint32_t micro_batch, pst_graph **graph) {
+    if (!name || !graph) return pst_fail(PST_EINPUT, "pst_graph_open: %s is NULL", name ? "graph" : "name");
     PST_TRY(check_name("graph", name, PST_NAME_MAX - 1));
     if (micro_batch == 0) return pst_fail(PST_EINPUT, "graph %s needs micro_batch >= 1", name);
     pst_graph *g = calloc(1, sizeof(*g));
@@ -55,6 +56,34 @@ void pst_graph_close(pst_graph *graph) {
     free(graph->param_names.slot);
     free(graph->node_names.slot);
     free(graph);
+}
+
+/* Room for at least one, so that no memory and nothing to copy differ. */
+static void *copy_of(const void *array, uint32_t n, size_t size) {
+    void *copy = calloc(n + (size_t)1, size);
+    return copy && n ? memcpy(copy, array, n * size) : copy;
+}
+
+static int copy_names(pst_names *x, const pst_names *from) {
+    *x = *from;
+    x->slot = copy_of(from->slot, from->n_slot, sizeof *x->slot);
+    return x->slot != NULL;
+}
+
+pst_status pst_graph_copy(const pst_graph *graph, pst_graph **copy) {
+    pst_graph *g = malloc(sizeof *g);
+    if (!g) return pst_fail(PST_ENOMEM, "no memory for a graph");
+    *g = *graph;
+    g->tensor = copy_of(graph->tensor, graph->n_tensor, sizeof *g->tensor);
+    g->param = copy_of(graph->param, graph->n_param, sizeof *g->param);
+    g->node = copy_of(graph->node, graph->n_node, sizeof *g->node);
+    g->cap_tensor = g->n_tensor, g->cap_param = g->n_param, g->cap_node = g->n_node;
+    int named = copy_names(&g->tensor_names, &graph->tensor_names);
+    named &= copy_names(&g->param_names, &graph->param_names);
+    named &= copy_names(&g->node_names, &graph->node_names);
+    if (g->tensor && g->param && g->node && named) return *copy = g, PST_OK;
+    pst_graph_close(g);
+    return pst_fail(PST_ENOMEM, "no memory for a graph");
 }
 
 static pst_status check_shape(const char *name, uint32_t n_dim, const uint64_t *dim) {

@@ -1,16 +1,17 @@
 /* A model as data: operators (nodes) in execution order, the tensors between them and the parameters they use.
  * Says what is computed for ONE micro-batch, never where. Built by models/, differentiated by diff.h, cut into
- * stages by a plan. All shapes include the micro-batch as their first dimension. */
+ * stages by a plan. All shapes include the micro-batch as their first dimension. Opened, closed and printed through the
+ * public header; the fields below are the project's own. */
 #ifndef PST_GRAPH_GRAPH_H
 #define PST_GRAPH_GRAPH_H
 #include "base/dtype.h"
 #include "base/status.h"
 #include "graph/names.h"
+#include "penstock/graph.h"
 #include <stdint.h>
 #include <stdio.h>
 
-#define PST_NONE UINT32_MAX
-enum { PST_NAME_MAX = 96, PST_MAX_DIM = 4, PST_MAX_IN = 3, PST_MAX_OUT = 2, PST_MAX_PARAM = 2, PST_MAX_SAVED = 3 };
+enum { PST_NAME_MAX = 96, PST_MAX_IN = 3, PST_MAX_OUT = 2, PST_MAX_PARAM = 2, PST_MAX_SAVED = 3 };
 
 typedef enum { PST_PASS_F, PST_PASS_B, PST_PASS_W, PST_PASS_COUNT } pst_pass;
 
@@ -29,8 +30,6 @@ typedef struct {
     uint32_t producer; /* node index, PST_NONE for data */
 } pst_tensor;
 
-typedef enum { PST_INIT_ZERO, PST_INIT_ONE, PST_INIT_NORMAL } pst_init;
-
 /* A trainable array. Its name is unique and is its name in checkpoints, random streams and hashes. */
 typedef struct {
     char name[PST_NAME_MAX];
@@ -42,7 +41,6 @@ typedef struct {
     uint32_t n_use; /* filled by pst_graph_add: how many (node, operand) use it; each has a gradient of its own */
 } pst_param;
 
-typedef enum { PST_ACT_NONE, PST_ACT_GELU_TANH, PST_ACT_GELU_ERF, PST_ACT_RELU } pst_activation;
 const char *pst_activation_name(pst_activation activation);
 /* "none" included. EINPUT lists the names. */
 pst_status pst_activation_find(const char *name, pst_activation *activation);
@@ -72,7 +70,7 @@ typedef struct {
     } saved[PST_MAX_SAVED];
 } pst_node;
 
-typedef struct pst_graph {
+struct pst_graph {
     char name[PST_NAME_MAX];
     uint32_t micro_batch;
     /* Of activations, of their gradients and of parameters as operators read them: F32 or BF16. Losses, row statistics
@@ -84,13 +82,13 @@ typedef struct pst_graph {
     pst_node *node;
     uint32_t cap_tensor, cap_param, cap_node;
     pst_names tensor_names, param_names, node_names;
-} pst_graph;
+};
 
-pst_status pst_graph_open(const char *name, uint32_t micro_batch, pst_graph **graph);
-void pst_graph_close(pst_graph *graph);
+/* Everything of `graph`, with nothing shared. ENOMEM. */
+pst_status pst_graph_copy(const pst_graph *graph, pst_graph **copy);
 
-/* Building blocks for models/. Each returns an index, or fails with EINPUT (duplicate name, too long, bad shape)
- * or ENOMEM. Indices stay valid; pointers into the arrays do not survive the next addition. */
+/* Building blocks for models/ and, through builder.c, for programs. Each returns an index, or fails with EINPUT (duplicate
+ * name, too long, bad shape) or ENOMEM. Indices stay valid; pointers into the arrays do not survive the next addition. */
 pst_status pst_graph_data(pst_graph *g, const char *name, uint32_t n_dim, const uint64_t *dim, uint32_t *tensor);
 pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index);
 /* Appends an operator by its row's name. in: tensors; param: parameters. Runs the row's infer, which checks the
@@ -115,7 +113,6 @@ uint64_t pst_graph_hash(const pst_graph *g);
 
 /* Every invariant: operands defined before use, shapes agree, names unique, uses counted. EINPUT says which. */
 pst_status pst_graph_check(const pst_graph *g);
-/* The text form, one line per parameter and node; pst_graph_parse reads it back. */
-pst_status pst_graph_print(const pst_graph *g, FILE *out);
+/* Reads the text form that pst_graph_print writes. */
 pst_status pst_graph_parse(const char *text, const char *file, pst_graph **graph);
 #endif

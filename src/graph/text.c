@@ -65,6 +65,7 @@ static uint32_t print_data(const pst_graph *g, uint32_t from, uint32_t end, FILE
 }
 
 pst_status pst_graph_print(const pst_graph *g, FILE *out) {
+    if (!g || !out) return pst_fail(PST_EINPUT, "pst_graph_print: %s is NULL", g ? "out" : "graph");
     fprintf(out, "penstock-graph 1\ngraph %s micro_batch %u", g->name, g->micro_batch);
     if (g->dtype != PST_F32) fprintf(out, " dtype %s", pst_dtype_name(g->dtype));
     fputc('\n', out);

@@ -17,7 +17,7 @@ static void exercise(const pst_plan *p) {
     if (!out) return;
     expect(pst_plan_print(p, NULL, out) == PST_OK);
     fclose(out);
-    expect(pst_plan_parse_text(text, bytes, "printed", &again) == PST_OK);
+    expect(pst_plan_parse(text, bytes, "printed", &again) == PST_OK);
     expect(again->n_node == p->n_node && again->n_chunk == p->n_chunk && again->n_rank == p->n_rank);
     expect(again->bubble == p->bubble && again->step_ns == p->step_ns && again->graph_hash == p->graph_hash);
     expect(!memcmp(again->chunk_of_node, p->chunk_of_node, p->n_node * sizeof *p->chunk_of_node));
@@ -29,7 +29,7 @@ static void exercise(const pst_plan *p) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     pst_plan *plan = NULL;
-    if (pst_plan_parse_text((const char *)data, size, "fuzz", &plan) == PST_OK) exercise(plan);
+    if (pst_plan_parse((const char *)data, size, "fuzz", &plan) == PST_OK) exercise(plan);
     else expect(plan == NULL && strncmp(pst_error(), "fuzz:", 5) == 0);
     pst_plan_close(plan);
     return 0;

@@ -33,7 +33,7 @@ static pst_status print_and_parse(const pst_plan *p, const pst_graph *g, pst_pla
     FILE *out = open_memstream(&text, &bytes);
     assert_int_equal(pst_plan_print(p, g, out), PST_OK);
     fclose(out);
-    pst_status status = pst_plan_parse_text(text, bytes, "plan.yaml", again);
+    pst_status status = pst_plan_parse(text, bytes, "plan.yaml", again);
     free(text);
     return status;
 }
@@ -88,7 +88,7 @@ static void faults_are_named_with_their_place(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         pst_plan *p;
-        assert_int_equal(pst_plan_parse_text(cases[i].text, strlen(cases[i].text), "p.yaml", &p), PST_EINPUT);
+        assert_int_equal(pst_plan_parse(cases[i].text, strlen(cases[i].text), "p.yaml", &p), PST_EINPUT);
         if (strncmp(pst_error(), cases[i].place, strlen(cases[i].place)) || !strstr(pst_error(), cases[i].what)) {
             fail_msg("case %zu says: %s", i, pst_error());
         }
@@ -103,15 +103,15 @@ static void files_are_read_and_missing_ones_named(void **state) {
     assert_int_equal(write(fd, HEAD CHUNKS, sizeof HEAD CHUNKS - 1), sizeof HEAD CHUNKS - 1);
     close(fd);
     pst_plan *p;
-    assert_int_equal(pst_plan_parse(path, &p), PST_OK);
+    assert_int_equal(pst_plan_load(path, &p), PST_OK);
     assert_int_equal(p->n_node, 5);
     assert_int_equal(p->chunk_of_node[3], 0);
     assert_int_equal(p->chunk_of_node[4], 1);
     pst_plan_close(p);
     unlink(path);
-    assert_int_equal(pst_plan_parse(path, &p), PST_EINPUT);
+    assert_int_equal(pst_plan_load(path, &p), PST_EINPUT);
     assert_non_null(strstr(pst_error(), path));
-    assert_int_equal(pst_plan_parse("/", &p), PST_EINPUT);
+    assert_int_equal(pst_plan_load("/", &p), PST_EINPUT);
 }
 
 static void misfits_are_refused(void **state) {

@@ -1,0 +1,29 @@
+/* The first links of the chain for programs (penstock/graph.h, plan.h): configuration -> graph, graph -> plan. Both are
+ * what a run makes of its run file; sessions are in session.c. */
+#include "engine/trainer.h"
+#include <string.h>
+
+pst_status pst_graph_build(const pst_config *config, pst_graph **graph) {
+    const pst_model_row *row;
+    pst_model_config model;
+    if (!config || !graph) return pst_fail(PST_EINPUT, "pst_graph_build: %s is NULL", config ? "graph" : "config");
+    int bytes = strcmp(config->data.kind, "custom") != 0;
+    PST_TRY(pst_prepare_model(config, bytes ? pst_data_vocabulary(config->data.tokenizer) : 0, &row, &model));
+    model.dtype = strcmp(config->train.precision, "bf16") ? PST_F32 : PST_BF16;
+    return row->build(&model, graph);
+}
+
+pst_status pst_plan_solve(const pst_config *config, const pst_graph *graph, uint32_t ranks, pst_plan **plan) {
+    pst_prepared *p;
+    if (!config || !graph || !plan)
+        return pst_fail(PST_EINPUT, "pst_plan_solve: %s is NULL", !config ? "config" : !graph ? "graph" : "plan");
+    pst_prepare_options options = {.graph = graph, .isa = pst_cpu_isa()};
+    PST_TRY(pst_prepare_ranks(config, ranks, &options.n_rank));
+    options.threads = pst_setup_threads(config, options.n_rank);
+    options.n_eval_micro = (uint32_t)(config->train.batch / config->train.micro_batch);
+    PST_TRY(pst_prepare(config, &options, &p));
+    *plan = p->plan;
+    p->plan = NULL;
+    pst_prepared_close(p);
+    return PST_OK;
+}

@@ -1,0 +1,349 @@
+/* Training by a program (penstock/train.h): the same trainer as a run's, whose data comes from the caller and whose loop is
+ * the caller's own. Opening is here and in setup.c, a step in step.c, checkpoints in save.c. */
+#include "base/log.h"
+#include "engine/checkpoint.h"
+#include "engine/durable.h"
+#include "engine/trainer.h"
+#include "penstock/train.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A data tensor of the graph: what a step is given for it. */
+typedef struct {
+    uint32_t tensor;
+    uint64_t sample;      /* elements of one sample */
+    int32_t least, most;  /* what its readers take */
+} feed;
+
+struct pst_session {
+    pst_trainer t;
+    pst_config *config;
+    pst_train_options options;
+    pst_data data;        /* what checkpoints ask for the identity of the data */
+    uint32_t n_feed;
+    feed *feed;
+    double *sum;          /* [n_rank] room for the losses of an evaluation */
+    pst_status broken;    /* a failure after which ranks no longer agree on where they are */
+};
+
+/* --- data ------------------------------------------------------------------------------------------------------- */
+
+/* The library does not know what a program feeds: any data goes with any checkpoint. */
+static uint64_t no_hash(const pst_data *data) {
+    (void)data;
+    return 0;
+}
+static const pst_data_row data_program = {.name = "custom", .hash = no_hash};
+
+/* Tokens are rows of their table; targets one of the logits, or negative. */
+static void bound_by(const pst_graph *g, const pst_node *node, feed *f) {
+    for (uint32_t i = 0; i < node->n_in; i++) {
+        if (node->in[i] != f->tensor) continue;
+        int embeds = !strcmp(node->op->name, "embedding");
+        const pst_tensor *first = &g->tensor[node->in[0]];
+        uint64_t n = embeds ? g->param[node->param[0]].dim[0] : first->dim[first->n_dim - 1];
+        if (embeds) f->least = 0;
+        if (n - 1 < (uint64_t)f->most) f->most = (int32_t)(n - 1);
+    }
+}
+
+static pst_status open_feeds(pst_session *s) {
+    const pst_graph *g = s->t.p->graph;
+    s->feed = calloc(g->n_tensor + (size_t)1, sizeof *s->feed);
+    s->sum = calloc(s->t.p->options.n_rank, sizeof *s->sum);
+    if (!s->feed || !s->sum) return pst_fail(PST_ENOMEM, "no memory for a session");
+    for (uint32_t i = 0; i < g->n_tensor; i++) {
+        if (g->tensor[i].role != PST_TENSOR_DATA) continue;
+        feed *f = &s->feed[s->n_feed++];
+        *f = (feed){i, pst_tensor_elements(&g->tensor[i]) / g->micro_batch, INT32_MIN, INT32_MAX};
+        for (uint32_t k = 0; k < g->n_node; k++) bound_by(g, &g->node[k], f);
+    }
+    return PST_OK;
+}
+
+static pst_status check_values(const pst_session *s, const feed *f, const int32_t *x) {
+    int32_t least = INT32_MAX, most = INT32_MIN;
+    uint64_t n = f->sample * (uint64_t)s->config->train.batch;
+    for (uint64_t i = 0; i < n; i++) {
+        least = x[i] < least ? x[i] : least;
+        most = x[i] > most ? x[i] : most;
+    }
+    if (least >= f->least && most <= f->most) return PST_OK;
+    return pst_fail(PST_EINPUT, "data tensor %s holds %d; possible are %s%d", s->t.p->graph->tensor[f->tensor].name,
+                    most > f->most ? most : least, f->least ? "negative numbers and 0 to " : "0 to ", f->most);
+}
+
+static pst_status check_data(const pst_session *s, const int32_t *const *data, uint32_t n_data) {
+    if (n_data != s->n_feed)
+        return pst_fail(PST_EINPUT, "the graph has %u data tensors, but %u were given", s->n_feed, n_data);
+    for (uint32_t i = 0; i < n_data; i++) {
+        if (!data || !data[i])
+            return pst_fail(PST_EINPUT, "data tensor %s is NULL", s->t.p->graph->tensor[s->feed[i].tensor].name);
+        PST_TRY(check_values(s, &s->feed[i], data[i]));
+    }
+    return PST_OK;
+}
+
+/* Into the memory of the ranks here that read it. */
+static void copy_data(const pst_session *s, const int32_t *const *data) {
+    const pst_trainer *t = &s->t;
+    for (uint32_t r = 0; r < t->group->n_local; r++) {
+        for (uint32_t i = 0; i < s->n_feed; i++) {
+            uint64_t elements = s->feed[i].sample * t->p->graph->micro_batch;
+            for (uint32_t m = 0; m < t->p->plan->n_micro; m++) {
+                int32_t *to = pst_rank_data(t->group->local[r], s->feed[i].tensor, m);
+                if (to) memcpy(to, data[i] + m * elements, elements * sizeof *to);
+            }
+        }
+        t->group->local[r]->sample = t->step * (uint64_t)s->config->train.batch;
+    }
+}
+
+/* --- opening and closing ---------------------------------------------------------------------------------------- */
+
+static pst_status check_plan(const pst_config *c, const pst_plan *plan, const pst_world *world) {
+    uint64_t samples = (uint64_t)plan->n_micro * plan->micro_batch;
+    if (samples != (uint64_t)c->train.batch)
+        return pst_fail(PST_EINPUT,
+                        "the plan has %u micro-batches of %u samples, but train.batch is %" PRId64 "; give the plan's",
+                        plan->n_micro, plan->micro_batch, c->train.batch);
+    if (world->size > 1 && world->size != plan->n_rank)
+        return pst_fail(PST_EINPUT, "the plan is for %u ranks, but the job has %u processes", plan->n_rank,
+                        world->size);
+    return PST_OK;
+}
+
+/* Each process for itself. */
+static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan *plan) {
+    pst_trainer *t = &s->t;
+    pst_prepare_options options = {.n_rank = plan->n_rank, .graph = graph, .plan = plan};
+    PST_TRY(pst_plan_check(plan, graph));
+    PST_TRY(check_plan(s->config, plan, t->world));
+    PST_TRY(pst_setup_plan(s->config, options, t->world->size == 1 ? plan->n_rank : t->world->local_size, &t->p));
+    return open_feeds(s);
+}
+
+/* A launcher's job is joined once in the life of a process. */
+static pst_status open_world(pst_world **world) {
+    static atomic_int joined;
+    const pst_world_ops *ops = pst_registry_world();
+    if (strcmp(ops->name, "single") && atomic_exchange(&joined, 1))
+        return pst_fail(PST_EINPUT, "pst_session_open: a process that a launcher has started can open one session");
+    return ops->open(world);
+}
+
+static pst_status open_ranks(pst_session *s, const pst_graph *graph, const pst_plan *plan) {
+    pst_trainer *t = &s->t;
+    PST_TRY(open_world(&t->world));
+    if (t->world->size > 1) pst_log_set_rank((int)t->world->rank);
+    PST_TRY(pst_group_agree_world(t->world, prepare(s, graph, plan)));
+    PST_TRY(pst_group_open(t->world, s->config->parallel.transport, plan->n_rank, &t->group));
+    t->world = NULL;
+    PST_TRY(pst_group_open_ranks(t->group, t->p, 1));
+    PST_TRY(pst_setup_weights(t));
+    return pst_group_agree(t->group, pst_setup_room(t));
+}
+
+pst_status pst_session_open(const pst_config *config, const pst_graph *graph, const pst_plan *plan,
+                            pst_session **session) {
+    if (!config || !graph || !plan || !session)
+        return pst_fail(PST_EINPUT, "pst_session_open: %s is NULL",
+                        !config ? "config" : !graph ? "graph" : !plan ? "plan" : "session");
+    pst_session *s = calloc(1, sizeof *s);
+    if (!s) return pst_fail(PST_ENOMEM, "no memory for a session");
+    s->options = (pst_train_options){.runs = "", .resume = "", .quiet = 1};
+    s->data.row = &data_program;
+    s->t = (pst_trainer){.options = &s->options,
+                         .data = &s->data,
+                         .study = !strcmp(config->parallel.device, "timed"),
+                         .proc_status = -1,
+                         .lock = -1};
+    pst_status status = pst_config_copy(config, &s->config);
+    s->t.config = s->config;
+    if (status == PST_OK) pst_setup_log(s->config->log.level);
+    if (status == PST_OK) status = open_ranks(s, graph, plan);
+    if (status == PST_OK) {
+        *session = s;
+        return PST_OK;
+    }
+    s->broken = status;
+    pst_session_close(s);
+    return status;
+}
+
+void pst_session_close(pst_session *s) {
+    if (!s) return;
+    pst_trainer *t = &s->t;
+    if (t->group) pst_group_close(t->group, s->broken);
+    if (t->world) t->world->ops->close(t->world);
+    pst_setup_close(t);
+    pst_prepared_close(t->p);
+    pst_config_close(s->config);
+    free(s->feed), free(s->sum);
+    free(s);
+}
+
+/* What every function begins with. */
+static pst_status usable(const char *where, const pst_session *s, const void *argument, const char *name) {
+    if (!s || !argument) return pst_fail(PST_EINPUT, "%s: %s is NULL", where, s ? name : "session");
+    if (s->broken) return pst_fail(s->broken, "%s: the session has failed; it can only be closed", where);
+    return PST_OK;
+}
+#define USABLE(s, argument) PST_TRY(usable(__func__, s, argument, #argument))
+
+/* Remembers what cannot be gone on from. */
+static pst_status keep(pst_session *s, pst_status status) {
+    if (status == PST_EPEER || status == PST_EINTERNAL) s->broken = status;
+    return status;
+}
+
+/* --- training --------------------------------------------------------------------------------------------------- */
+
+/* As much as the caller knows of. */
+static void fill_result(const pst_trainer *t, const pst_metrics_step *m, pst_step_result *out) {
+    pst_step_result all = {.size = out->size,
+                           .step = m->step,
+                           .loss = m->loss,
+                           .lr = m->lr,
+                           .grad_norm = m->grad_norm,
+                           .step_s = m->step_s,
+                           .predicted_step_s = m->predicted_step_s,
+                           .bubble = m->bubble,
+                           .predicted_bubble = m->predicted_bubble,
+                           .skipped = t->skipped};
+    memcpy(out, &all, out->size < sizeof all ? out->size : sizeof all);
+}
+
+pst_status pst_session_step(pst_session *s, const int32_t *const *data, uint32_t n_data, pst_step_result *result) {
+    USABLE(s, s);
+    if (result && result->size < sizeof result->size)
+        return pst_fail(PST_EINPUT, "pst_session_step: result is not initialised; call pst_step_result_init first");
+    PST_TRY(check_data(s, data, n_data));
+    pst_metrics_step measured;
+    uint64_t began = pst_monotonic_ns();
+    copy_data(s, data);
+    PST_TRY(keep(s, pst_step_run(&s->t, began, &measured)));
+    pst_status status = keep(s, pst_step_check(&s->t));
+    if (result) fill_result(&s->t, &measured, result);
+    if (status == PST_OK && !s->t.skipped_in_row) pst_fit_add(s->t.fit, s->t.report);
+    return status;
+}
+
+/* Each rank's losses, added in rank order by all alike. */
+static pst_status add_losses(pst_session *s, double *loss) {
+    pst_group *g = s->t.group;
+    double own[1] = {0}, *mine = g->n_local == 1 ? own : s->sum, sum = 0;
+    for (uint32_t i = 0; i < g->n_local; i++) {
+        mine[i] = 0;
+        pst_rank_add_losses(g->local[i], s->t.p->plan->n_micro, &mine[i]);
+    }
+    if (mine == own) PST_TRY(pst_group_all_gather(g, mine, sizeof *mine, s->sum));
+    for (uint32_t r = 0; r < g->n_rank; r++) sum += s->sum[r];
+    *loss = s->t.study ? NAN : sum / (double)s->t.p->targets;
+    return PST_OK;
+}
+
+pst_status pst_session_evaluate(pst_session *s, const int32_t *const *data, uint32_t n_data, double *loss) {
+    USABLE(s, loss);
+    PST_TRY(check_data(s, data, n_data));
+    copy_data(s, data);
+    PST_TRY(keep(s, pst_group_run(s->t.group, 0)));
+    return keep(s, add_losses(s, loss));
+}
+
+uint64_t pst_session_steps(const pst_session *s) { return s ? s->t.step : 0; }
+
+/* --- checkpoints and weights ------------------------------------------------------------------------------------ */
+
+static pst_status no_study(const pst_session *s) {
+    return s->t.study ? pst_fail(PST_EINPUT, "device timed computes nothing: there are no weights") : PST_OK;
+}
+
+/* Rank 0 makes the folder and keeps others out of it while it writes. */
+static pst_status take_folder(pst_trainer *t, const char *folder) {
+    char inside[PST_TRAINER_FOLDER + 8];
+    if (!*folder || strlen(folder) >= sizeof t->folder)
+        return pst_fail(PST_EINPUT, "expected the path of a folder to save to, found '%.60s'", folder);
+    strcpy(t->folder, folder);
+    if (!t->group->leader) return PST_OK;
+    snprintf(inside, sizeof inside, "%s/.", folder);
+    PST_TRY(pst_setup_parents(inside));
+    return pst_durable_lock(folder, &t->lock);
+}
+
+/* A run survives a checkpoint that cannot be written, and its message is in the metrics; a program is told. */
+static pst_status save(pst_trainer *t) {
+    char said[1024];
+    t->checkpointed = UINT64_MAX;
+    PST_TRY(pst_group_agree(t->group, pst_saving_open(t)));
+    PST_TRY(pst_saving_start(t, 1));
+    PST_TRY(pst_saving_finish(t));
+    if (t->checkpointed == t->step) return PST_OK;
+    snprintf(said, sizeof said, "%s", pst_error());
+    return pst_fail(PST_ENOMEM, "%s", said);
+}
+
+pst_status pst_session_save(pst_session *s, const char *folder) {
+    USABLE(s, folder);
+    PST_TRY(no_study(s));
+    pst_status status = pst_group_agree(s->t.group, take_folder(&s->t, folder));
+    if (status == PST_OK) status = save(&s->t);
+    pst_saving_close(&s->t); /* the next one may go elsewhere */
+    if (s->t.lock >= 0) close(s->t.lock);
+    s->t.lock = -1;
+    return keep(s, status);
+}
+
+pst_status pst_session_load(pst_session *s, const char *path) {
+    pst_trainer *t = &s->t;
+    char *found = NULL;
+    USABLE(s, path);
+    PST_TRY(no_study(s));
+    pst_status status = t->group->leader ? pst_ckpt_find(path, &found) : PST_OK;
+    if (found && snprintf(t->resume, sizeof t->resume, "%s", found) >= (int)sizeof t->resume)
+        status = pst_fail(PST_EINPUT, "the path '%.60s...' is too long", found);
+    free(found);
+    PST_TRY(keep(s, pst_group_agree(t->group, status)));
+    PST_TRY(keep(s, pst_group_broadcast(t->group, t->resume, sizeof t->resume, 0)));
+    PST_TRY(keep(s, pst_save_resume(t)));
+    for (uint32_t i = 0; i < t->group->n_local; i++) pst_rank_refresh(t->group->local[i]);
+    return PST_OK;
+}
+
+/* The rank that stores a parameter. */
+static uint32_t owner_of(const pst_prepared *p, uint32_t param) {
+    for (uint32_t r = 0; r < p->options.n_rank; r++)
+        for (uint32_t i = 0; i < p->layout[r]->n_owned; i++)
+            if (p->layout[r]->owned[i] == param) return r;
+    return 0;
+}
+
+pst_status pst_session_read(pst_session *s, const char *param, float *out, uint64_t elements) {
+    USABLE(s, param);
+    USABLE(s, out);
+    PST_TRY(no_study(s));
+    const pst_graph *g = s->t.p->graph;
+    const pst_group *group = s->t.group;
+    uint32_t i = pst_graph_find_param(g, param);
+    if (i == PST_NONE) return pst_fail(PST_EINPUT, "graph %s has no parameter '%.90s'", g->name, param);
+    if (pst_param_elements(&g->param[i]) != elements)
+        return pst_fail(PST_EINPUT, "parameter %s has %" PRIu64 " elements, not %" PRIu64, param,
+                        pst_param_elements(&g->param[i]), elements);
+    uint32_t owner = owner_of(s->t.p, i);
+    for (uint32_t r = 0; r < group->n_local; r++)
+        if (group->local[r]->rank == owner)
+            memcpy(out, pst_rank_weight(group->local[r], i), elements * sizeof *out);
+    return keep(s, pst_group_broadcast(s->t.group, out, elements * sizeof *out, owner));
+}
+
+pst_status pst_session_hash(pst_session *s, uint64_t *hash) {
+    USABLE(s, hash);
+    PST_TRY(no_study(s));
+    return keep(s, pst_save_weights_hash(&s->t, hash));
+}

@@ -1,0 +1,106 @@
+/* The public way to build a graph (penstock/graph.h): what a caller may get wrong is checked here, then one call each of
+ * the building blocks that models/ use. */
+#include "graph/graph.h"
+#include <string.h>
+
+/* EINPUT when one of the arguments is NULL; `where` is the function's name. */
+static pst_status expect(const char *where, const pst_graph *g, const void *name, const void *out) {
+    if (g && name && out) return PST_OK;
+    return pst_fail(PST_EINPUT, "%s: the %s is NULL", where, !g ? "graph" : !name ? "name or shape" : "result");
+}
+#define EXPECT(g, name, out) PST_TRY(expect(__func__, g, name, out))
+
+pst_status pst_graph_set_precision(pst_graph *g, const char *precision) {
+    if (!g || !precision) return pst_fail(PST_EINPUT, "%s: the %s is NULL", __func__, g ? "precision" : "graph");
+    int bf16 = !strcmp(precision, "bf16");
+    if (!bf16 && strcmp(precision, "fp32"))
+        return pst_fail(PST_EINPUT, "unknown precision '%.40s' (there are: fp32, bf16)", precision);
+    if (g->n_node)
+        return pst_fail(PST_EINPUT, "the precision of graph %s is set before its first operator is added", g->name);
+    g->dtype = bf16 ? PST_BF16 : PST_F32;
+    return PST_OK;
+}
+
+pst_status pst_graph_add_data(pst_graph *g, const char *name, uint32_t n_dim, const uint64_t *dim, uint32_t *tensor) {
+    EXPECT(g, name && dim ? name : NULL, tensor);
+    return pst_graph_data(g, name, n_dim, dim, tensor);
+}
+
+pst_status pst_graph_add_param(pst_graph *g, const char *name, uint32_t n_dim, const uint64_t *dim, pst_init init,
+                               float std, int decay, uint32_t *param) {
+    EXPECT(g, name && dim ? name : NULL, param);
+    if (n_dim < 1 || n_dim > PST_MAX_DIM)
+        return pst_fail(PST_EINPUT, "%.95s has %u dimensions; 1 to %d are possible", name, n_dim, PST_MAX_DIM);
+    pst_param p = {.n_dim = n_dim, .init = init, .std = init == PST_INIT_NORMAL ? std : 0, .decay = decay};
+    if (strlen(name) >= sizeof p.name)
+        return pst_fail(PST_EINPUT, "the name of a parameter needs 1 to %d characters", PST_NAME_MAX - 1);
+    strcpy(p.name, name);
+    memcpy(p.dim, dim, n_dim * sizeof *dim);
+    return pst_graph_param(g, &p, param);
+}
+
+/* One operator with its inputs and parameters; those that are PST_NONE at the end of the list are left out. */
+static pst_status add(pst_graph *g, const char *op, const char *name, const pst_attr *attr, const uint32_t *in,
+                      uint32_t n_in, const uint32_t *param, uint32_t n_param, uint32_t *out) {
+    while (n_param && param[n_param - 1] == PST_NONE) n_param--;
+    return pst_graph_add(g, op, name, attr, in, n_in, param, n_param, out);
+}
+
+pst_status pst_graph_add_embedding(pst_graph *g, const char *name, uint32_t tokens, uint32_t table, uint32_t positions,
+                                   uint32_t *out) {
+    EXPECT(g, name, out);
+    return add(g, "embedding", name, NULL, &tokens, 1, (uint32_t[]){table, positions}, 2, out);
+}
+
+pst_status pst_graph_add_linear(pst_graph *g, const char *name, uint32_t x, uint32_t weight, uint32_t bias,
+                                pst_activation activation, uint32_t *out) {
+    EXPECT(g, name, out);
+    pst_attr attr = {.activation = activation};
+    return add(g, "linear", name, &attr, &x, 1, (uint32_t[]){weight, bias}, 2, out);
+}
+
+pst_status pst_graph_add_layer_norm(pst_graph *g, const char *name, uint32_t x, uint32_t weight, uint32_t bias,
+                                    float eps, uint32_t *out) {
+    EXPECT(g, name, out);
+    pst_attr attr = {.eps = eps};
+    return add(g, "layer_norm", name, &attr, &x, 1, (uint32_t[]){weight, bias}, 2, out);
+}
+
+pst_status pst_graph_add_attention(pst_graph *g, const char *name, uint32_t qkv, uint32_t heads, uint32_t *out) {
+    EXPECT(g, name, out);
+    pst_attr attr = {.heads = heads};
+    return add(g, "attention", name, &attr, &qkv, 1, NULL, 0, out);
+}
+
+pst_status pst_graph_add_dropout(pst_graph *g, const char *name, uint32_t x, float rate, uint32_t *out) {
+    EXPECT(g, name, out);
+    pst_attr attr = {.rate = rate};
+    return add(g, "dropout", name, &attr, &x, 1, NULL, 0, out);
+}
+
+pst_status pst_graph_add_residual(pst_graph *g, const char *name, uint32_t a, uint32_t b, uint32_t *out) {
+    EXPECT(g, name, out);
+    return add(g, "add", name, NULL, (uint32_t[]){a, b}, 2, NULL, 0, out);
+}
+
+pst_status pst_graph_add_cross_entropy(pst_graph *g, const char *name, uint32_t logits, uint32_t targets,
+                                       uint32_t *losses) {
+    EXPECT(g, name, losses);
+    return add(g, "cross_entropy", name, NULL, (uint32_t[]){logits, targets}, 2, NULL, 0, losses);
+}
+
+pst_status pst_graph_shape(const pst_graph *g, uint32_t tensor, uint32_t *n_dim, uint64_t *dim) {
+    EXPECT(g, dim, n_dim);
+    if (tensor >= g->n_tensor)
+        return pst_fail(PST_EINPUT, "graph %s has %u tensors, none of number %u", g->name, g->n_tensor, tensor);
+    const pst_tensor *t = &g->tensor[tensor];
+    memcpy(dim, t->dim, t->n_dim * sizeof *dim);
+    *n_dim = t->n_dim;
+    return PST_OK;
+}
+
+uint64_t pst_graph_weights(const pst_graph *g) {
+    uint64_t n = 0;
+    for (uint32_t i = 0; g && i < g->n_param; i++) n += pst_param_elements(&g->param[i]);
+    return n;
+}

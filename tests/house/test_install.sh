@@ -1,0 +1,42 @@
+#!/bin/sh
+# test: label=full timeout=120
+# What `cmake --install` leaves is enough for a program: examples/train.c is built by pkg-config and by find_package
+# against a temporary prefix and nothing else, its loss falls, and the installed penstock reads its checkpoint.
+set -eu
+[ -z "${PST_SANITIZE:-}" ] || exit 77 # a plain program cannot load an instrumented library
+command -v cmake >/dev/null 2>&1 && command -v pkg-config >/dev/null 2>&1 || exit 77
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+fail() {
+    echo "$*" >&2
+    exit 1
+}
+cmake --install "$(dirname "$PENSTOCK")" --prefix "$work/prefix" >"$work/log"
+library=$(dirname "$(find "$work/prefix" -name libpenstock.so)")
+cp -r "$SOURCE_DIR/examples" "$work/src"
+
+# PROGRAM FOLDER: runs it where no header or library of the project is near.
+run() {
+    (cd "$work" && LD_LIBRARY_PATH=$library "$1" "$2" >"$2.out")
+    cat "$work/$2.out"
+    sed -n 's/^step [0-9]* *loss \([0-9.]*\) .*/\1/p' "$work/$2.out" >"$work/losses"
+    awk 'NR == 1 { first = $1 } { last = $1 } END { exit !(NR > 3 && last < first / 10) }' "$work/losses" ||
+        fail "$2: the loss does not fall"
+    grep -q '^read back: step 100 ' "$work/$2.out" || fail "$2: nothing was read back"
+    "$work/prefix/bin/penstock" inspect "$work/$2" >"$work/inspect"
+    grep -q '^step  *100$' "$work/inspect" || fail "$2: the checkpoint is not of step 100"
+    grep -q 'hidden.1.weight .*rank-' "$work/inspect" || fail "$2: the checkpoint lacks a weight"
+    sed -n 's/^  //p' "$work/inspect" >"$work/$2.weights"
+}
+
+export PKG_CONFIG_PATH="$library/pkgconfig"
+flags=$(pkg-config --cflags --libs penstock)
+case $flags in *"$work/prefix"*) ;; *) fail "pkg-config answers with another penstock: $flags" ;; esac
+# shellcheck disable=SC2086 # a list
+cc -O2 -Wall -Wextra -Werror "$work/src/train.c" -o "$work/by_pkg_config" $flags
+run "$work/by_pkg_config" one
+
+cmake -S "$work/src" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_C_FLAGS="-Wall -Wextra -Werror" >>"$work/log"
+cmake --build "$work/build" >>"$work/log"
+run "$work/build/train" two
+diff "$work/one.weights" "$work/two.weights" # the same bits
