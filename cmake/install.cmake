@@ -34,8 +34,13 @@ install(DIRECTORY docs DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
 
 # The demo trains on the project's source text, which lies beside the run file as it does in the source tree.
 install(FILES demo/demo.yaml DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock COMPONENT program)
-install(DIRECTORY src comm kernels models partition pipeline tests DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock
-  COMPONENT program FILES_MATCHING PATTERN "*.[ch]" REGEX "/tests/(fuzz/corpus|cli|house|parity/fixture)$" EXCLUDE)
+foreach(folder src comm kernels models partition pipeline tests)
+  file(GLOB_RECURSE texts RELATIVE ${CMAKE_SOURCE_DIR} CONFIGURE_DEPENDS ${folder}/*.[ch])
+  foreach(text ${texts})
+    cmake_path(GET text PARENT_PATH beside)
+    install(FILES ${text} DESTINATION ${CMAKE_INSTALL_DATADIR}/penstock/${beside} COMPONENT program)
+  endforeach()
+endforeach()
 
 # Manual pages and completion are written by the program itself, from the rows that --help prints. A sanitizer's build is
 # not for installing.
