@@ -1,4 +1,5 @@
-/* The timeline as Chrome trace JSON. Every rank has lanes: compute, then as many for sends and receives as overlap. */
+/* The timeline as Chrome trace JSON. Every rank has lanes: compute, then as many for sends and receives as overlap. What
+ * was measured is process 0, what was predicted process 1. */
 #include "pipeline/timeline.h"
 #include <inttypes.h>
 #include <stdlib.h>
@@ -11,6 +12,13 @@ typedef struct {
     uint64_t start, end;
     uint32_t index;
 } slice;
+
+typedef struct {
+    const pst_job *job;
+    slice *slices; /* [n_instr of the longest list] room */
+    uint32_t process;
+    FILE *out;
+} writer;
 
 static int by_start(const void *a, const void *b) {
     const slice *x = a, *y = b;
@@ -28,29 +36,32 @@ static void print_name(const pst_instr_list *list, uint32_t i, FILE *out) {
     else if (in->queue != PST_Q_COMPUTE) fputs(" norm", out);
 }
 
-static void print_event(const pst_job *job, uint32_t rank, const slice *s, uint32_t lane, FILE *out) {
-    const pst_instr_list *list = &job->list[rank];
+static void print_event(const writer *w, uint32_t rank, const slice *s, uint32_t lane) {
+    const pst_instr_list *list = &w->job->list[rank];
     const pst_instr *in = &list->instr[s->index];
+    FILE *out = w->out;
     fputs(",\n{\"name\":\"", out);
     print_name(list, s->index, out);
-    fprintf(out, "\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":0,\"tid\":%u,\"ts\":", pst_opcode_name((pst_opcode)in->opcode),
-            rank * LANES + lane);
+    fprintf(out,
+            "\",\"cat\":\"%s\",\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":", pst_opcode_name((pst_opcode)in->opcode),
+            w->process, rank * LANES + lane);
     print_us(out, s->start);
     fputs(",\"dur\":", out);
     print_us(out, s->end - s->start);
+    fprintf(out, ",\"args\":{\"rank\":%u", rank);
     if (in->queue == PST_Q_COMPUTE) {
-        fprintf(out, ",\"args\":{\"chunk\":%u,\"micro_batch\":%u,\"predicted_us\":", in->chunk, in->micro);
+        fprintf(out, ",\"chunk\":%u,\"micro_batch\":%u,\"predicted_us\":", in->chunk, in->micro);
         print_us(out, in->ns);
     } else {
-        fprintf(out, ",\"args\":{\"peer\":%u,\"channel\":%u,\"bytes\":%" PRIu64, in->peer, in->channel, in->bytes);
+        fprintf(out, ",\"peer\":%u,\"channel\":%u,\"bytes\":%" PRIu64, in->peer, in->channel, in->bytes);
     }
     fputs("}}", out);
 }
 
 /* Overlapping transfers go to different lanes, as far as there are any; returns how many lanes were used. */
-static uint32_t print_queue(const pst_job *job, uint32_t rank, pst_queue queue, const pst_span *span, slice *slices,
-                            FILE *out) {
-    const pst_instr_list *list = &job->list[rank];
+static uint32_t print_queue(const writer *w, uint32_t rank, pst_queue queue, const pst_span *span) {
+    const pst_instr_list *list = &w->job->list[rank];
+    slice *slices = w->slices;
     uint64_t busy_until[SIDE] = {0};
     uint32_t n = 0, used = 0, base = queue == PST_Q_COMPUTE ? 0 : queue == PST_Q_SEND ? 1 : 1 + SIDE;
     for (uint32_t i = 0; i < list->n_instr; i++) {
@@ -64,37 +75,58 @@ static uint32_t print_queue(const pst_job *job, uint32_t rank, pst_queue queue, 
             busy_until[lane] = slices[i].end;
         }
         if (lane + 1 > used) used = lane + 1;
-        print_event(job, rank, &slices[i], base + lane, out);
+        print_event(w, rank, &slices[i], base + lane);
     }
     return used;
 }
 
-static void print_thread(uint32_t rank, uint32_t lane, const char *what, FILE *out) {
+static void print_thread(const writer *w, uint32_t rank, uint32_t lane, const char *what) {
     uint32_t tid = rank * LANES + lane;
-    fprintf(out, ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":0,\"tid\":%u,\"args\":{\"name\":\"rank %u%s\"}}",
-            tid, rank, what);
-    fprintf(out, ",\n{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"pid\":0,\"tid\":%u,\"args\":{\"sort_index\":%u}}",
-            tid, tid);
+    fprintf(w->out,
+            ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":\"rank %u%s\"}}",
+            w->process, tid, rank, what);
+    fprintf(w->out,
+            ",\n{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"args\":{\"sort_index\":%u}}",
+            w->process, tid, tid);
 }
 
-pst_status pst_timeline_trace(const pst_job *job, pst_span *const *span, FILE *out) {
+static void print_quoted(const char *text, FILE *out) {
+    fputc('"', out);
+    for (; *text; text++) {
+        if ((unsigned char)*text < ' ') fputc(' ', out);
+        else fprintf(out, "%s%c", *text == '"' || *text == '\\' ? "\\" : "", *text);
+    }
+    fputc('"', out);
+}
+
+static void print_process(const writer *w, const char *name, pst_span *const *span) {
+    fprintf(w->out, "%s{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%u,\"args\":{\"name\":", w->process ? ",\n" : "",
+            w->process);
+    print_quoted(name, w->out);
+    fputs("}}", w->out);
+    for (uint32_t r = 0; r < w->job->n_rank; r++) {
+        print_queue(w, r, PST_Q_COMPUTE, span[r]);
+        uint32_t sends = print_queue(w, r, PST_Q_SEND, span[r]);
+        uint32_t receives = print_queue(w, r, PST_Q_RECV, span[r]);
+        print_thread(w, r, 0, "");
+        for (uint32_t k = 0; k < sends; k++) print_thread(w, r, 1 + k, " send");
+        for (uint32_t k = 0; k < receives; k++) print_thread(w, r, 1 + SIDE + k, " recv");
+    }
+}
+
+pst_status pst_timeline_trace(const pst_job *job, pst_span *const *span, const char *title, pst_span *const *predicted,
+                              FILE *out) {
     uint32_t longest = 0;
     for (uint32_t r = 0; r < job->n_rank; r++) {
         if (job->list[r].n_instr > longest) longest = job->list[r].n_instr;
     }
-    slice *slices = malloc((longest + 1) * sizeof *slices);
-    if (!slices) return pst_fail(PST_ENOMEM, "no memory to write a trace of %u instructions", longest);
+    writer w = {.job = job, .slices = malloc((longest + 1) * sizeof *w.slices), .out = out};
+    if (!w.slices) return pst_fail(PST_ENOMEM, "no memory to write a trace of %u instructions", longest);
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", out);
-    fputs("{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":0,\"args\":{\"name\":\"penstock\"}}", out);
-    for (uint32_t r = 0; r < job->n_rank; r++) {
-        print_queue(job, r, PST_Q_COMPUTE, span[r], slices, out);
-        uint32_t sends = print_queue(job, r, PST_Q_SEND, span[r], slices, out);
-        uint32_t receives = print_queue(job, r, PST_Q_RECV, span[r], slices, out);
-        print_thread(r, 0, "", out);
-        for (uint32_t k = 0; k < sends; k++) print_thread(r, 1 + k, " send", out);
-        for (uint32_t k = 0; k < receives; k++) print_thread(r, 1 + SIDE + k, " recv", out);
-    }
+    print_process(&w, title, span);
+    w.process = 1;
+    if (predicted) print_process(&w, "predicted", predicted);
     fputs("\n]}\n", out);
-    free(slices);
+    free(w.slices);
     return ferror(out) ? pst_fail(PST_ENOMEM, "the trace cannot be written") : PST_OK;
 }

@@ -81,6 +81,10 @@ typedef struct {
  * run. Takes from seconds to minutes and tells nothing sensible on a busy machine. EINPUT also for a suite, operator or
  * precision that is not there. PENSTOCK_ISA=avx2 measures what another machine would run. */
 PST_API pst_status pst_bench_run(const pst_bench_options *options, FILE *out);
+/* Writes the report of a run, which may still be going on or have been killed, as one HTML file that needs nothing else: file,
+ * or run/report.html when that is NULL or "". run: its folder. Other files of the folder that are missing or damaged are left out.
+ * EINPUT when it has no metrics.jsonl; ENOMEM: memory, or file cannot be written. */
+PST_API pst_status pst_report_write(const char *run, const char *file);
 /* What this machine has and what is missing for what, as text or JSON. */
 PST_API pst_status pst_doctor(int json, FILE *out);
 /* Names of what is built in: `kind` is "model", "preset" (of all models), "data", "optimizer", "schedule" (that train), "device",

@@ -127,7 +127,15 @@ static pst_status check_memory(const pst_trainer *t) {
     return PST_OK;
 }
 
-static void say_end(const pst_trainer *t, uint64_t hash) {
+/* A report that cannot be written is said and survived. */
+static int write_report(const pst_trainer *t) {
+    pst_status status = pst_report_write(t->folder, NULL);
+    if (status != PST_OK) pst_log(PST_LOG_WARN, "no report: %s", pst_error());
+    pst_error_clear();
+    return status == PST_OK;
+}
+
+static void say_end(const pst_trainer *t, uint64_t hash, int reported) {
     char work[400];
     printf("%s after step %" PRIu64, t->stopped ? "stopped" : "done", t->step);
     if (!t->study) printf("; weights %016" PRIx64, hash);
@@ -137,6 +145,7 @@ static void say_end(const pst_trainer *t, uint64_t hash) {
     if (t->trained && !t->study) printf("time        %s\n", work);
     printf("metrics     %s/metrics.jsonl\n", t->folder);
     if (t->traced) printf("timeline    %s/timeline.svg, trace.json\n", t->folder);
+    if (reported) printf("report      %s/report.html\n", t->folder);
     if (t->checkpointed == t->step && t->step)
         printf("checkpoint  %s/checkpoints/step-%08" PRIu64 "\n", t->folder, t->step);
     fflush(stdout);
@@ -156,11 +165,13 @@ static pst_status lost_weights(const pst_trainer *t) {
 
 static pst_status finish(pst_trainer *t) {
     uint64_t hash = 0;
+    int reported = 0;
     if (!t->stopped) PST_TRY(validate(t));
     PST_TRY(checkpoint(t, 1));
     if (!t->study) PST_TRY(pst_save_weights_hash(t, &hash));
     if (t->metrics) pst_metrics_end(t->metrics, t->step, t->study ? NULL : &hash, t->stopped ? "interrupted" : "done");
-    if (t->metrics && !t->options->quiet) say_end(t, hash);
+    if (t->metrics) reported = write_report(t);
+    if (t->metrics && !t->options->quiet) say_end(t, hash, reported);
     if (t->checkpointed != t->step && !t->study) return lost_weights(t);
     return t->options->canary && !t->study && t->trained ? check_memory(t) : PST_OK;
 }

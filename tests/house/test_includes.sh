@@ -19,7 +19,8 @@ check() { # TREE
         may["comm"]      = may["base"] " comm"
         may["pipeline"]  = may["graph"] " pipeline"
         may["partition"] = may["pipeline"] " partition"
-        may["engine"]    = may["partition"] " models kernels comm data config engine"
+        may["report"]    = may["pipeline"] " config report"
+        may["engine"]    = may["partition"] " models kernels comm data config report engine"
         may["cli"]       = "penstock cli"
     }
     FNR == 1 {

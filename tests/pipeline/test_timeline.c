@@ -18,7 +18,8 @@ static void check_lanes(json_t *events) {
     json_t *e;
     json_array_foreach(events, i, e) {
         if (strcmp(json_string_value(json_object_get(e, "ph")), "X")) continue;
-        json_int_t tid = json_integer_value(json_object_get(e, "tid"));
+        json_int_t tid =
+            json_integer_value(json_object_get(e, "tid")) + 2048 * json_integer_value(json_object_get(e, "pid"));
         double ts = json_number_value(json_object_get(e, "ts")), dur = json_number_value(json_object_get(e, "dur"));
         assert_in_range(tid, 0, 4095);
         assert_true(ts >= until[tid] - 1e-6 && dur >= 0);
@@ -29,15 +30,15 @@ static void check_lanes(json_t *events) {
 static void traces_hold_every_instruction(void **state) {
     (void)state;
     const char *names[] = {"gpipe", "1f1b", "1f1b-early", "forward"};
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 8; k++) { /* every schedule without and with a second process */
         study s;
         pst_timing *t;
         char *text = NULL;
         size_t bytes, slices = 0, total = 0, i;
-        assert_int_equal(study_open(&s, names[k], 4, 6, 1000, 1500, 1500, &cost), PST_OK);
+        assert_int_equal(study_open(&s, names[k / 2], 4, 6, 1000, 1500, 1500, &cost), PST_OK);
         assert_int_equal(pst_simulate(s.job, &t), PST_OK);
         FILE *out = open_memstream(&text, &bytes);
-        assert_int_equal(pst_timeline_trace(s.job, t->span, out), PST_OK);
+        assert_int_equal(pst_timeline_trace(s.job, t->span, "a \"title\"", k % 2 ? t->span : NULL, out), PST_OK);
         fclose(out);
         json_error_t error;
         json_t *root = json_loads(text, 0, &error), *e;
@@ -45,7 +46,8 @@ static void traces_hold_every_instruction(void **state) {
         json_t *events = json_object_get(root, "traceEvents");
         json_array_foreach(events, i, e) slices += !strcmp(json_string_value(json_object_get(e, "ph")), "X");
         for (uint32_t r = 0; r < 4; r++) total += s.job->list[r].n_instr;
-        assert_int_equal(slices, total);
+        assert_int_equal(slices, total * (k % 2 ? 2 : 1));
+        assert_non_null(strstr(text, "\"a \\\"title\\\"\""));
         check_lanes(events);
         assert_non_null(strstr(
             text, "\"name\":\"F c0 m1\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":1.000,\"dur\":1.000"));

@@ -1,0 +1,227 @@
+/* One step as lanes, one per rank, measured above predicted on one time axis; and its time by kind. */
+#include "report/chart.h"
+#include "report/html.h"
+#include "report/page.h"
+#include <math.h>
+
+/* WIDTH: units of the SVG across. Beyond LISTED slices the script gets none. */
+enum { WIDTH = 100000, ROW = 10, BOX = 8, LISTED = 20000, EDGES = 300 };
+
+typedef struct {
+    const char *name, *look, *help;
+} kind_row;
+static const kind_row kinds[PST_REPORT_KIND_COUNT] = {
+    [PST_REPORT_F] = {"F", "kF", "forward"},
+    [PST_REPORT_B] = {"B", "kB", "input gradient"},
+    [PST_REPORT_W] = {"W", "kW", "weight gradient"},
+    [PST_REPORT_BW] = {"BW", "kBW", "backward, both gradients at once"},
+    [PST_REPORT_FLUSH] = {"flush", "kflush", "shared gradients, norm and optimizer at the end of the step"},
+    [PST_REPORT_TRANSFER] = {"transfer", "ktransfer", "nothing to compute while a message is on its way to the rank"},
+    [PST_REPORT_IDLE] = {"idle", "kidle", "the rest: bubble"},
+};
+
+static uint32_t rows(const pst_report_trace *t) { return t->n_rank < PST_REPORT_ROWS ? t->n_rank : PST_REPORT_ROWS; }
+
+static double longest(const pst_report_trace *t) { return t->end[0] > t->end[1] ? t->end[0] : t->end[1]; }
+
+static int has_kind(const pst_report_trace *t, int kind) {
+    for (size_t i = 0; i < t->n; i++)
+        if (t->slice[i].kind == kind) return 1;
+    return 0;
+}
+
+static void draw_legend(const pst_report_trace *t, int last, FILE *out) {
+    fputs("<p class=\"legend\">", out);
+    for (int k = 0; k <= last; k++)
+        if (k == PST_REPORT_IDLE || has_kind(t, k))
+            fprintf(out, "<span class=\"key\"><i class=\"%s\"></i>%s: %s</span>", kinds[k].look, kinds[k].name,
+                    kinds[k].help);
+    fputs("</p>\n", out);
+}
+
+/* --- lanes ------------------------------------------------------------------------------------------------------ */
+
+/* Boxes of odd chunks are lighter where a rank has more than one. */
+static int has_chunks(const pst_report_slice *s, size_t n) {
+    uint32_t first = UINT32_MAX;
+    for (size_t i = 0; i < n; i++) {
+        if (s[i].kind > PST_REPORT_BW) continue;
+        if (first == UINT32_MAX) first = s[i].chunk;
+        if (s[i].chunk != first) return 1;
+    }
+    return 0;
+}
+
+/* Every box of one kind in one row, of odd or even chunks. Boxes that touch at this resolution are joined. */
+static void draw_boxes(const pst_report_slice *s, size_t n, uint32_t row, int kind, uint32_t odd, double scale,
+                       FILE *out) {
+    long from = -1, to = -1;
+    int any = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (s[i].kind != kind || (s[i].chunk & 1) != odd) continue;
+        long a = lround(s[i].start * scale), b = lround(s[i].end * scale);
+        if (b <= a) b = a + 1;
+        if (!any++) fprintf(out, "<path class=\"%s%s\" d=\"", kinds[kind].look, odd ? " odd" : "");
+        if (n > EDGES && a <= to) {
+            to = b > to ? b : to;
+            continue;
+        }
+        if (to > from) fprintf(out, "M%ld %uh%ldv%dh-%ldz", from, row * ROW + 1, to - from, BOX, to - from);
+        from = a, to = b;
+    }
+    if (to > from) fprintf(out, "M%ld %uh%ldv%dh-%ldz", from, row * ROW + 1, to - from, BOX, to - from);
+    if (any) fputs("\"/>", out);
+}
+
+/* Per rank a flat list: kind, chunk, micro-batch, start, duration (us). */
+static void print_slices(const pst_report_trace *t, int predicted, FILE *out) {
+    size_t all = 0, n;
+    for (uint32_t r = 0; r < rows(t); r++) pst_report_slices(t, predicted, r, &n), all += n;
+    fputs("<script type=\"application/json\">[", out);
+    for (uint32_t r = 0; all <= LISTED && r < rows(t); r++) {
+        const pst_report_slice *s = pst_report_slices(t, predicted, r, &n);
+        fprintf(out, "%s[", r ? "," : "");
+        for (size_t i = 0, k = 0; i < n; i++)
+            if (s[i].kind < PST_REPORT_TRANSFER)
+                fprintf(out, "%s%u,%u,%u,%.1f,%.1f", k++ ? "," : "", s[i].kind, s[i].chunk, s[i].micro, s[i].start,
+                        s[i].end - s[i].start);
+        fputc(']', out);
+    }
+    fputs("]</script>", out);
+}
+
+static void draw_panel(const pst_report_trace *t, int predicted, FILE *out) {
+    uint32_t n_row = rows(t), every = n_row > 64 ? 8 : 1;
+    double scale = WIDTH / longest(t);
+    char text[PST_HTML_NUMBER];
+    size_t n;
+    fprintf(out, "<h3>%s <span class=\"unit\">%s</span></h3>\n", predicted ? "Predicted" : "Measured",
+            pst_html_ms(t->end[predicted] * 1e-3, text));
+    fprintf(out, "<div class=\"panel %s\" style=\"--rows:%u\"><div class=\"names\">",
+            n_row > 64   ? "tiny"
+            : n_row > 16 ? "small"
+                         : "large",
+            n_row);
+    for (uint32_t r = 0; r < n_row; r += every)
+        fprintf(out, "<span style=\"top:%.3f%%\">rank %u</span>", (r + 0.5) * 100 / n_row, r);
+    fprintf(out,
+            "</div><div class=\"canvas\"><svg viewBox=\"0 0 %d %u\" preserveAspectRatio=\"none\" role=\"img\" "
+            "aria-label=\"timeline\">",
+            WIDTH, n_row * ROW);
+    for (uint32_t r = 0; r < n_row; r++) {
+        const pst_report_slice *s = pst_report_slices(t, predicted, r, &n);
+        fprintf(out, "<g class=\"%s%s\"><path class=\"row\" d=\"M0 %uh%dv%dh-%dz\"/>", n <= EDGES ? "edges" : "",
+                has_chunks(s, n) ? " chunks" : "", r * ROW + 1, WIDTH, BOX, WIDTH);
+        for (int k = 0; k < PST_REPORT_TRANSFER; k++)
+            for (uint32_t odd = 0; odd < 2; odd++) draw_boxes(s, n, r, k, odd, scale, out);
+        fputs("</g>", out);
+    }
+    fputs("</svg><div class=\"numbers\"></div></div><div class=\"busy\">", out);
+    for (uint32_t r = 0; r < n_row; r += every) {
+        double us[PST_REPORT_KIND_COUNT], busy = 0;
+        pst_report_times(t, predicted, r, us);
+        for (int k = 0; k <= PST_REPORT_BW; k++) busy += us[k];
+        fprintf(out, "<span style=\"top:%.3f%%\">%.0f%%</span>", (r + 0.5) * 100 / n_row,
+                100 * busy / t->end[predicted]);
+    }
+    fputs("</div>", out);
+    print_slices(t, predicted, out);
+    fputs("</div>\n", out);
+}
+
+/* Ticks as the script draws them again when the view changes. */
+static void draw_time_axis(double end_us, FILE *out) {
+    double ms = end_us * 1e-3, tick = pst_report_tick(ms, 8, 0);
+    fputs("<div class=\"times\"><div class=\"ticks\">", out);
+    for (int k = 0; k <= 16 && k * tick <= ms * (1 + 1e-9); k++)
+        fprintf(out, "<span style=\"left:%.3f%%\">%.6g</span>", k * tick / ms * 100, k * tick);
+    fputs("</div><span class=\"unit\">ms</span></div>\n", out);
+}
+
+static void note_rows(const pst_report_trace *t, FILE *out) {
+    if (t->n_rank > PST_REPORT_ROWS)
+        fprintf(out, "<p class=\"note\">The first %d of %u ranks are shown.</p>\n", PST_REPORT_ROWS, t->n_rank);
+}
+
+void pst_report_draw_lanes(const pst_report_data *d, FILE *out) {
+    const pst_report_trace *t = &d->trace;
+    fputs("<section id=\"timeline\"><h2>Timeline of one step</h2>\n", out);
+    if (!t->n || !(longest(t) > 0)) {
+        fputs(
+            "<p class=\"note\">No step has been traced (that happens in the last but one, or in the one that log.trace "
+            "names).</p></section>\n",
+            out);
+        return;
+    }
+    fputs("<p class=\"sub\">", out);
+    pst_html_text(out, t->title);
+    fputs(". At the right: share of the step in which the rank computed F, B and W. <span class=\"script\">Wheel or "
+          "buttons zoom, "
+          "dragging moves.</span></p>\n",
+          out);
+    draw_legend(t, PST_REPORT_FLUSH, out);
+    fprintf(out,
+            "<div class=\"lanes\" data-end=\"%.3f\"><div class=\"tools script\"><button type=\"button\" "
+            "data-zoom=\"0.5\">zoom "
+            "in</button><button type=\"button\" data-zoom=\"2\">zoom out</button><button type=\"button\" "
+            "data-zoom=\"0\">whole step</button></div>\n",
+            longest(t));
+    for (int predicted = 0; predicted < 2; predicted++)
+        if (t->end[predicted] > 0) draw_panel(t, predicted, out);
+    draw_time_axis(longest(t), out);
+    fputs("</div>\n", out);
+    note_rows(t, out);
+    fputs("</section>\n", out);
+}
+
+/* --- time by kind ----------------------------------------------------------------------------------------------- */
+
+static void draw_time_bar(const pst_report_trace *t, int predicted, uint32_t rank, FILE *out) {
+    double us[PST_REPORT_KIND_COUNT];
+    char text[PST_HTML_NUMBER];
+    pst_report_times(t, predicted, rank, us);
+    fprintf(out, "<div class=\"which\">%s</div><div class=\"bar\">", predicted ? "predicted" : "measured");
+    for (int k = 0; k < PST_REPORT_KIND_COUNT; k++)
+        if (us[k] > 0)
+            fprintf(out, "<i class=\"%s\" style=\"width:%.3f%%\" title=\"%s %s\"></i>", kinds[k].look,
+                    us[k] / longest(t) * 100, kinds[k].name, pst_html_ms(us[k] * 1e-3, text));
+    fprintf(out, "</div><div class=\"value\">%s</div>\n", pst_html_ms(t->end[predicted] * 1e-3, text));
+}
+
+static void draw_time_table(const pst_report_trace *t, FILE *out) {
+    fputs("<details><summary>The same as a table, in ms</summary><div "
+          "class=\"scroll\"><table><thead><tr><th>rank</th><th></th>",
+          out);
+    for (int k = 0; k < PST_REPORT_KIND_COUNT; k++)
+        if (k == PST_REPORT_IDLE || has_kind(t, k)) fprintf(out, "<th class=\"n\">%s</th>", kinds[k].name);
+    fputs("<th class=\"n\">step</th></tr></thead><tbody>\n", out);
+    for (uint32_t r = 0; r < rows(t); r++) {
+        for (int predicted = 0; predicted < 2; predicted++) {
+            double us[PST_REPORT_KIND_COUNT];
+            if (!(t->end[predicted] > 0)) continue;
+            pst_report_times(t, predicted, r, us);
+            fprintf(out, "<tr><td>%u</td><td>%s</td>", r, predicted ? "predicted" : "measured");
+            for (int k = 0; k < PST_REPORT_KIND_COUNT; k++)
+                if (k == PST_REPORT_IDLE || has_kind(t, k)) fprintf(out, "<td class=\"n\">%.3f</td>", us[k] * 1e-3);
+            fprintf(out, "<td class=\"n\">%.3f</td></tr>\n", t->end[predicted] * 1e-3);
+        }
+    }
+    fputs("</tbody></table></div></details>\n", out);
+}
+
+void pst_report_draw_times(const pst_report_data *d, FILE *out) {
+    const pst_report_trace *t = &d->trace;
+    if (!t->n || !(longest(t) > 0)) return;
+    fputs("<section id=\"times\"><h2>Where the time of that step went</h2>\n", out);
+    draw_legend(t, PST_REPORT_IDLE, out);
+    fputs("<div class=\"bars\">\n", out);
+    for (uint32_t r = 0; r < rows(t); r++) {
+        fprintf(out, "<div class=\"who\">rank %u</div>\n", r);
+        for (int predicted = 0; predicted < 2; predicted++)
+            if (t->end[predicted] > 0) draw_time_bar(t, predicted, r, out);
+    }
+    fputs("</div>\n", out);
+    draw_time_table(t, out);
+    note_rows(t, out);
+    fputs("</section>\n", out);
+}

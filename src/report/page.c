@@ -1,0 +1,83 @@
+/* A run's report: one HTML file that needs nothing else, from what its folder holds. */
+#include "penstock/run.h"
+#include "report/page.h"
+#include "report/html.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* report.css and report.js, made into arrays by the build. */
+extern const unsigned char pst_report_css[], pst_report_js[];
+extern const unsigned int pst_report_css_bytes, pst_report_js_bytes;
+
+static void open_page(const pst_report_data *d, FILE *out) {
+    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+          "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+          "<meta name=\"color-scheme\" content=\"light dark\">\n"
+          "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+          "script-src 'unsafe-inline'; img-src data:\">\n<link rel=\"icon\" href=\"data:,\">\n<title>",
+          out);
+    pst_html_text(out, d->name);
+    fputs(" - penstock</title>\n<style>\n", out);
+    fwrite(pst_report_css, 1, pst_report_css_bytes, out);
+    fputs("</style>\n</head>\n<body>\n<main>\n", out);
+}
+
+static void close_page(FILE *out) {
+    fputs("<footer><p class=\"note\">Written by penstock " PST_VERSION
+          ". Formulas: docs/metrics.md.</p></footer>\n</main>\n<script>\n",
+          out);
+    fwrite(pst_report_js, 1, pst_report_js_bytes, out);
+    fputs("</script>\n</body>\n</html>\n", out);
+}
+
+pst_status pst_report_print(const pst_report_data *d, FILE *out) {
+    open_page(d, out);
+    pst_report_draw_head(d, out);
+    PST_TRY(pst_report_draw_tiles(d, out));
+    PST_TRY(pst_report_draw_curves(d, out));
+    pst_report_draw_lanes(d, out);
+    pst_report_draw_times(d, out);
+    pst_report_draw_work(d, out);
+    pst_report_draw_memory(d, out);
+    pst_report_draw_events(d, out);
+    pst_report_draw_files(d, out);
+    close_page(out);
+    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
+}
+
+static pst_status print_into(const pst_report_data *d, const char *path) {
+    FILE *f = fopen(path, "we");
+    if (!f) return pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
+    pst_status status = pst_report_print(d, f);
+    if (status != PST_OK) status = pst_fail_in(status, "%s", path);
+    if (fclose(f) != 0 && status == PST_OK) status = pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
+    return status;
+}
+
+/* Replaces a file in one step: who has it open sees the old one or the new one. What is there and no file (/dev/stdout, a
+ * pipe) is written to. */
+static pst_status print_to(const pst_report_data *d, const char *path) {
+    char fresh[1400];
+    struct stat st;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) return print_into(d, path);
+    if (snprintf(fresh, sizeof fresh, "%s.new", path) >= (int)sizeof fresh)
+        return pst_fail(PST_EINPUT, "the path '%.60s...' is too long", path);
+    pst_status status = print_into(d, fresh);
+    if (status == PST_OK && rename(fresh, path) != 0) status = pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
+    if (status != PST_OK) unlink(fresh);
+    return status;
+}
+
+pst_status pst_report_write(const char *run, const char *file) {
+    pst_report_data data;
+    char path[1300];
+    if (snprintf(path, sizeof path, "%s/report.html", run) >= (int)sizeof path)
+        return pst_fail(PST_EINPUT, "the path '%.60s...' is too long", run);
+    PST_TRY(pst_report_read(run, &data));
+    pst_status status = print_to(&data, file && *file ? file : path);
+    pst_report_release(&data);
+    return status;
+}

@@ -1,0 +1,52 @@
+#!/bin/sh
+# test: label=quick timeout=60
+# report.html: written by a run, written again elsewhere, of a run that was cut off, and refused where there is none.
+set -u
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+bad=0
+fail() { echo "FAILED: $*"; bad=1; }
+
+yes "all work and no play makes jack a dull boy" | head -40 >text.txt
+cat >run.yaml <<END
+name: run
+model: {kind: gpt, layers: 2, heads: 2, channels: 24, context: 10}
+data: {kind: text, paths: [text.txt]}
+train: {steps: 6, batch: 6, micro_batch: 2, warmup: 0, validate_every: 3}
+END
+"$PENSTOCK" train run.yaml -n 2 >out 2>err || fail "train: $(cat err)"
+grep -q '^report  *runs/run/report.html$' out || fail "the report is not named"
+page=runs/run/report.html
+[ -s $page ] || fail "no report"
+# holds FILE PATTERN...
+holds() {
+    file=$1
+    shift
+    for pattern; do grep -q -e "$pattern" "$file" || fail "$file: no '$pattern'"; done
+}
+holds $page 'Loss' 'validation' 'Predicted' 'rank 1' 'exactly as predicted' 'step-00000006' 'class="state good">done'
+grep -o 'https*://[^"< ]*' $page && fail "the page refers to others"
+
+"$PENSTOCK" report runs/run -o other.html >out 2>err || fail "report -o: $(cat err)"
+cmp -s other.html $page || fail "written again it differs"
+
+# What a run leaves behind that was killed: no last line, half a line, no timeline.
+mkdir cut
+head -n 4 runs/run/metrics.jsonl >cut/metrics.jsonl
+printf '{"step":5,"loss":3.' >>cut/metrics.jsonl
+echo 'ranks: [' >cut/plan.yaml
+"$PENSTOCK" report cut >out 2>err || fail "report of a cut run: $(cat err)"
+holds cut/report.html 'killed or failed' '1 line of metrics.jsonl could not be read' 'No step has been traced'
+
+refuses() { # STATUS PATTERN ARGUMENT...
+    status=$1 pattern=$2 rc=0
+    shift 2
+    "$PENSTOCK" "$@" >out 2>err || rc=$?
+    [ $rc = "$status" ] && grep -q -e "$pattern" err || fail "$*: status $rc: $(cat err)"
+}
+refuses 2 'expected the folder of a run' report nowhere
+refuses 2 'too few operands' report
+refuses 4 'nowhere/x.html' report runs/run -o nowhere/x.html
+[ -c /dev/full ] && refuses 4 'No space' report runs/run -o /dev/full
+exit $bad
