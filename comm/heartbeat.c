@@ -19,6 +19,7 @@
 struct pst_heartbeat {
     pst_heartbeat_page *page;
     uint32_t line; /* ours */
+    int accuses;   /* the verdict is ours */
     char host[64];
     int stop_fd; /* eventfd: the thread shall leave */
     int has_thread;
@@ -211,12 +212,24 @@ int pst_heartbeat_left(pst_heartbeat *h, uint32_t rank) {
     return line != UINT32_MAX && atomic_load(&h->page->line[line].state) == LINE_GONE;
 }
 
+int pst_heartbeat_silent(pst_heartbeat *h, uint32_t *rank) {
+    uint32_t line;
+    if (!pst_heartbeat_page_silent(h->page, &line) || line == h->line) return 0;
+    *rank = h->page->line[line].rank;
+    return 1;
+}
+
 void pst_heartbeat_accuse(pst_heartbeat *h, uint32_t rank, int is_stuck, const char *verdict) {
     uint32_t line = line_of(h, rank), nobody = 0;
     if (line == UINT32_MAX || !atomic_compare_exchange_strong(&h->page->accused, &nobody, 1)) return;
     snprintf(h->page->verdict, sizeof h->page->verdict, "%s", verdict);
     h->page->is_stuck = is_stuck != 0;
+    h->accuses = 1;
     pst_page_fault(h->page, FAULT_HUNG, line);
+}
+
+int pst_heartbeat_accused(pst_heartbeat *h) {
+    return !h->accuses && atomic_load(&h->page->fault) >> 32 == FAULT_HUNG;
 }
 
 volatile uint64_t *pst_heartbeat_instr(pst_heartbeat *h) { return &h->page->line[h->line].instr; }

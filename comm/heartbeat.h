@@ -25,9 +25,13 @@ pst_status pst_heartbeat_check(pst_heartbeat *h);
 pst_position *pst_heartbeat_position(pst_heartbeat *h, uint32_t rank);
 /* 1 when that rank has left in good order. */
 int pst_heartbeat_left(pst_heartbeat *h, uint32_t rank);
+/* 1 when another rank was found silent, and which. */
+int pst_heartbeat_silent(pst_heartbeat *h, uint32_t *rank);
 /* This rank has found out who holds the job up: everybody's next check says `verdict` (which names the rank), unless
  * another fault was there first. is_stuck: the rank will not leave by itself. */
 void pst_heartbeat_accuse(pst_heartbeat *h, uint32_t rank, int is_stuck, const char *verdict);
+/* 1 when another rank has, and is the one to say it. */
+int pst_heartbeat_accused(pst_heartbeat *h);
 /* Our own failure, for the others to name: they see it at their next check. */
 void pst_heartbeat_fail(pst_heartbeat *h);
 

@@ -11,7 +11,8 @@
  * stops the ranks with the launcher, SIGCONT continues them. When the launcher is killed, so are the ranks.
  * When a rank is killed, stays stopped for 2.5 s, exits with a status other than 0, or with 0 while its heartbeat is
  * open (or before it was, while others have theirs), the others get `grace_ms` to leave by themselves (they learn of it
- * through the heartbeat page), then SIGKILL. *exit_status: 0 when all were 0; else that of the rank to blame (3 when it
+ * through the heartbeat page), then SIGKILL; so when the ranks themselves accuse one that holds them up, whose verdict is
+ * said then. *exit_status: 0 when all were 0; else that of the rank to blame (3 when it
  * was killed, stopped, or left with 0), 128 + the signal when the user's own ended it. The culprit is named on stderr:
  * rank, host, what happened, and its last instruction from the heartbeat page; but for status 2, 4 and 5, where the rank
  * has said why.

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <time.h>
 
-/* LINGER: how long a rank that gives up keeps its memory. BLAME: how long a lost link waits for the launcher to say whose
- * end it was. */
+/* LINGER: how long a rank that gives up keeps its memory, and lets another one speak. BLAME: how long a lost link waits for
+ * the launcher to say whose end it was. */
 enum { LINGER_NS = 100000000, BLAME_NS = 200000000 };
 
 /* How it went on one rank. */
@@ -29,11 +29,8 @@ static pst_status connect_processes(pst_group *g, const char *transport) {
     name_instructions();
     const pst_transport_ops *ops;
     PST_TRY(pst_registry_transport(transport, g->world, &ops));
-    PST_TRY(pst_inject_open(g->world->rank, &g->inject));
     PST_TRY(pst_heartbeat_open(g->world, &g->heartbeat));
-    PST_TRY(ops->open(g->world, NULL, &g->transport));
-    g->transport = pst_inject_wrap(g->inject, g->transport);
-    return PST_OK;
+    return ops->open(g->world, NULL, &g->transport);
 }
 
 pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_rank, pst_group **group) {
@@ -48,7 +45,8 @@ pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_ra
     g->executor = calloc(g->n_local, sizeof *g->executor);
     g->verdict = calloc(n_rank, sizeof *g->verdict);
     g->number = calloc(n_rank, sizeof *g->number);
-    pst_status status = g->local && g->executor && g->verdict && g->number
+    g->position = calloc(n_rank, sizeof *g->position);
+    pst_status status = g->local && g->executor && g->verdict && g->number && g->position
                             ? PST_OK
                             : pst_fail(PST_ENOMEM, "no memory for %u ranks", n_rank);
     if (status == PST_OK) status = alone ? pst_self_hub_open(n_rank, NULL, &g->hub) : connect_processes(g, transport);
@@ -61,16 +59,30 @@ pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_ra
     return PST_OK;
 }
 
+/* PENSTOCK_FAULT: all ranks that our launcher has started see the same text, and one says what is wrong with it. */
+static pst_status inject(pst_group *g, uint32_t rank, pst_transport **t) {
+    pst_inject *fresh;
+    pst_status status = pst_inject_open(rank, &fresh);
+    if (status != PST_OK) return g->world->launched_by_us ? pst_group_agree_world(g->world, status) : status;
+    if (!fresh) return PST_OK;
+    g->inject = fresh;
+    *t = pst_inject_wrap(fresh, *t);
+    if (!g->hub) g->transport = *t;
+    return PST_OK;
+}
+
 pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary) {
     for (uint32_t i = 0; i < g->n_local; i++) {
         uint32_t rank = g->hub ? i : g->world->rank;
         pst_transport *t = g->hub ? pst_self_hub_end(g->hub, i) : g->transport;
         volatile uint64_t *last = g->heartbeat ? pst_heartbeat_instr(g->heartbeat) : NULL;
-        pst_position *position = g->heartbeat ? pst_heartbeat_position(g->heartbeat, rank) : NULL;
+        pst_position *position = g->heartbeat ? pst_heartbeat_position(g->heartbeat, rank) : g->position + rank;
+        PST_TRY(inject(g, rank, &t));
         PST_TRY(pst_rank_open(p, rank, t, canary, last, position, &g->local[i]));
         g->executor[i] = g->local[i]->executor;
     }
-    return g->heartbeat ? pst_hang_open(p, g->heartbeat, g->world->rank, g->world->host, &g->hang) : PST_OK;
+    pst_position *own = g->heartbeat ? NULL : g->position;
+    return pst_hang_open(p, g->heartbeat, own, g->world->rank, g->world->host, &g->hang);
 }
 
 /* This rank failed and the others may not know. Our own launcher watches; another one is asked to end the job, for a rank
@@ -79,7 +91,9 @@ static void give_up(pst_group *g, pst_status status) {
     if (g->heartbeat) pst_heartbeat_fail(g->heartbeat);
     if (g->transport) g->transport->ops->abort(g->transport);
     if (!g->world || !g->transport) return;
-    if (g->world->launched_by_us) {
+    int others_say = g->heartbeat && pst_heartbeat_accused(g->heartbeat);
+    if (others_say) pst_error_clear();
+    if (g->world->launched_by_us || others_say) {
         nanosleep(&(struct timespec){.tv_nsec = LINGER_NS}, NULL); /* peers may be reading this rank's memory */
     } else if (!pst_group_said_by_all() && pst_error()[0]) {
         fprintf(stderr, "penstock: rank %u: %s\n", g->world->rank, pst_error());
@@ -102,22 +116,28 @@ void pst_group_close(pst_group *g, pst_status status) {
     free(g->executor);
     free(g->verdict);
     free(g->number);
+    free(g->position);
     free(g);
 }
 
 static pst_status check_peers(void *arg) {
     pst_group *g = arg;
+    uint32_t silent;
     if (!g->heartbeat) return PST_OK;
-    PST_TRY(pst_heartbeat_check(g->heartbeat));
-    return pst_hang_look(g->hang, g->executor[0]);
+    pst_status status = pst_heartbeat_check(g->heartbeat);
+    if (status == PST_OK) return pst_hang_look(g->hang, g->executor[0]);
+    return pst_heartbeat_silent(g->heartbeat, &silent) ? pst_hang_silent(g->hang, silent, g->executor[0]) : status;
 }
 
 /* A message of the wrong size is somebody's fault, and not the user's. */
 static pst_status blame_size(pst_group *g, pst_status status) {
-    uint32_t instr = pst_executor_mismatch(g->executor[0]);
-    uint64_t message = pst_coll_mismatch(g->local[0]->coll);
-    if (status != PST_EINPUT || !g->hang || (instr == PST_NONE && !message)) return status;
-    return pst_hang_mismatch(g->hang, message ? PST_NONE : instr, message);
+    for (uint32_t i = 0; status == PST_EINPUT && g->hang && i < g->n_local; i++) {
+        uint32_t instr = pst_executor_mismatch(g->executor[i]);
+        uint64_t message = pst_coll_mismatch(g->local[i]->coll);
+        if (instr == PST_NONE && !message) continue;
+        return pst_hang_mismatch(g->hang, g->local[i]->rank, message ? PST_NONE : instr, message);
+    }
+    return status;
 }
 
 /* When a peer dies, the transport may report an error first or nothing at all; the heartbeat knows who it was. */
@@ -144,7 +164,10 @@ void pst_group_learn(pst_group *g, const pst_report *report) { pst_hang_learn(g-
 
 pst_status pst_group_run(pst_group *g, int train) {
     for (uint32_t i = 0; i < g->n_local; i++) PST_TRY(pst_rank_start(g->local[i], train));
-    return blame(g, break_collectives(g, pst_executor_drive(g->executor, g->n_local, NULL, check_peers, g)));
+    pst_status status = pst_executor_drive(g->executor, g->n_local, NULL, check_peers, g);
+    if (g->hub && status == PST_EINTERNAL && !strncmp(pst_error(), "deadlock", 8))
+        status = pst_hang_explain(g->hang, g->executor);
+    return blame(g, break_collectives(g, status));
 }
 
 /* --- collectives ------------------------------------------------------------------------------------------------ */
@@ -165,7 +188,7 @@ static pst_status drive_collective(pst_group *g) {
 
 pst_status pst_group_collective(pst_group *g, pst_coll_kind kind, void *const *mem, uint64_t bytes, pst_dtype dtype,
                                 uint32_t root) {
-    if (pst_inject_skips(g->inject)) return PST_OK;
+    if (!g->hub && pst_inject_skips(g->inject)) return PST_OK;
     for (uint32_t i = 0; i < g->n_local; i++)
         PST_TRY(pst_coll_start(g->local[i]->coll, kind, mem ? mem[i] : NULL, bytes, dtype, root));
     return blame(g, break_collectives(g, drive_collective(g)));

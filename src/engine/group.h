@@ -12,7 +12,8 @@ typedef struct {
     pst_world *world;
     pst_transport *transport;      /* between processes; NULL with self */
     pst_inject *inject;            /* injected on purpose; NULL: none */
-    pst_hang *hang;                /* NULL when this process has all ranks */
+    pst_hang *hang;
+    pst_position *position;        /* [n_rank] when this process has all ranks; else they lie in the heartbeat */
     pst_self_hub *hub;             /* self */
     pst_heartbeat *heartbeat;      /* NULL when this process has all ranks */
     uint32_t n_rank, n_local;      /* ranks of the job, ranks of this process */

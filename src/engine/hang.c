@@ -18,7 +18,8 @@
 #define QUIET_NS (300 * MS)
 enum { UNMEASURED = 10, POLLS = 10, BYTES_PER_POLL = 256 << 10 };
 
-pst_status pst_hang_open(const pst_prepared *p, pst_heartbeat *heartbeat, uint32_t rank, const char *host, pst_hang **hang) {
+pst_status pst_hang_open(const pst_prepared *p, pst_heartbeat *heartbeat, pst_position *position, uint32_t rank,
+                         const char *host, pst_hang **hang) {
     uint32_t n = p->options.n_rank;
     pst_hang *h = calloc(1, sizeof *h);
     if (h) {
@@ -36,6 +37,7 @@ pst_status pst_hang_open(const pst_prepared *p, pst_heartbeat *heartbeat, uint32
         pst_hang_close(h);
         return pst_fail(PST_ENOMEM, "no memory to watch %u ranks", n);
     }
+    for (uint32_t r = 0; position && r < n; r++) h->at[r] = position + r;
     *hang = h;
     return PST_OK;
 }
@@ -84,7 +86,7 @@ static uint64_t message_bytes(const pst_hang *h, uint64_t *ns) {
 
 /* It has had the chance to notice what has arrived. */
 static int has_polled(const pst_hang *h, uint32_t rank, uint64_t times) {
-    return rank == h->rank || h->scene.rank[rank].at.polls >= h->polls[rank] + times;
+    return rank == h->rank || h->scene.rank[rank].left || h->scene.rank[rank].at.polls >= h->polls[rank] + times;
 }
 
 static int all_have_polled(const pst_hang *h) {
@@ -98,7 +100,7 @@ static int all_have_polled(const pst_hang *h) {
 static pst_status accuse(pst_hang *h, pst_hang_charge charge, uint32_t culprit, uint32_t victim, uint64_t limit_ns) {
     char verdict[PST_HANG_LINE];
     pst_hang_verdict(h, charge, culprit, victim, limit_ns, verdict, sizeof verdict);
-    int is_stuck = charge == PST_CHARGE_STOPPED || charge == PST_CHARGE_ASLEEP || charge == PST_CHARGE_COMPUTES;
+    int is_stuck = charge <= PST_CHARGE_COMPUTES;
     pst_heartbeat_accuse(h->heartbeat, culprit, is_stuck, verdict);
     return pst_heartbeat_check(h->heartbeat);
 }
@@ -148,6 +150,16 @@ static pst_status check_stuck(pst_hang *h, uint64_t now, uint64_t passed_ns) {
     return accuse(h, PST_CHARGE_COMPUTES, rank, h->suspect.chain[link - 1], limit);
 }
 
+pst_status pst_hang_silent(pst_hang *h, uint32_t rank, pst_executor *x) {
+    pst_pulse pulse;
+    if (!h) return PST_EPEER; /* as the heartbeat has said */
+    pst_executor_publish_wait(x);
+    pst_hang_read(h);
+    h->held_ns = PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES * MS;
+    int stopped = h->at[rank] && pst_pulse_read(h->at[rank], &pulse) && pulse.is_stopped;
+    return accuse(h, stopped ? PST_CHARGE_STOPPED : PST_CHARGE_SILENT, rank, h->rank, h->held_ns);
+}
+
 /* --- looking ----------------------------------------------------------------------------------------------------- */
 
 static pst_status judge(pst_hang *h, uint64_t now, uint64_t passed_ns) {
@@ -184,9 +196,9 @@ static pst_status judge(pst_hang *h, uint64_t now, uint64_t passed_ns) {
 void pst_hang_read(pst_hang *h) {
     for (uint32_t r = 0; r < h->scene.n_rank; r++) {
         pst_suspect_rank *to = &h->scene.rank[r];
-        if (!h->at[r]) h->at[r] = pst_heartbeat_position(h->heartbeat, r);
+        if (!h->at[r] && h->heartbeat) h->at[r] = pst_heartbeat_position(h->heartbeat, r);
         to->known = h->at[r] && pst_position_read(h->at[r], &to->at);
-        to->left = to->known && pst_heartbeat_left(h->heartbeat, r);
+        to->left = to->known && h->heartbeat && pst_heartbeat_left(h->heartbeat, r);
     }
 }
 
@@ -208,7 +220,7 @@ static pst_status consider(pst_hang *h, uint64_t now, uint64_t passed_ns) {
 }
 
 pst_status pst_hang_look(pst_hang *h, pst_executor *x) {
-    if (!h || !h->slack_ns) return PST_OK;
+    if (!h || !h->slack_ns || !h->heartbeat) return PST_OK;
     if (!h->at[h->rank]) h->at[h->rank] = pst_heartbeat_position(h->heartbeat, h->rank);
     if (!h->at[h->rank]) return PST_OK;
     uint64_t moves = PST_POSITION_GET(h->at[h->rank], moves), now;

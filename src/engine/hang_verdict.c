@@ -26,16 +26,21 @@ void pst_hang_verdict(const pst_hang *h, pst_hang_charge charge, uint32_t culpri
                       char *line, uint32_t bytes) {
     char its[PLACE], theirs[PLACE], waited[64], since[128];
     const pst_position_view *of = &h->scene.rank[victim].at;
+    uint32_t n_chain = h->suspect.n_chain, waiting = n_chain > 1 ? h->suspect.chain[n_chain - 2] : victim;
     where(h, culprit, its);
     where(h, victim, theirs);
-    snprintf(waited, sizeof waited, "%.2f s (limit %.2f s)", (double)h->held_ns * 1e-9, (double)limit_ns * 1e-9);
+    if (!h->heartbeat) snprintf(waited, sizeof waited, "waits");
+    else
+        snprintf(waited, sizeof waited, "has waited for %.2f s (limit %.2f s)", (double)h->held_ns * 1e-9,
+                 (double)limit_ns * 1e-9);
     say_since(h, culprit, limit_ns, since, sizeof since);
     int n = snprintf(line, bytes, "rank %u on %s ", culprit, h->host);
     line += n, bytes -= (uint32_t)n;
     switch (charge) {
     case PST_CHARGE_STOPPED:
-        snprintf(line, bytes, "was stopped during %s; rank %u has waited for it for %s in %s", its, victim, waited, theirs);
+        snprintf(line, bytes, "was stopped during %s; rank %u %s in %s", its, victim, waited, theirs);
         break;
+    case PST_CHARGE_SILENT: snprintf(line, bytes, "fell silent during %s; rank %u is in %s", its, victim, theirs); break;
     case PST_CHARGE_ASLEEP:
     case PST_CHARGE_COMPUTES:
         snprintf(line, bytes, "hangs (%s) during %s %s; rank %u waits for it in %s",
@@ -43,25 +48,25 @@ void pst_hang_verdict(const pst_hang *h, pst_hang_charge charge, uint32_t culpri
         break;
     case PST_CHARGE_LOST:
         snprintf(line, bytes,
-                 "lost a message to rank %u: both have posted it, and rank %u has waited for %s in %s; rank %u is in %s",
-                 victim, h->rank, waited, h->rank == culprit ? its : theirs, h->rank == culprit ? victim : culprit,
-                 h->rank == culprit ? theirs : its);
+                 "lost a message to rank %u: both have posted it, and rank %u %s in %s; rank %u is in %s", victim, waiting,
+                 waited, waiting == culprit ? its : theirs, waiting == culprit ? victim : culprit,
+                 waiting == culprit ? theirs : its);
         break;
     case PST_CHARGE_LEFT:
-        snprintf(line, bytes, "left during %s; rank %u has waited for it for %s in %s", its, victim, waited, theirs);
+        snprintf(line, bytes, "left during %s; rank %u %s in %s", its, victim, waited, theirs);
         break;
     case PST_CHARGE_SKIPPED:
         snprintf(line, bytes,
-                 "skipped collective %u (%s of %llu bytes): it is in %s, while rank %u has waited for it for %s in %s",
+                 "skipped collective %u (%s of %llu bytes): it is in %s, while rank %u %s in %s",
                  h->scene.rank[culprit].at.n_coll + 1, coll_name(of->coll_kind), (unsigned long long)of->coll_bytes, its,
                  victim, waited, theirs);
         break;
     case PST_CHARGE_DISAGREES:
-        snprintf(line, bytes, "is in another collective than rank %u: it has waited for %s in %s, rank %u in %s", victim,
+        snprintf(line, bytes, "is in another collective than rank %u: it %s in %s, rank %u in %s", victim,
                  waited, its, victim, theirs);
         break;
     case PST_CHARGE_DEADLOCK:
-        snprintf(line, bytes, "is in a deadlock with rank %u: it has waited for %s in %s, rank %u in %s", victim, waited,
+        snprintf(line, bytes, "is in a deadlock with rank %u: it %s in %s, rank %u in %s", victim, waited,
                  its, victim, theirs);
         break;
     }
@@ -70,36 +75,50 @@ void pst_hang_verdict(const pst_hang *h, pst_hang_charge charge, uint32_t culpri
 /* --- sizes ------------------------------------------------------------------------------------------------------- */
 
 /* A message of a collective of the wrong size may be one of another collective. */
-static uint32_t sender_of(pst_hang *h, uint32_t instr, uint64_t message, pst_suspect *order) {
+static uint32_t sender_of(pst_hang *h, uint32_t rank, uint32_t instr, uint64_t message, pst_suspect *order) {
     uint32_t peer = (uint32_t)(message >> 32) & 0x3fffffff;
     int is_recv = message >> 62 & 1;
     order->kind = PST_SUSPECT_NOBODY;
     if (instr == PST_NONE) {
         if (pst_suspect_order(&h->scene, order) == PST_NONE) order->kind = PST_SUSPECT_NOBODY;
     } else {
-        const pst_instr *in = h->scene.job[h->scene.rank[h->rank].at.train != 0]->list[h->rank].instr + instr;
+        const pst_instr *in = h->scene.job[h->scene.rank[rank].at.train != 0]->list[rank].instr + instr;
         peer = in->peer, is_recv = in->opcode == PST_OP_RECV;
     }
-    return is_recv ? peer : h->rank;
+    return is_recv ? peer : rank;
 }
 
-pst_status pst_hang_mismatch(pst_hang *h, uint32_t instr, uint64_t message) {
+pst_status pst_hang_mismatch(pst_hang *h, uint32_t rank, uint32_t instr, uint64_t message) {
     char said[200], its[PLACE], mine[PLACE], line[PST_HANG_LINE];
     pst_suspect order;
     snprintf(said, sizeof said, "%s", pst_error());
     pst_hang_read(h);
-    uint32_t sender = sender_of(h, instr, message, &order);
+    uint32_t sender = sender_of(h, rank, instr, message, &order);
     where(h, sender, its);
-    where(h, h->rank, mine);
+    where(h, rank, mine);
     if (order.kind == PST_SUSPECT_NOBODY) {
         snprintf(line, sizeof line, "rank %u on %s sent a message of the wrong size, in %s: %s; rank %u in %s", sender,
-                 h->host, its, said, h->rank, mine);
+                 h->host, its, said, rank, mine);
     } else {
         sender = order.culprit;
         pst_hang_verdict(h, order.kind == PST_SUSPECT_SKIPPED ? PST_CHARGE_SKIPPED : PST_CHARGE_DISAGREES, order.culprit,
                          order.victim, h->slack_ns, line, sizeof line);
     }
+    if (!h->heartbeat) return pst_fail(PST_EPEER, "%s", line);
     pst_heartbeat_accuse(h->heartbeat, sender, 0, line);
     pst_status status = pst_heartbeat_check(h->heartbeat);
     return status == PST_OK ? pst_fail(PST_EPEER, "%s", line) : status;
+}
+
+pst_status pst_hang_explain(pst_hang *h, pst_executor *const *x) {
+    char line[PST_HANG_LINE];
+    for (uint32_t r = 0; r < h->scene.n_rank; r++) pst_executor_publish_wait(x[r]);
+    pst_hang_read(h);
+    for (uint32_t r = 0; r < h->scene.n_rank; r++) {
+        pst_suspect_find(&h->scene, r, &h->suspect);
+        if (h->suspect.kind != PST_SUSPECT_LOST) continue;
+        pst_hang_verdict(h, PST_CHARGE_LOST, h->suspect.culprit, h->suspect.victim, 0, line, sizeof line);
+        return pst_fail(PST_EINTERNAL, "%s", line);
+    }
+    return PST_EINTERNAL; /* what the drive has said stays */
 }

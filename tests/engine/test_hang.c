@@ -47,7 +47,7 @@ static double number_after(const char *text, const char *key, double fallback) {
 
 /* One line names rank and host, says where it and a peer are, and what is wrong. */
 static int names(const char *said, int rank, const char *what) {
-    char start[64], host[64] = "", line[2048] = "";
+    char start[96], host[64] = "", line[2048] = "";
     gethostname(host, sizeof host - 1);
     snprintf(start, sizeof start, "penstock: rank %d on %s ", rank, host);
     const char *at = strstr(said, start);
@@ -132,6 +132,44 @@ static void test_delay(void **state) {
         fail_msg("exit status %d after %d steps: %s", status, steps, process_said(&p));
 }
 
+/* Ctrl-Z for longer than any limit: the ranks stood still together, nobody has waited. */
+static void test_suspended(void **state) {
+    (void)state;
+    char folder[600];
+    process p = run_with("", 3, "suspended");
+    snprintf(folder, sizeof folder, "%s/suspended/run", run_folder());
+    int before = process_reaches(&p, folder, 20, 30);
+    kill(p.pid, SIGTSTP);
+    process_sleep_ms(1500);
+    int stood = process_steps(folder);
+    kill(p.pid, SIGCONT);
+    int after = process_reaches(&p, folder, stood + 100, 30);
+    kill(p.pid, SIGINT);
+    int status = process_wait(&p, LIMIT_S);
+    if (!before || !after || status) fail_msg("exit status %d after step %d: %s", status, stood, process_said(&p));
+}
+
+/* All ranks in one process: there is nobody to wait, the standstill itself is found, and said in the same words. */
+static void test_one_process(void **state) {
+    (void)state;
+    static const struct {
+        const char *fault, *what;
+        int status;
+    } cases[] = {{"drop:rank=1,message=100", "rank 1 on ", 5}, {"drop:rank=1,message=100", " lost a message to rank ", 5},
+                 {"size:rank=1,message=100", " sent a message of the wrong size, in ", 3}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const char *words[] = {"-q", "-n", "3", "parallel.transport=self", NULL};
+        char name[32];
+        snprintf(name, sizeof name, "one-process-%zu", i);
+        setenv("PENSTOCK_FAULT", cases[i].fault, 1);
+        process p = process_train(ENDLESS, name, words);
+        unsetenv("PENSTOCK_FAULT");
+        int status = process_wait(&p, LIMIT_S);
+        if (status != cases[i].status || !strstr(process_said(&p), cases[i].what))
+            fail_msg("%s: exit status %d: %s", cases[i].fault, status, process_said(&p));
+    }
+}
+
 static void test_nonsense(void **state) {
     (void)state;
     process p = run_with("drop:rank=1", 2, "nonsense");
@@ -154,7 +192,7 @@ static pid_t start_busy(void) {
 static void test_busy_machine(void **state) {
     (void)state;
     static const char *const words[] = {"-q", "-n", "4", "parallel.threads=1", "train.hang_slack=0.3", "train.hang_factor=1",
-                                        "train.validate_every=20", "checkpoint.every=10", NULL};
+                                        "train.validate_every=20", "data.validation=0.01", "checkpoint.every=10", NULL};
     pid_t busy[BUSY];
     for (int i = 0; i < BUSY; i++) busy[i] = start_busy();
     process p = process_train(ENDLESS, "busy", words);
@@ -180,7 +218,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_stop),  cmocka_unit_test(test_stall), cmocka_unit_test(test_drop),
         cmocka_unit_test(test_size),  cmocka_unit_test(test_skip),  cmocka_unit_test(test_delay),
-        cmocka_unit_test(test_nonsense), cmocka_unit_test(test_busy_machine),
+        cmocka_unit_test(test_suspended), cmocka_unit_test(test_one_process), cmocka_unit_test(test_nonsense),
+        cmocka_unit_test(test_busy_machine),
     };
     const char *soak = getenv("PST_SOAK"), *given = getenv("PST_SEED");
     if (soak) count = atoi(soak);
