@@ -35,6 +35,10 @@ END
 shows runs/run/plan.yaml <<END
 1f1b, 2 ranks
 END
+sed 's/layers: 2, heads: 2/layers: 2800, heads: 1/; s/, micro_batch: 2/, micro_batch: 6/' run.yaml >deep.yaml
+shows deep.yaml -n 2 -s plan <<END
+micro_batches: 1 
+END
 shows run.yaml -n 2 -s memory <<END
 rank 1 of 2
 END
