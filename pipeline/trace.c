@@ -1,12 +1,12 @@
-/* The timeline as Chrome trace JSON. Every rank has lanes: compute, then as many for sends and receives as overlap. What
- * was measured is process 0, what was predicted process 1. */
+/* The timeline as Chrome trace JSON. Every rank has lanes: compute, the operators within it where they are known, then as
+ * many for sends and receives as overlap. What was measured is process 0, what was predicted process 1. */
 #include "pipeline/timeline.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Thread ids: rank * LANES + 0 compute, 1 .. SIDE sends, SIDE + 1 .. 2 * SIDE receives. */
-enum { SIDE = 16, LANES = 2 * SIDE + 1 };
+/* Thread ids: rank * LANES + 0 compute, 1 operators, then SIDE for sends and SIDE for receives. */
+enum { SIDE = 16, OPERATORS = 1, SENDS = 2, RECEIVES = SENDS + SIDE, LANES = RECEIVES + SIDE };
 
 typedef struct {
     uint64_t start, end;
@@ -63,7 +63,7 @@ static uint32_t print_queue(const writer *w, uint32_t rank, pst_queue queue, con
     const pst_instr_list *list = &w->job->list[rank];
     slice *slices = w->slices;
     uint64_t busy_until[SIDE] = {0};
-    uint32_t n = 0, used = 0, base = queue == PST_Q_COMPUTE ? 0 : queue == PST_Q_SEND ? 1 : 1 + SIDE;
+    uint32_t n = 0, used = 0, base = queue == PST_Q_COMPUTE ? 0 : queue == PST_Q_SEND ? SENDS : RECEIVES;
     for (uint32_t i = 0; i < list->n_instr; i++) {
         if (list->instr[i].queue == queue) slices[n++] = (slice){span[i].start, span[i].end, i};
     }
@@ -99,23 +99,47 @@ static void print_quoted(const char *text, FILE *out) {
     fputc('"', out);
 }
 
-static void print_process(const writer *w, const char *name, pst_span *const *span) {
+/* A lane of operators, with the rate at which each computed. */
+static void print_operators(const writer *w, const pst_op_spans *o, uint32_t rank) {
+    for (uint32_t i = 0; i < o->n[rank]; i++) {
+        const pst_op_span *s = o->span[rank] + i;
+        const pst_node *node = o->graph->node + s->node;
+        uint64_t flops = 0, bytes = 0;
+        if (!s->is_sum) node->op->cost(o->graph, node, (pst_pass)s->pass, &flops, &bytes);
+        fputs(",\n{\"name\":", w->out);
+        print_quoted(node->name, w->out);
+        fprintf(w->out, ",\"cat\":\"operator\",\"ph\":\"X\",\"pid\":%u,\"tid\":%u,\"ts\":", w->process,
+                rank * LANES + OPERATORS);
+        print_us(w->out, s->start);
+        fputs(",\"dur\":", w->out);
+        print_us(w->out, s->end - s->start);
+        fprintf(w->out, ",\"args\":{\"rank\":%u,\"operator\":\"%s\",\"pass\":\"%c\",\"micro_batch\":%u", rank,
+                s->is_sum ? "sum" : node->op->name, "FBW"[s->pass], s -> micro);
+        if (flops && s->end > s->start)
+            fprintf(w->out, ",\"gflop_per_s\":%.1f", (double)flops / (double)(s->end - s->start));
+        fputs("}}", w->out);
+    }
+    print_thread(w, rank, OPERATORS, " operators");
+}
+
+static void print_process(const writer *w, const char *name, pst_span *const *span, const pst_op_spans *operators) {
     fprintf(w->out, "%s{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":%u,\"args\":{\"name\":", w->process ? ",\n" : "",
             w->process);
     print_quoted(name, w->out);
     fputs("}}", w->out);
     for (uint32_t r = 0; r < w->job->n_rank; r++) {
         print_queue(w, r, PST_Q_COMPUTE, span[r]);
+        if (operators) print_operators(w, operators, r);
         uint32_t sends = print_queue(w, r, PST_Q_SEND, span[r]);
         uint32_t receives = print_queue(w, r, PST_Q_RECV, span[r]);
         print_thread(w, r, 0, "");
-        for (uint32_t k = 0; k < sends; k++) print_thread(w, r, 1 + k, " send");
-        for (uint32_t k = 0; k < receives; k++) print_thread(w, r, 1 + SIDE + k, " recv");
+        for (uint32_t k = 0; k < sends; k++) print_thread(w, r, SENDS + k, " send");
+        for (uint32_t k = 0; k < receives; k++) print_thread(w, r, RECEIVES + k, " recv");
     }
 }
 
 pst_status pst_timeline_trace(const pst_job *job, pst_span *const *span, const char *title, pst_span *const *predicted,
-                              FILE *out) {
+                              const pst_op_spans *operators, FILE *out) {
     uint32_t longest = 0;
     for (uint32_t r = 0; r < job->n_rank; r++) {
         if (job->list[r].n_instr > longest) longest = job->list[r].n_instr;
@@ -123,9 +147,9 @@ pst_status pst_timeline_trace(const pst_job *job, pst_span *const *span, const c
     writer w = {.job = job, .slices = malloc((longest + 1) * sizeof *w.slices), .out = out};
     if (!w.slices) return pst_fail(PST_ENOMEM, "no memory to write a trace of %u instructions", longest);
     fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", out);
-    print_process(&w, title, span);
+    print_process(&w, title, span, operators);
     w.process = 1;
-    if (predicted) print_process(&w, "predicted", predicted);
+    if (predicted) print_process(&w, "predicted", predicted, NULL);
     fputs("\n]}\n", out);
     free(w.slices);
     return ferror(out) ? pst_fail(PST_ENOMEM, "the trace cannot be written") : PST_OK;

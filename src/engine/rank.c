@@ -36,9 +36,13 @@ void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro) {
 
 static pst_status run_kernel(pst_device *device, const void *block) {
     const pst_rank_call *c = block;
+    pst_rank *r = c->rank;
     uint64_t began = pst_monotonic_ns();
     pst_status status = c->kernel->launch(device, &c->call);
-    *c->spent += pst_monotonic_ns() - began;
+    uint64_t ended = pst_monotonic_ns();
+    *c->spent += ended - began;
+    if (r->train && r->n_op < r->room_op)
+        r->op[r->n_op++] = (pst_op_span){began, ended, c->step->node, c->micro, c->step->pass, c->step->is_sum};
     return status;
 }
 
@@ -230,6 +234,17 @@ static pst_status find_terms(pst_rank *r) {
     return status;
 }
 
+enum { MOST_LAUNCHES = 16384 };
+
+uint32_t pst_rank_launches(const pst_prepared *p, uint32_t rank) {
+    const pst_instr_list *list = p->job->list + rank;
+    uint64_t n = 0;
+    for (uint32_t i = 0; p->optim && i < list->n_instr - list->n_flush; i++)
+        if (list->instr[i].queue == PST_Q_COMPUTE)
+            n += p->cut->chunk[list->instr[i].chunk].program[list->instr[i].opcode].n_step;
+    return n <= MOST_LAUNCHES ? (uint32_t)n : 0;
+}
+
 pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *transport, int canary,
                          volatile uint64_t *last_instr, pst_position *position, pst_rank **out) {
     pst_rank *r = calloc(1, sizeof *r);
@@ -240,7 +255,9 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     r->transport = transport;
     r->position = position;
     r->flat = pst_flat_choose(p->options.isa);
-    pst_status status = open_device(r);
+    r->room_op = pst_rank_launches(p, rank);
+    r->op = calloc(r->room_op + (size_t)1, sizeof *r->op);
+    pst_status status = r->op ? open_device(r) : pst_fail(PST_ENOMEM, "no memory to note the operators of a step");
     if (status == PST_OK) status = pst_arena_open(r->layout->total, canary, &r->arena);
     if (status == PST_OK) status = pst_coll_open(transport, &r->coll);
     if (status == PST_OK && position) pst_coll_watch(r->coll, position);
@@ -260,7 +277,7 @@ void pst_rank_close(pst_rank *r) {
     if (r->coll) pst_coll_close(r->coll);
     if (r->device) r->device->ops->close(r->device);
     pst_arena_close(&r->arena);
-    free(r->term);
+    free(r->term), free(r->op);
     free(r);
 }
 
@@ -290,6 +307,7 @@ pst_status pst_rank_start(pst_rank *r, int train) {
     const pst_prepared *p = r->p;
     r->train = train;
     r->work = (pst_work){0};
+    r->n_op = 0;
     int eval = !train && p->eval_cut;
     if (r->position) {
         PST_POSITION_SET(r->position, train, (uint32_t)!eval);

@@ -9,6 +9,7 @@
 #include "engine/replay.h"
 #include "engine/work.h"
 #include "pipeline/executor.h"
+#include "pipeline/timeline.h"
 
 /* Argument block of a launch: the kernel's own block, which kernel, and of which step. */
 typedef struct {
@@ -42,6 +43,8 @@ struct pst_rank {
     int train;                  /* 1: the training job, 0: the evaluation job */
     uint64_t sample;            /* global index of the first sample of the batch */
     pst_optim_hyper hyper;      /* lr, t, corrections of this step */
+    pst_op_span *op;            /* [room_op] launches of operators in that job, the first n_op; absolute nanoseconds */
+    uint32_t n_op, room_op;
     pst_work work;              /* time in kernels since the training job under way was started */
     int replay;                 /* the step is repeated under the checker (replay.h): the weights stay as they are */
     pst_culprit culprit;        /* of the last replay */
@@ -75,6 +78,8 @@ void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro);
 /* Adds the token losses of the job just run, one by one in the order of samples; nothing where there are none. */
 void pst_rank_add_losses(const pst_rank *r, uint32_t n_micro, double *sum);
 
+/* How many operators a rank launches in a training step; 0 when they are too many to be noted one by one. */
+uint32_t pst_rank_launches(const pst_prepared *p, uint32_t rank);
 /* Queues the training (train 1) or evaluation job; drive with pst_executor_drive. */
 pst_status pst_rank_start(pst_rank *r, int train);
 #endif

@@ -172,7 +172,7 @@ static pst_status draw(const study *s, const pst_timing *t, const char *path, in
     if (!f) return pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
     snprintf(title, sizeof title, "%s, simulated", s->schedule->name);
     pst_status status =
-        svg ? pst_timeline_svg(s->job, t->span, title, f) : pst_timeline_trace(s->job, t->span, title, NULL, f);
+        svg ? pst_timeline_svg(s->job, t->span, title, f) : pst_timeline_trace(s->job, t->span, title, NULL, NULL, f);
     if (status != PST_OK) status = pst_fail_in(status, "%s", path);
     if (fclose(f) != 0 && status == PST_OK) status = pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
     return status;

@@ -8,7 +8,8 @@
 #include <string.h>
 
 /* predicted: of the same lists, NULL where there is none. */
-static pst_status write_timeline(const pst_trainer *t, pst_span *const *span, pst_span *const *predicted) {
+static pst_status write_timeline(const pst_trainer *t, pst_span *const *span, pst_span *const *predicted,
+                                 const pst_op_spans *operators) {
     char path[1024], title[160];
     snprintf(title, sizeof title, "%s, step %" PRIu64 ", measured: %s", t->config->name, t->step, t->p->plan->schedule);
     for (int svg = 0; svg < 2; svg++) {
@@ -16,7 +17,7 @@ static pst_status write_timeline(const pst_trainer *t, pst_span *const *span, ps
         FILE *f = fopen(path, "w");
         if (!f) return pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
         pst_status status = svg ? pst_timeline_svg(t->p->job, span, title, f)
-                                : pst_timeline_trace(t->p->job, span, title, predicted, f);
+                                : pst_timeline_trace(t->p->job, span, title, predicted, operators, f);
         if (fclose(f) != 0 && status == PST_OK) status = pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
         PST_TRY(status);
     }
@@ -24,40 +25,81 @@ static pst_status write_timeline(const pst_trainer *t, pst_span *const *span, ps
 }
 
 /* Measured beside predicted; the durations in the lists are those that the prediction has learned. */
-static void draw(const pst_trainer *t, pst_span *const *span) {
+static void draw(const pst_trainer *t, pst_span *const *span, const pst_op_spans *operators) {
     pst_timing *timing = NULL;
     if (pst_simulate(t->p->job, &timing) != PST_OK) pst_log(PST_LOG_WARN, "no predicted timeline: %s", pst_error());
-    if (write_timeline(t, span, timing ? timing->span : NULL) != PST_OK)
+    if (write_timeline(t, span, timing ? timing->span : NULL, operators) != PST_OK)
         pst_log(PST_LOG_WARN, "no timeline: %s", pst_error());
     pst_timing_close(timing);
 }
 
-/* Gathers every rank's spans of the step just done on one time axis and draws them. */
-pst_status pst_trace_step(pst_trainer *t) {
-    uint32_t n = t->p->options.n_rank, most = 0;
-    uint64_t first = PST_NEVER;
-    for (uint32_t r = 0; r < n; r++) {
-        if (t->p->job->list[r].n_instr > most) most = t->p->job->list[r].n_instr;
-        if (t->report[r].origin_ns < first) first = t->report[r].origin_ns;
-    }
-    pst_span *mine = calloc((size_t)t->group->n_local * most, sizeof *mine),
-             *all = calloc((size_t)n * most, sizeof *all);
-    pst_span **span = calloc(n, sizeof *span);
-    pst_status status = mine && all && span ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a timeline");
-    for (uint32_t i = 0; status == PST_OK && i < t->group->n_local; i++) {
+/* Every rank's things of one kind, gathered to all ranks. */
+typedef struct {
+    uint32_t most; /* of a rank */
+    size_t size;   /* bytes of one */
+    uint8_t *mine; /* [n_local][most] */
+    uint8_t *all;  /* [n_rank][most] */
+} shared;
+
+static pst_status open_shared(const pst_trainer *t, uint32_t most, size_t size, shared *s) {
+    *s = (shared){most, size, calloc((size_t)t->group->n_local * most + 1, size),
+                  calloc((size_t)t->p->options.n_rank * most + 1, size)};
+    return s->mine && s->all ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a timeline");
+}
+
+static void close_shared(shared *s) { free(s->mine), free(s->all); }
+
+/* What this process knows of the step just done. */
+static void fill(const pst_trainer *t, shared *spans, shared *operators) {
+    for (uint32_t i = 0; i < t->group->n_local; i++) {
         const pst_rank *r = t->group->local[i];
         uint64_t origin;
-        memcpy(mine + (size_t)i * most, pst_executor_spans(r->executor, &origin),
-               t->p->job->list[r->rank].n_instr * sizeof *mine);
+        memcpy(spans->mine + (size_t)i * spans->most * spans->size, pst_executor_spans(r->executor, &origin),
+               t->p->job->list[r->rank].n_instr * spans->size);
+        memcpy(operators->mine + (size_t)i * operators->most * operators->size, r->op, r->n_op * operators->size);
     }
-    status = pst_group_agree(t->group, status);
-    if (status == PST_OK) status = pst_group_all_gather(t->group, mine, most * sizeof *mine, all);
+}
+
+/* On rank 0's process: everything on one time axis, drawn. */
+static pst_status draw_all(const pst_trainer *t, const shared *spans, const shared *operators) {
+    uint32_t n = t->p->options.n_rank, *n_op = calloc(n, sizeof *n_op);
+    pst_span **span = calloc(n, sizeof *span);
+    pst_op_span **op = calloc(n, sizeof *op);
+    pst_status status = span && op && n_op ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a timeline");
+    uint64_t first = PST_NEVER;
+    for (uint32_t r = 0; r < n; r++)
+        if (t->report[r].origin_ns < first) first = t->report[r].origin_ns;
     for (uint32_t r = 0; status == PST_OK && r < n; r++) {
-        span[r] = all + (size_t)r * most;
+        span[r] = (pst_span *)(void *)spans->all + (size_t)r * spans->most;
+        op[r] = (pst_op_span *)(void *)operators->all + (size_t)r * operators->most;
         for (uint32_t i = 0; i < t->p->job->list[r].n_instr; i++)
             span[r][i].start += t->report[r].origin_ns - first, span[r][i].end += t->report[r].origin_ns - first;
+        for (; n_op[r] < operators->most && op[r][n_op[r]].end; n_op[r]++)
+            op[r][n_op[r]].start -= first, op[r][n_op[r]].end -= first;
     }
-    if (status == PST_OK && t->group->leader) draw(t, span);
-    free(mine), free(all), free(span);
+    const pst_op_spans known = {t->p->graph, n_op, op};
+    if (status == PST_OK) draw(t, span, operators->most && !t->study ? &known : NULL);
+    free(span), free(op), free(n_op);
+    return status;
+}
+
+pst_status pst_trace_step(pst_trainer *t) {
+    uint32_t most = 0, most_op = 0;
+    for (uint32_t r = 0; r < t->p->options.n_rank; r++) {
+        uint32_t launches = pst_rank_launches(t->p, r);
+        if (t->p->job->list[r].n_instr > most) most = t->p->job->list[r].n_instr;
+        if (launches > most_op) most_op = launches;
+    }
+    shared spans = {0}, operators = {0};
+    pst_status status = open_shared(t, most, sizeof(pst_span), &spans);
+    if (status == PST_OK) status = open_shared(t, most_op, sizeof(pst_op_span), &operators);
+    if (status == PST_OK) fill(t, &spans, &operators);
+    status = pst_group_agree(t->group, status);
+    if (status == PST_OK) status = pst_group_all_gather(t->group, spans.mine, most * spans.size, spans.all);
+    if (status == PST_OK && most_op)
+        status = pst_group_all_gather(t->group, operators.mine, most_op * operators.size, operators.all);
+    if (status == PST_OK && t->group->leader && draw_all(t, &spans, &operators) != PST_OK)
+        pst_log(PST_LOG_WARN, "no timeline: %s", pst_error());
+    close_shared(&spans), close_shared(&operators);
     return status;
 }

@@ -27,6 +27,7 @@ static uint32_t part(const json_t *object, const char *key, uint32_t end) {
 }
 
 static pst_status add_slice(const json_t *event, pst_report_trace *t) {
+    if (!strcmp(pst_report_text(event, "cat"), "operator")) return PST_OK; /* lie within F, B, W */
     const json_t *args = json_object_get(event, "args");
     int kind = kind_of(pst_report_text(event, "cat"));
     double start = pst_report_number(event, "ts"), dur = pst_report_number(event, "dur");

@@ -38,7 +38,7 @@ static void traces_hold_every_instruction(void **state) {
         assert_int_equal(study_open(&s, names[k / 2], 4, 6, 1000, 1500, 1500, &cost), PST_OK);
         assert_int_equal(pst_simulate(s.job, &t), PST_OK);
         FILE *out = open_memstream(&text, &bytes);
-        assert_int_equal(pst_timeline_trace(s.job, t->span, "a \"title\"", k % 2 ? t->span : NULL, out), PST_OK);
+        assert_int_equal(pst_timeline_trace(s.job, t->span, "a \"title\"", k % 2 ? t->span : NULL, NULL, out), PST_OK);
         fclose(out);
         json_error_t error;
         json_t *root = json_loads(text, 0, &error), *e;
