@@ -152,7 +152,8 @@ static void become_rank(const launcher *l, const char *program, char **env, pid_
 static pst_status start_rank(launcher *l, uint32_t rank) {
     char program[4096], **env;
     ssize_t used = readlink("/proc/self/exe", program, sizeof program - 1);
-    program[used > 0 ? used : 0] = 0; /* its name, not "exe", shall stand in ps */
+    if (used <= 0) return pst_fail(PST_ENOMEM, "cannot start ranks: /proc/self/exe: %m (penstock doctor)");
+    program[used] = 0; /* its name, not "exe", shall stand in ps */
     PST_TRY(pst_launch_environment(l->server, rank, l->page_fd, &env));
     pid_t parent = getpid(), pid = fork();
     if (pid == 0) become_rank(l, program, env, parent);

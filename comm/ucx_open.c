@@ -45,7 +45,7 @@ static pst_status open_worker(pst_ucx *u) {
     ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                   .thread_mode = UCS_THREAD_MODE_SINGLE};
     ucs_status_t rc = ucp_worker_create(u->context, &params, &u->worker);
-    if (rc != UCS_OK) return pst_ucx_fail(PST_ENOMEM, "open a worker", rc);
+    if (rc != UCS_OK) return pst_ucx_fail(PST_ENOMEM, "open a worker (penstock doctor says what is missing)", rc);
     rc = ucp_worker_get_efd(u->worker, &u->fd);
     return rc == UCS_OK ? PST_OK : pst_ucx_fail(PST_ENOMEM, "open a wake-up descriptor", rc);
 }

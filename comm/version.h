@@ -1,7 +1,11 @@
-/* Which versions of the communication libraries are loaded. */
+/* Which communication libraries are loaded, and what they find on this machine. */
 #ifndef PST_COMM_VERSION_H
 #define PST_COMM_VERSION_H
+#include <stddef.h>
+
 /* Static text, never NULL; filled on the first call. One thread at a time. */
 const char *pst_comm_ucx_version(void);
 const char *pst_comm_pmix_version(void);
+/* What UCX can use here, as "self/memory0 tcp/lo posix/memory"; its reason, in parentheses, when it cannot start. */
+void pst_comm_ucx_resources(char *text, size_t bytes);
 #endif

@@ -1,6 +1,7 @@
 /* `penstock doctor`: what this machine has and what is missing for what. Everything is gathered into one JSON value,
  * which is then printed as JSON or as text, so that both say the same. */
 #include "comm/version.h"
+#include "engine/doctor.h"
 #include "engine/machine.h"
 #include "engine/registry.h"
 #include "kernels/version.h"
@@ -13,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 const char *pst_version(void) { return PST_VERSION; }
@@ -47,17 +47,6 @@ static const char *value_of(const char *path, const char *key, char *value, size
 static json_int_t meminfo_bytes(const char *key) {
     char value[64];
     return (json_int_t)strtoull(value_of("/proc/meminfo", key, value, sizeof value), NULL, 10) * 1024;
-}
-
-static int on_path(const char *program, char *found, size_t bytes) {
-    const char *path = getenv("PATH");
-    while (path && *path) {
-        int n = (int)strcspn(path, ":");
-        snprintf(found, bytes, "%.*s/%s", n, path, program);
-        if (access(found, X_OK) == 0) return 1;
-        path += n + (path[n] == ':');
-    }
-    return 0;
 }
 
 /* --- gathering -------------------------------------------------------------------------------------------------- */
@@ -132,54 +121,10 @@ static json_t *backends(const char *kind) {
     return list;
 }
 
-static void add_need(json_t *list, const char *what, int there, const char *detail, const char *used_for) {
-    json_array_append_new(
-        list, json_pack("{s:s,s:b,s:s,s:s}", "what", what, "there", there, "detail", detail, "for", used_for));
-}
-
-/* Single-copy transfers between ranks read the other's memory: the kernel or a sandbox may forbid it. */
-static void add_cma(json_t *list) {
-    char scope[32], detail[96];
-    int from = 42, to = 0;
-    struct iovec local = {&to, sizeof to}, remote = {&from, sizeof from};
-    int readable = process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == (ssize_t)sizeof to;
-    first_line("/proc/sys/kernel/yama/ptrace_scope", scope, sizeof scope);
-    int restricted = strtol(scope, NULL, 10) > 0 && geteuid() != 0;
-    if (!readable) snprintf(detail, sizeof detail, "process_vm_readv: %s", strerror(errno));
-    else snprintf(detail, sizeof detail, "kernel.yama.ptrace_scope = %s", *scope ? scope : "absent");
-    add_need(list, "cross-memory attach", readable && !restricted, detail,
-             "large messages in one copy (slower without)");
-}
-
-static json_t *needs(void) {
-    static const struct {
-        const char *program, *used_for;
-    } programs[] = {{"mpirun", "starting ranks with mpirun (penstock train -n needs no launcher)"},
-                    {"srun", "starting ranks with srun --mpi=pmix"},
-                    {"perf", "measuring kernels with hardware counters"}};
-    char text[1024];
-    json_t *list = json_array();
-    for (size_t i = 0; i < sizeof programs / sizeof *programs; i++) {
-        int there = on_path(programs[i].program, text, sizeof text);
-        add_need(list, programs[i].program, there, there ? text : "not on PATH", programs[i].used_for);
-    }
-    first_line("/sys/kernel/mm/transparent_hugepage/enabled", text, sizeof text);
-    add_need(list, "transparent huge pages", *text && !strstr(text, "[never]"), *text ? text : "absent",
-             "fewer page faults in large arenas");
-    add_cma(list);
-    add_need(list, "InfiniBand", access("/sys/class/infiniband", R_OK) == 0, "/sys/class/infiniband",
-             "RDMA between hosts (UCX uses TCP without)");
-    add_need(list, "CUDA", 0,
-             access("/dev/nvidia0", F_OK) == 0 ? "an NVIDIA GPU is here, but this version computes on the CPU only"
-                                               : "not in this version",
-             "computing on GPUs");
-    return list;
-}
-
 static json_t *gather(void) {
     return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "penstock", pst_version(), "cpu", cpu(), "memory",
                      memory(), "topology", topology(), "libraries", libraries(), "worlds", backends("world"),
-                     "transports", backends("transport"), "devices", backends("device"), "needs", needs());
+                     "transports", backends("transport"), "devices", backends("device"), "needs", pst_doctor_needs());
 }
 
 /* --- text ------------------------------------------------------------------------------------------------------- */
@@ -225,10 +170,26 @@ static void print_backends(json_t *j, const char *key, FILE *out) {
     }
 }
 
+/* Three lists: what is there, what training needs and lacks, and what else is missing, each with its remedy. */
+static void print_needs(json_t *needs, FILE *out) {
+    static const char *const titles[] = {"there:", "missing, and needed:", "missing:"};
+    json_t *each;
+    size_t i;
+    for (int list = 0; list < 3; list++) {
+        int n = 0;
+        json_array_foreach(needs, i, each) {
+            int needed = !strcmp(text_of(each, "level"), "needed");
+            if ((json_is_true(json_object_get(each, "there")) ? 0 : needed ? 1 : 2) != list) continue;
+            if (n++ == 0) fprintf(out, "%s\n", titles[list]);
+            fprintf(out, "  %-23s for %s (%s)\n", text_of(each, "what"), text_of(each, "for"), text_of(each, "detail"));
+            if (list && *text_of(each, "fix")) fprintf(out, "  %-23s -> %s\n", "", text_of(each, "fix"));
+        }
+    }
+}
+
 static void print_text(json_t *j, FILE *out) {
     json_t *each;
     const char *key;
-    size_t i;
     fprintf(out, "penstock      %s\n", text_of(j, "penstock"));
     print_machine(j, out);
     fprintf(out, "libraries    ");
@@ -238,17 +199,26 @@ static void print_text(json_t *j, FILE *out) {
     print_backends(j, "worlds", out);
     print_backends(j, "transports", out);
     print_backends(j, "devices", out);
-    for (int there = 1; there >= 0; there--) {
-        fprintf(out, there ? "there:\n" : "missing:\n");
-        json_array_foreach(json_object_get(j, "needs"), i,
-                           each) if (json_is_true(json_object_get(each, "there")) == there)
-            fprintf(out, "  %-23s for %s (%s)\n", text_of(each, "what"), text_of(each, "for"), text_of(each, "detail"));
+    print_needs(json_object_get(j, "needs"), out);
+}
+
+/* ENOMEM naming what is needed and missing. */
+static pst_status verdict(json_t *needs) {
+    char missing[512] = "";
+    json_t *each;
+    size_t i;
+    json_array_foreach(needs, i, each) {
+        size_t used = strlen(missing);
+        if (json_is_true(json_object_get(each, "there")) || strcmp(text_of(each, "level"), "needed")) continue;
+        snprintf(missing + used, sizeof missing - used, "%s%s", used ? ", " : "", text_of(each, "what"));
     }
+    return *missing ? pst_fail(PST_ENOMEM, "missing, and needed for training: %s", missing) : PST_OK;
 }
 
 pst_status pst_doctor(int json, FILE *out) {
     json_t *j = gather();
     if (!j) return pst_fail(PST_ENOMEM, "no memory for the doctor's findings");
+    pst_status status = verdict(json_object_get(j, "needs"));
     if (json) {
         json_dumpf(j, out, JSON_INDENT(2));
         fputc('\n', out);
@@ -256,5 +226,5 @@ pst_status pst_doctor(int json, FILE *out) {
         print_text(j, out);
     }
     json_decref(j);
-    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
+    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : status;
 }
