@@ -113,35 +113,48 @@ def products_avx2(_args):
                                    0.88)])
 
 
-def found_checks(found, path=""):
-    """Every {median, min, max, wanted, ...} in what a script prints; wanted is an upper limit unless `sense` says ">="."""
-    if not isinstance(found, dict):
-        return []
-    if "median" in found and "wanted" in found:
-        row = {"what": path, "wanted": found["wanted"], "sense": found.get("sense", "<="), "unit": found.get("unit", ""),
-               **{k: found[k] for k in ("median", "min", "max")}, "n": found.get("n", found.get("laps", 0))}
-        good = row["median"] <= row["wanted"] if row["sense"] == "<=" else row["median"] >= row["wanted"]
-        return [{**row, "state": "reached" if good else "MISSED"}]
-    return [r for key, value in found.items() for r in found_checks(value, f"{path} {key}".strip())]
+def judged(what, found, wanted, sense, unit=""):
+    """A check from {median, min, max, ...} that another program has measured; found None: there is no peer."""
+    row = {"what": what, "wanted": wanted, "sense": sense, "unit": unit}
+    if not found:
+        return {**row, "state": "no peer"}
+    reached = found["median"] >= wanted if sense == ">=" else found["median"] <= wanted
+    return {**row, **{k: found[k] for k in ("median", "min", "max")}, "n": found.get("n", found.get("laps", 0)),
+            "state": "reached" if reached else "MISSED"}
 
 
-def of_script(name, adapt=found_checks):
-    """A row that another program of bench/ measures, with rounds of its own."""
+def of_script(name, adapt):
+    """A row that another program of bench/ measures, with rounds of its own. adapt: from what it found to checks."""
     def make(args):
-        return ({name: lambda: c.script(name, args.rounds)},
-                lambda results: adapt(results[name][0]) if any(results[name]) else [check(name, [])])
+        def checks(results):
+            found = adapt(results[name][0]) if any(results[name]) else [check(f"bench/{name}.py", [])]
+            return [{**row, "n": row.get("n") or args.rounds} for row in found]
+        return {name: lambda: c.script(name, args.rounds)}, checks
     return make
 
 
+def timed_checks(found):
+    return [judged(f"{ranks}: measured / simulated makespan", row, row["wanted"], "<=") for ranks, row in found.items()]
+
+
 def peer_ucx_checks(found):
+    out = [judged(f"{int(size) >> 10} KiB, ours / ucx_perftest", row.get("ratio"), found["wanted_ratio"], ">=")
+           for size, row in found["bandwidth"].items()]
+    tile = found["to_computing_us"]
+    return out + [judged("1 MiB to a rank that computes in tiles of 1 ms", tile, tile["wanted"], "<=", "us")]
+
+
+def checkpoint_checks(found):
     out = []
-    for size, row in found["bandwidth"].items():
-        one = row.get("ratio")
-        out.append({"what": f"{int(size) >> 10} KiB, ours / ucx_perftest", "wanted": found["wanted_ratio"], "sense": ">=",
-                    "unit": "", "state": "no peer", **(one or {}), "n": 0})
-        if one:
-            out[-1]["state"] = "reached" if one["median"] >= found["wanted_ratio"] else "MISSED"
-    return out + found_checks({"1 MiB to a rank that computes, us": found["to_computing_us"]})
+    for key, what in (("step_ratio", "step while one is written / step"), ("rate_ratio", "written and verified / dd with fsync")):
+        sense, wanted = found[key]["wanted"].split()
+        out.append(judged(what, {**found[key], "n": found["checkpoints"]}, float(wanted), sense))
+    return out
+
+
+def start_checks(found):
+    return [judged(f"{name}: to the first instruction", row, found["wanted"], "<=", "s") for name, row in found.items()
+            if name.endswith(" ranks")]
 
 
 # name: (what, seconds a round on two idle cores of a current server, rounds of its own, how it is made)
@@ -154,8 +167,8 @@ ROWS = {
     "pipeline": ("GPT-2 124M, T=128, two ranks of one thread, 8 micro-batches of 1, 1f1b-early", 140, False, pipeline),
     "products": ("matrix products of GPT-2 124M, B=4 T=256", 35, False, products),
     "products-avx2": ("matrix products of GPT-2 124M, B=4 T=256, with AVX2", 25, False, products_avx2),
-    "timed": ("executor on the timed device over ucx, 32 micro-batches", 20, True, of_script("timed")),
+    "timed": ("executor on the timed device over ucx, 32 micro-batches", 20, True, of_script("timed", timed_checks)),
     "p2p": ("point to point over ucx", 20, True, of_script("peer_ucx", peer_ucx_checks)),
-    "checkpoint": ("checkpoint in the background", 60, True, of_script("checkpoint")),
-    "start": ("start of 4 local ranks to the first instruction, nano", 3, True, of_script("start")),
+    "checkpoint": ("checkpoint of GPT-2 124M in the background", 45, True, of_script("checkpoint", checkpoint_checks)),
+    "start": ("start of 4 local ranks to the first instruction, nano", 3, True, of_script("start", start_checks)),
 }

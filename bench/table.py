@@ -125,7 +125,7 @@ def show(found, out):
               file=out)
     for c in found["checks"]:
         wanted = f"wanted {c['sense']} {c['wanted']}" if c.get("wanted") is not None else ""
-        value = f"{c['median']:.3f} ({c['min']:.3f} to {c['max']:.3f})" if "median" in c else ""
+        value = f"{c['median']:.3f} ({c['min']:.3f} to {c['max']:.3f}) {c['unit']}" if "median" in c else ""
         print(f"  {c['what'] + ':':<60} {value:<26} {wanted:<14} {c['state']}", file=out)
 
 
