@@ -5,7 +5,7 @@
 
 FOLDER is a checkout of it; nothing in there is changed. Its train_gpt2.c has sizes and lengths as constants, so a copy
 is built in DIR (a temporary folder by default; kept and used again when given) with its own Makefile and these changes,
-all outside of what it times: B and T; one validation batch instead of five; `--steps` steps after the first instead of
+all outside of what it times: B and T; no validation batches instead of five; `--steps` steps after the first instead of
 40. Weights are random, in its file format: speed does not depend on them. Prints the median of what it says each step
 but the first took, tokens/s, and its peak resident memory."""
 
@@ -24,7 +24,7 @@ import tempfile
 
 LAYERS, HEADS, C, MAX_T, V, PADDED_V = 12, 12, 768, 1024, 50257, 50304
 CHANGES = [(r"int B = 4;", "int B = {B};"), (r"int T = 64;", "int T = {T};"),
-           (r"int val_num_batches = 5;", "int val_num_batches = 1;"), (r"step <= 40;", "step <= {steps};")]
+           (r"int val_num_batches = 5;", "int val_num_batches = 0;"), (r"step <= 40;", "step <= {steps};")]
 
 
 def build(source, folder, args):

@@ -115,7 +115,7 @@ def figures(results):
 # --- output ----------------------------------------------------------------------------------------------------------
 
 def number(x):
-    return f"{x:.3g}" if abs(x) < 10 else f"{x:.0f}" if abs(x) >= 1000 else f"{x:.1f}"
+    return f"{x:.3f}" if abs(x) < 10 else f"{x:.0f}" if abs(x) >= 1000 else f"{x:.1f}"
 
 
 def show(found, out):
@@ -135,18 +135,16 @@ def markdown(table, out):
           f"{m['load'][0]:.1f}. Versions: " + ", ".join(f"{k} {v}" for k, v in m["versions"].items() if v) + ".\n", file=out)
     print("| what | command | machine | date | median | spread | of N |\n|---|---|---|---|---|---|---|", file=out)
     for found in table["rows"]:
-        lead = f"{found['what']}: "
-        for f in found.get("figures", []):
-            if f["unit"] == "ms":
-                continue
-            print(f"| {lead}{f['contender']} | `{found['command']}` | | {table['date']} | {number(f['median'])} {f['unit']} | "
-                  f"{number(f['min'])}-{number(f['max'])} | {f['n']} |", file=out)
-            lead = "... "
+        lead, command = f"{found['what']}: ", f"`{found['command']}`"
+        lines = [(f["contender"], f"{number(f['median'])} {f['unit']} | {number(f['min'])}-{number(f['max'])} | {f['n']}")
+                 for f in found.get("figures", []) if f["unit"] != "ms"]
         for c in found["checks"]:
             wanted = f" (wanted {c['sense']} {c['wanted']}: {c['state']})" if c.get("wanted") is not None else ""
-            value = f"{c['median']:.3f} | {c['min']:.3f}-{c['max']:.3f} | {c['n']}" if "median" in c else "no peer | | "
-            print(f"| {lead}{c['what']}{wanted} | same | | {table['date']} | {value} |", file=out)
-            lead = "... "
+            lines.append((c["what"] + wanted, f"{number(c['median'])} {c['unit']} | {number(c['min'])}-{number(c['max'])} | {c['n']}"
+                          if "median" in c else "no peer | |"))
+        for what, value in lines:
+            print(f"| {lead}{what} | {command} | | {table['date']} | {value} |", file=out)
+            lead, command = "... ", "same"
 
 
 def print_table(table, as_markdown):
