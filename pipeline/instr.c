@@ -205,12 +205,11 @@ static pst_status open_builder(pst_job_builder *b) {
 }
 
 pst_status pst_job_build(const pst_schedule *schedule, const pst_cut *cut, const pst_instr_cost *cost,
-                         const pst_slots *limit, pst_job **job, pst_slots **slots) {
+                         pst_job **job, pst_slots **slots) {
     pst_job_builder b = {.schedule = schedule, .cut = cut, .cost = cost};
     PST_TRY(check_fit(schedule, cut));
     pst_status status = open_builder(&b);
     for (uint32_t r = 0; status == PST_OK && r < schedule->n_rank; r++) status = build_rank(&b, r);
-    if (status == PST_OK && limit) status = pst_slots_within(b.slots, limit);
     pst_pace_close(&b.pace);
     free(b.compute_at), free(b.recv_at), free(b.instr), free(b.pair);
     if (status != PST_OK) {

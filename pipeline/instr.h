@@ -61,10 +61,9 @@ typedef struct {
  * input arrives while the current one computes. */
 typedef struct pst_slots pst_slots;
 
-/* The schedule's split and backward must be the cut's. limit: NULL, or slots whose numbers per class must not be
- * exceeded (EINPUT). Outputs are owned by the caller. */
+/* The schedule's split and backward must be the cut's. Outputs are owned by the caller. */
 pst_status pst_job_build(const pst_schedule *schedule, const pst_cut *cut, const pst_instr_cost *cost,
-                         const pst_slots *limit, pst_job **job, pst_slots **slots);
+                         pst_job **job, pst_slots **slots);
 void pst_job_close(pst_job *job);
 pst_status pst_job_print(const pst_job *job, FILE *out);
 

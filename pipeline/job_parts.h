@@ -47,8 +47,6 @@ uint32_t pst_pace_arrival(const pst_job_builder *b, uint32_t chunk, const pst_lo
 pst_status pst_slots_open(const pst_cut *cut, uint32_t n_micro, pst_slots **slots);
 /* Chooses the slots of the rank at hand from its complete list and adds the deps that their reuse needs. */
 void pst_builder_assign_slots(pst_job_builder *b);
-/* EINPUT when slots need more than limit has. */
-pst_status pst_slots_within(const pst_slots *slots, const pst_slots *limit);
 
 /* flush.c: appends the flush to the list at hand. */
 void pst_builder_flush(pst_job_builder *b);

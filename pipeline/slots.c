@@ -30,21 +30,6 @@ void pst_slots_close(pst_slots *slots) {
     free(slots->class_), free(slots);
 }
 
-pst_status pst_slots_within(const pst_slots *slots, const pst_slots *limit) {
-    for (uint32_t k = 0; k < slots->n_class; k++) {
-        const pst_class *need = slots->class_ + k;
-        uint32_t have = 0;
-        for (uint32_t j = 0; j < limit->n_class; j++) {
-            const pst_class *l = limit->class_ + j;
-            if (l->chunk == need->chunk && l->birth == need->birth && l->deaths == need->deaths) have = l->n_slot;
-        }
-        if (need->n_slot > have)
-            return pst_fail(PST_EINPUT, "chunk %u needs %u slots where %u are laid out", need->chunk, need->n_slot,
-                            have);
-    }
-    return PST_OK;
-}
-
 /* --- lives ------------------------------------------------------------------------------------------------------ */
 
 /* Of the rank at hand; arrays over (class - first) * n_micro + micro, classes of this rank's chunks only. */

@@ -157,13 +157,13 @@ static pst_status build_job(pst_prepared *p) {
                           &p->cut));
     PST_TRY(pst_cut_check(p->cut));
     if (train) PST_TRY(pst_tape_check_gradients(p->cut->tape, p->graph));
-    PST_TRY(pst_job_build(p->schedule, p->cut, &cost, NULL, &p->job, &p->slots));
+    PST_TRY(pst_job_build(p->schedule, p->cut, &cost, &p->job, &p->slots));
     PST_TRY(pst_job_check(p->job, p->cut, p->slots, PST_CHECK_TAGGED));
     if (!train) return PST_OK;
     PST_TRY(make_schedule(p->plan, "forward", p->options.n_eval_micro, &p->eval_schedule));
     PST_TRY(pst_cut_build(p->graph, p->plan->chunk_of_node, p->plan->n_chunk, 0, 0, &chooser, &p->eval_cut));
     PST_TRY(pst_cut_check(p->eval_cut));
-    PST_TRY(pst_job_build(p->eval_schedule, p->eval_cut, &eval_cost, NULL, &p->eval_job, &p->eval_slots));
+    PST_TRY(pst_job_build(p->eval_schedule, p->eval_cut, &eval_cost, &p->eval_job, &p->eval_slots));
     return pst_job_check(p->eval_job, p->eval_cut, p->eval_slots, PST_CHECK_TAGGED);
 }
 

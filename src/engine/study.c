@@ -45,7 +45,7 @@ static pst_status open_schedule(const pst_simulate_options *o, study *s) {
     PST_TRY(pst_schedule_generate(o->schedule, (uint32_t)o->stages, (uint32_t)o->micro_batches, &s->schedule));
     PST_TRY(pst_cut_synthetic(s->schedule->n_chunk, s->schedule->split, s->schedule->backward, to_ns(o->f_ms),
                               to_ns(o->b_ms), to_ns(o->w_ms), (uint64_t)o->message_bytes, &s->cut));
-    PST_TRY(pst_job_build(s->schedule, s->cut, &cost, NULL, &s->job, &s->slots));
+    PST_TRY(pst_job_build(s->schedule, s->cut, &cost, &s->job, &s->slots));
     return pst_job_check(s->job, s->cut, s->slots, PST_CHECK_TAGGED);
 }
 

@@ -1,4 +1,5 @@
 /* Which files a list of paths means: folders, globs, hidden entries, links, duplicates, and what cannot be read. */
+#include "base/folder.h"
 #include "data/files.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,8 +11,6 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static char root[] = "/tmp/pst-files-XXXXXX";
-
 static void put(const char *name, const char *text) {
     FILE *f = fopen(name, "w");
     assert_non_null(f);
@@ -20,21 +19,13 @@ static void put(const char *name, const char *text) {
 }
 
 static int setup(void **state) {
-    (void)state;
-    if (!mkdtemp(root) || chdir(root)) return -1;
+    if (folder_open(state)) return -1;
     const char *folder[] = {"src", "src/a", "src/a/deep", "src/.git", "empty", "odd[1]"};
     for (size_t i = 0; i < sizeof folder / sizeof *folder; i++)
         if (mkdir(folder[i], 0755)) return -1;
     put("src/z.c", "z"), put("src/b.c", "bb"), put("src/b.h", "h"), put("src/.hidden.c", "x");
     put("src/a/c.c", "ccc"), put("src/a/deep/d.c", "dddd"), put("src/.git/e.c", "e"), put("odd[1]/f.txt", "f");
     return symlink("../..", "src/a/up") || symlink("b.c", "src/same.c") || mkfifo("pipe", 0600);
-}
-
-static int teardown(void **state) {
-    (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -rf %s", root);
-    return chdir("/") || system(command);
 }
 
 /* Expands a list of paths, ended by NULL, to "name,name,..." */
@@ -96,5 +87,5 @@ static void test_sentences(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_order), cmocka_unit_test(test_duplicates),
                                        cmocka_unit_test(test_sentences)};
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, setup, folder_close);
 }

@@ -1,4 +1,5 @@
 /* The byte-level text: splits, windows, shuffling, and a sentence for everything that cannot be trained on. */
+#include "base/folder.h"
 #include "base/rng.h"
 #include "data/data.h"
 #include "data/order.h"
@@ -12,20 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-static char root[] = "/tmp/pst-text-XXXXXX";
-
-static int setup(void **state) {
-    (void)state;
-    return !mkdtemp(root) || chdir(root);
-}
-
-static int teardown(void **state) {
-    (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -rf %s", root);
-    return chdir("/") || system(command);
-}
 
 /* A file of n bytes: byte i of the whole text, from `from` on, is (i * 7 + i / 256) % 256. */
 static void put(const char *name, uint64_t from, uint64_t n) {
@@ -257,5 +244,5 @@ int main(void) {
                                        cmocka_unit_test(test_samples),   cmocka_unit_test(test_validation),
                                        cmocka_unit_test(test_sentences), cmocka_unit_test(test_hash),
                                        cmocka_unit_test(test_large),     cmocka_unit_test(test_many_files)};
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

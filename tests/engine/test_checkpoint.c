@@ -1,5 +1,6 @@
 /* Checkpoints: what is read is what was written, by any number of ranks; damage is found and named; a disk that fills
  * up at any operation leaves the old checkpoint or the new one. */
+#include "base/folder.h"
 #include "base/rng.h"
 #include "engine/checkpoint.h"
 #include "engine/durable.h"
@@ -14,7 +15,6 @@
 #include <cmocka.h>
 
 enum { PARAMS = 5, LARGEST = 12 };
-static char root[] = "/tmp/pst-checkpoint-XXXXXX";
 static pst_graph *graph;
 static float weight[PARAMS][LARGEST], m[PARAMS][LARGEST], v[PARAMS][LARGEST];
 
@@ -34,18 +34,15 @@ static int setup(void **state) {
                                             {.name = "h.0.attn.c_attn.weight", .n_dim = 2, .dim = {3, 4}},
                                             {.name = "ln_f.weight", .n_dim = 1, .dim = {7}},
                                             {.name = "ln_f.bias", .n_dim = 1, .dim = {1}}};
-    if (!mkdtemp(root) || chdir(root) || pst_graph_open("test", 1, &graph) != PST_OK) return -1;
+    if (folder_open(state) || pst_graph_open("test", 1, &graph) != PST_OK) return -1;
     for (uint32_t i = 0, index; i < PARAMS; i++)
         if (pst_graph_param(graph, &param[i], &index) != PST_OK) return -1;
     return 0;
 }
 
 static int teardown(void **state) {
-    (void)state;
-    char command[64];
     pst_graph_close(graph);
-    snprintf(command, sizeof command, "rm -rf %s", root);
-    return chdir("/") || system(command);
+    return folder_close(state);
 }
 
 static void shell(const char *command) {

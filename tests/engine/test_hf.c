@@ -1,4 +1,5 @@
 /* Hugging Face GPT-2: config.json and weights in, the same out, to the bit; what is no GPT-2 is refused. */
+#include "base/folder.h"
 #include "base/rng.h"
 #include "engine/durable.h"
 #include "engine/hf.h"
@@ -12,20 +13,6 @@
 #include <cmocka.h>
 
 #define SHARED PST_SOURCE_DIR "/../shared/data/checkpoints"
-static char root[] = "/tmp/pst-hf-XXXXXX";
-
-static int setup(void **state) {
-    (void)state;
-    return !mkdtemp(root) || chdir(root);
-}
-
-static int teardown(void **state) {
-    (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -rf %s", root);
-    return chdir("/") || system(command);
-}
-
 /* A model and its weights. */
 typedef struct {
     pst_model_config config;
@@ -288,5 +275,5 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_round_trip), cmocka_unit_test(test_layout),
                                        cmocka_unit_test(test_variants),   cmocka_unit_test(test_config),
                                        cmocka_unit_test(test_full_disk),  cmocka_unit_test(test_tiny_gpt2)};
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

@@ -1,4 +1,5 @@
 /* Safetensors: what is written is read back to the bit; a reader that trusts nothing; a writer whose disk fills up. */
+#include "base/folder.h"
 #include "engine/safetensors.h"
 #include <errno.h>
 #include <math.h>
@@ -10,20 +11,6 @@
 #include <string.h>
 #include <unistd.h>
 #include <cmocka.h>
-
-static char root[] = "/tmp/pst-safetensors-XXXXXX";
-
-static int setup(void **state) {
-    (void)state;
-    return !mkdtemp(root) || chdir(root);
-}
-
-static int teardown(void **state) {
-    (void)state;
-    char command[64];
-    snprintf(command, sizeof command, "rm -rf %s", root);
-    return chdir("/") || system(command);
-}
 
 /* A file of 8 bytes of length, a header, and n zero bytes. */
 static const char *file_with(uint64_t length, const char *header, size_t n) {
@@ -219,5 +206,5 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_bad_files),     cmocka_unit_test(test_odd_files),
                                        cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_half),
                                        cmocka_unit_test(test_writer_misuse), cmocka_unit_test(test_full_disk)};
-    return cmocka_run_group_tests(tests, setup, teardown);
+    return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

@@ -101,8 +101,8 @@ static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint
     schedule_case(t, kind, n_micro, 1 + (uint32_t)(next_random(state) % 4));
     MUST(pst_cut_build(t->g, t->chunk_of_node, n_chunk, t->schedule->split, 1, &chooser, &t->cut));
     MUST(pst_cut_build(t->g, t->chunk_of_node, n_chunk, 0, 0, &chooser, &t->eval_cut));
-    MUST(pst_job_build(t->schedule, t->cut, &cost, NULL, &t->job, &t->slots));
-    MUST(pst_job_build(t->eval_schedule, t->eval_cut, &cost, NULL, &t->eval, &t->eval_slots));
+    MUST(pst_job_build(t->schedule, t->cut, &cost, &t->job, &t->slots));
+    MUST(pst_job_build(t->eval_schedule, t->eval_cut, &cost, &t->eval, &t->eval_slots));
     t->layout = calloc(n_rank, sizeof *t->layout);
     for (uint32_t r = 0; r < n_rank; r++)
         MUST(pst_layout_build(t->g, t->cut, t->job, t->slots, t->eval_cut, t->eval, t->eval_slots,

@@ -54,7 +54,7 @@ static void slots_are_few(void **unused) {
             pst_instr_cost cost = {0};
             MUST(pst_schedule_generate(name, p, 32, &s));
             MUST(pst_cut_synthetic(p, s->split, 1, 10, 10, 10, 64, &cut));
-            MUST(pst_job_build(s, cut, &cost, NULL, &job, &slots));
+            MUST(pst_job_build(s, cut, &cost, &job, &slots));
             for (uint32_t k = 0; k < slots->n_class; k++) {
                 const pst_class *class_ = slots->class_ + k;
                 if (class_->birth == PST_EV_RECV_F)
@@ -63,27 +63,6 @@ static void slots_are_few(void **unused) {
             }
             pst_job_close(job), pst_slots_close(slots), pst_cut_close(cut), pst_schedule_close(s);
         }
-}
-
-static void no_limit_is_exceeded(void **unused) {
-    (void)unused;
-    pst_schedule *s;
-    pst_cut *cut;
-    pst_job *job, *none = NULL;
-    pst_slots *few, *many, *no_slots = NULL;
-    pst_instr_cost cost = {0};
-    MUST(pst_cut_synthetic(3, 0, 1, 1, 1, 1, 64, &cut));
-    MUST(pst_schedule_generate("1f1b", 3, 16, &s));
-    MUST(pst_job_build(s, cut, &cost, NULL, &job, &few));
-    pst_job_close(job), pst_schedule_close(s);
-    MUST(pst_schedule_generate("gpipe", 3, 16, &s));
-    MUST(pst_job_build(s, cut, &cost, NULL, &job, &many));
-    pst_job_close(job);
-    assert_int_equal(pst_job_build(s, cut, &cost, few, &none, &no_slots), PST_EINPUT);
-    assert_null(none);
-    MUST(pst_job_build(s, cut, &cost, many, &job, &no_slots));
-    pst_job_close(job), pst_slots_close(no_slots), pst_slots_close(few), pst_slots_close(many);
-    pst_cut_close(cut), pst_schedule_close(s);
 }
 
 static uint32_t count(const pst_instr_list *list, uint8_t opcode) {
@@ -136,7 +115,7 @@ static void makespans_are_the_published(void **unused) {
                 pst_instr_cost cost = {0};
                 MUST(pst_schedule_generate(name, p, m, &s));
                 MUST(pst_cut_synthetic(p, s->split, 1, F, B, W, 64, &cut));
-                MUST(pst_job_build(s, cut, &cost, NULL, &job, &slots));
+                MUST(pst_job_build(s, cut, &cost, &job, &slots));
                 MUST(pst_simulate(job, &timing));
                 uint64_t want = i < 2 ? (m + p - 1) * (F + B + W) : m * (F + B + W) + (p - 1) * (F + B);
                 if (timing->step_ns != want)
@@ -152,7 +131,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_jobs_pass),
         cmocka_unit_test(slots_are_few),
-        cmocka_unit_test(no_limit_is_exceeded),
         cmocka_unit_test(tied_embedding_is_joined),
         cmocka_unit_test(makespans_are_the_published),
     };
