@@ -32,6 +32,7 @@ PST_API void pst_config_help(FILE *out);
 
 /* One key of a run file, for tools that list them (manual, completion). */
 typedef struct {
+    size_t size;             /* sizeof(pst_config_key); set it before the call */
     const char *section;     /* "": the key stands at the top of the file */
     const char *key, *help;
     const char *fallback;    /* the default as it would be written; NULL: the key is required */
@@ -39,7 +40,8 @@ typedef struct {
     int is_path;             /* names files */
     char expects[256];       /* "a number > 0" */
 } pst_config_key;
-/* The i-th key in the order of the file, sections together; 0 beyond the last. *key's texts are static. Any thread. */
+/* The i-th key in the order of the file, sections together; 0 beyond the last, and when
+ * key has no size. *key's texts are static. Any thread. */
 PST_API int pst_config_key_at(size_t i, pst_config_key *key);
 #ifdef __cplusplus
 }

@@ -1,5 +1,6 @@
 /* Training, generation, and the studies that need no training. Texts and structures passed in stay the caller's and are not
- * kept; `out` is the caller's, written to and not closed. Unless a function says more: EINPUT for what the caller or a file
+ * kept; `out` is the caller's, written to and not closed. A structure's `size` has to be set; what else is left 0 means "not given".
+ * Unless a function says more: EINPUT for what the caller or a file
  * has wrong, ENOMEM when memory is short or a file cannot be written; pst_error() tells. Any thread, but training and
  * generation one at a time in a process. */
 #ifndef PENSTOCK_RUN_H
@@ -11,6 +12,7 @@ extern "C" {
 #endif
 
 typedef struct {
+    size_t size;             /* sizeof(pst_train_options) */
     int64_t ranks;           /* -n: 0 when not given */
     const char *runs;        /* folder of runs, "runs" by default */
     const char *resume;      /* checkpoint folder, run folder, or "" */
@@ -29,6 +31,7 @@ typedef struct {
 PST_API pst_status pst_train(const pst_config *config, const pst_train_options *options);
 
 typedef struct {
+    size_t size;             /* sizeof(pst_generate_options) */
     const char *source;      /* run folder, checkpoint folder, or Hugging Face safetensors with config.json beside */
     const char *prompt;
     int64_t tokens, top_k, seed;
@@ -39,6 +42,7 @@ typedef struct {
 PST_API pst_status pst_generate(const pst_generate_options *options, FILE *out);
 
 typedef struct {
+    size_t size;             /* sizeof(pst_simulate_options) */
     const char *plan;        /* plan.yaml of a run, or NULL and: */
     const char *schedule;
     int64_t stages, micro_batches;
@@ -58,6 +62,7 @@ PST_API pst_status pst_simulate_study(const pst_simulate_options *options, FILE 
 
 /* Shows a checkpoint, plan.yaml, safetensors file, Hugging Face folder, or (run.yaml) the graph, plan and memory layout. */
 typedef struct {
+    size_t size;             /* sizeof(pst_inspect_options) */
     const char *path;
     const char *what;        /* of a run file: "graph", "tape", "plan", "schedule", "instructions", "memory"; "": plan */
     int64_t ranks;           /* of a run file; 0: not given */
@@ -67,6 +72,7 @@ PST_API pst_status pst_inspect(const pst_inspect_options *options, FILE *out);
  * already, unless replace. */
 PST_API pst_status pst_export_hf(const char *checkpoint, const char *folder, int replace);
 typedef struct {
+    size_t size;             /* sizeof(pst_bench_options) */
     const char *const *suite;/* names: "kernels"; n_suite 0: all there are */
     size_t n_suite;
     const char *run;         /* run file whose model is measured; NULL: a GPT of the sizes below */
@@ -74,8 +80,8 @@ typedef struct {
     int64_t batch, context;  /* samples of a micro-batch, tokens of a sample */
     int64_t threads;         /* 0: all processors that this process may use */
     const char *precision;   /* "fp32", "bf16", "both" (bf16 where the CPU has it) */
-    const char *op;          /* kernels: only this operator; "": all */
     int json;
+    const char *op;          /* kernels: only this operator; "": all */
 } pst_bench_options;
 /* Measures this machine: kernels, every distinct operator of the model beside FMA peak and memory bandwidth of the same
  * run. Takes from seconds to minutes and tells nothing sensible on a busy machine. EINPUT also for a suite, operator or

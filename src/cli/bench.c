@@ -3,7 +3,7 @@
 #include <string.h>
 
 int pst_cli_bench(const pst_cli_call *call) {
-    pst_bench_options o = {.preset = "gpt2", .batch = 4, .context = 256, .precision = "both", .op = ""};
+    pst_bench_options o = {.size = sizeof o, .preset = "gpt2", .batch = 4, .context = 256, .precision = "both", .op = ""};
     const pst_option rows[] = {
         {0, "run", "RUN.yaml", PST_OPTION_STRING, 0, 0, "Measure this run file's model instead of --preset, -B and -T.",
          &o.run},

@@ -76,7 +76,7 @@ static void put_function(const char *name, const char *word, FILE *out,
 /* --- the keys of a run file -------------------------------------------------------------------------------------- */
 
 static int is_only_one(const char *name) {
-    pst_config_key key;
+    pst_config_key key = {.size = sizeof key};
     int n = 0;
     for (size_t i = 0; pst_config_key_at(i, &key); i++) n += !strcmp(key.key, name);
     return n == 1;
@@ -89,7 +89,7 @@ static void put_value_of_key(const pst_config_key *key, FILE *out) {
 }
 
 static void put_keys(FILE *out) {
-    pst_config_key key;
+    pst_config_key key = {.size = sizeof key};
     fputs("_penstock_keys='", out);
     for (size_t i = 0; pst_config_key_at(i, &key); i++)
         fprintf(out, "%s%s%s%s=", i ? " " : "", key.section, *key.section ? "." : "", key.key);

@@ -2,7 +2,7 @@
 #include "cli.h"
 
 int pst_cli_generate(const pst_cli_call *call) {
-    pst_generate_options o = {.prompt = "\n", .tokens = 256, .top_k = 0, .seed = 1, .temperature = 1.0};
+    pst_generate_options o = {.size = sizeof o, .prompt = "\n", .tokens = 256, .top_k = 0, .seed = 1, .temperature = 1.0};
     const pst_option rows[] = {
         {'p', "prompt", "TEXT", PST_OPTION_STRING, 0, 0, "The text to continue; a new line by default.", &o.prompt},
         {'t', "tokens", "N", PST_OPTION_INT, 1, 1e9, "How many tokens to add.", &o.tokens},

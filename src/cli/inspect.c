@@ -2,7 +2,7 @@
 #include "cli.h"
 
 int pst_cli_inspect(const pst_cli_call *call) {
-    pst_inspect_options o = {.what = ""};
+    pst_inspect_options o = {.size = sizeof o, .what = ""};
     const pst_option rows[] = {
         {'s', "show", "graph|tape|plan|schedule|instructions|memory", PST_OPTION_STRING, 0, 0,
          "Of a run file: which of these; the plan by default.", &o.what},

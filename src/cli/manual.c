@@ -144,7 +144,7 @@ static void put_key(const pst_config_key *key, FILE *out) {
 
 void pst_cli_manual_keys(FILE *out) {
     const char *section = NULL;
-    pst_config_key key;
+    pst_config_key key = {.size = sizeof key};
     put_head("penstock.yaml", 5, "run file of penstock", out);
     fputs(".SH DESCRIPTION\n", out);
     put_paragraph(

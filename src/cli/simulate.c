@@ -38,7 +38,7 @@ static int check(const pst_command *command, size_t n, const pst_simulate_option
 }
 
 int pst_cli_simulate(const pst_cli_call *call) {
-    pst_simulate_options o = {.trace = "", .svg = "", .message_bytes = -1, .rounds = 5, .argv = call->program_argv};
+    pst_simulate_options o = {.size = sizeof o, .trace = "", .svg = "", .message_bytes = -1, .rounds = 5, .argv = call->program_argv};
     const char *times = NULL;
     const pst_option rows[] = {
         {0, "schedule", "NAME", PST_OPTION_STRING, 0, 0, "gpipe, 1f1b or 1f1b-early.", &o.schedule},

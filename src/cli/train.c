@@ -2,7 +2,7 @@
 #include "cli.h"
 
 int pst_cli_train(const pst_cli_call *call) {
-    pst_train_options o = {.runs = "runs", .argv = call->program_argv};
+    pst_train_options o = {.size = sizeof o, .runs = "runs", .argv = call->program_argv};
     pst_option rows[] = {
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, 65536,
          "Start this many local ranks. Without it, and under mpirun or srun, what the run file and the job say.",

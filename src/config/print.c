@@ -1,4 +1,5 @@
 /* The resolved copy of a configuration, and the table of keys for --help. */
+#include "base/sized.h"
 #include "config/rows.h"
 #include <errno.h>
 #include <string.h>
@@ -21,11 +22,11 @@ int pst_config_key_at(size_t i, pst_config_key *key) {
     char expects[PST_ROW_TEXT_BYTES];
     if (i >= pst_n_row) return 0;
     const pst_row *row = &pst_rows[i];
-    *key = (pst_config_key){.section = row->section, .key = row->key, .help = row->help, .allowed = row->allowed};
-    key->fallback = row->flags & PST_ROW_REQUIRED ? NULL : row->fallback ? row->fallback : "";
-    key->is_path = (row->flags & PST_ROW_PATH) != 0;
-    snprintf(key->expects, sizeof key->expects, "%s", pst_row_expects(row, expects));
-    return 1;
+    pst_config_key k = {.section = row->section, .key = row->key, .help = row->help, .allowed = row->allowed};
+    k.fallback = row->flags & PST_ROW_REQUIRED ? NULL : row->fallback ? row->fallback : "";
+    k.is_path = (row->flags & PST_ROW_PATH) != 0;
+    snprintf(k.expects, sizeof k.expects, "%s", pst_row_expects(row, expects));
+    return pst_sized_give("pst_config_key_at", &k, sizeof k, key) == PST_OK;
 }
 
 void pst_config_help(FILE *out) {

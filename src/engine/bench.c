@@ -1,4 +1,5 @@
 /* `penstock bench`: runs suites and prints what they found. */
+#include "base/sized.h"
 #include "engine/bench.h"
 #include "base/status.h"
 #include "engine/machine.h"
@@ -52,10 +53,17 @@ static pst_status print(json_t *all, int json, FILE *out) {
     return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
 }
 
-pst_status pst_bench_run(const pst_bench_options *o, FILE *out) {
-    pst_bench b = {.options = o, .threads = o->threads ? (uint32_t)o->threads : pst_machine_cpus()};
+pst_status pst_bench_run(const pst_bench_options *options, FILE *out) {
+    pst_bench_options taken;
+    const pst_bench_options *o = &taken;
     const pst_bench_suite *suite;
     pst_config *config = NULL;
+    PST_TRY(pst_sized_take("pst_bench_run", options, &taken, sizeof taken));
+    if (!out || (!o->run && !o->preset))
+        return pst_fail(PST_EINPUT, "pst_bench_run: %s is NULL", out ? "run or preset" : "out");
+    if (!o->op) taken.op = "";
+    if (!o->precision) taken.precision = "both";
+    pst_bench b = {.options = o, .threads = o->threads ? (uint32_t)o->threads : pst_machine_cpus()};
     for (size_t i = 0; i < o->n_suite; i++) PST_TRY(find(o->suite[i], &suite)); /* before any is measured */
     PST_TRY(configure(o, &config));
     b.config = config;

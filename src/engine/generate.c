@@ -1,5 +1,6 @@
 /* `penstock generate`: text from a checkpoint. One rank, forward only; the window is computed afresh for every token. */
 #include "base/rng.h"
+#include "base/sized.h"
 #include "comm/world.h"
 #include "engine/checkpoint.h"
 #include "engine/group.h"
@@ -181,14 +182,17 @@ static pst_status generate(generator *g, const pst_generate_options *o, FILE *ou
     return fputc('\n', out) == EOF ? pst_fail(PST_ENOMEM, "cannot write the text: %s", strerror(errno)) : PST_OK;
 }
 
-pst_status pst_generate(const pst_generate_options *o, FILE *out) {
+pst_status pst_generate(const pst_generate_options *options, FILE *out) {
     generator g = {0};
+    pst_generate_options o;
+    PST_TRY(pst_sized_take("pst_generate", options, &o, sizeof o));
+    if (!o.source || !out) return pst_fail(PST_EINPUT, "pst_generate: %s is NULL", out ? "source" : "out");
     const char *rank = getenv("PMIX_RANK");
     if (rank && strcmp(rank, "0")) return PST_OK; /* under mpirun: one text, not one per rank */
-    pst_status status = open_model(&g, o->source);
+    pst_status status = open_model(&g, o.source);
     if (status == PST_OK) {
         find_tensors(&g);
-        status = generate(&g, o, out);
+        status = generate(&g, &o, out);
     }
     if (g.group) pst_group_close(g.group, 0);
     pst_prepared_close(g.p);

@@ -1,6 +1,7 @@
 /* `penstock inspect`: shows what stands in a checkpoint, a safetensors file or a plan, and what a run file becomes:
  * graph, plan, schedule, instructions, memory. */
 #include "base/hash.h"
+#include "base/sized.h"
 #include "engine/checkpoint_parts.h"
 #include "engine/hf.h"
 #include "engine/prepare.h"
@@ -124,8 +125,13 @@ static int file_says(const char *path, const char *word) {
     return found;
 }
 
-pst_status pst_inspect(const pst_inspect_options *o, FILE *out) {
+pst_status pst_inspect(const pst_inspect_options *options, FILE *out) {
     struct stat s;
+    pst_inspect_options taken;
+    const pst_inspect_options *o = &taken;
+    PST_TRY(pst_sized_take("pst_inspect", options, &taken, sizeof taken));
+    if (!o->path || !out) return pst_fail(PST_EINPUT, "pst_inspect: %s is NULL", out ? "path" : "out");
+    if (!o->what) taken.what = "";
     if (stat(o->path, &s) != 0) return pst_fail(PST_EINPUT, "%s: %s", o->path, strerror(errno));
     int folder = S_ISDIR(s.st_mode), hf = pst_hf_is(o->path),
         plan = !folder && !hf && file_says(o->path, "graph_hash:");

@@ -1,6 +1,7 @@
 /* Training by a program (penstock/train.h): the same trainer as a run's, whose data comes from the caller and whose loop is
  * the caller's own. Opening is here and in setup.c, a step in step.c, checkpoints in save.c. */
 #include "base/log.h"
+#include "base/sized.h"
 #include "engine/checkpoint.h"
 #include "engine/durable.h"
 #include "engine/trainer.h"
@@ -205,10 +206,8 @@ static pst_status keep(pst_session *s, pst_status status) {
 
 /* --- training --------------------------------------------------------------------------------------------------- */
 
-/* As much as the caller knows of. */
 static void fill_result(const pst_trainer *t, const pst_metrics_step *m, pst_step_result *out) {
-    pst_step_result all = {.size = out->size,
-                           .step = m->step,
+    pst_step_result all = {.step = m->step,
                            .loss = m->loss,
                            .lr = m->lr,
                            .grad_norm = m->grad_norm,
@@ -217,7 +216,7 @@ static void fill_result(const pst_trainer *t, const pst_metrics_step *m, pst_ste
                            .bubble = m->bubble,
                            .predicted_bubble = m->predicted_bubble,
                            .skipped = t->skipped};
-    memcpy(out, &all, out->size < sizeof all ? out->size : sizeof all);
+    pst_sized_give("pst_session_step", &all, sizeof all, out);
 }
 
 pst_status pst_session_step(pst_session *s, const int32_t *const *data, uint32_t n_data, pst_step_result *result) {

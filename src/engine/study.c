@@ -1,6 +1,7 @@
 /* `penstock simulate`: times a schedule, or the plan of a run, without training; optionally runs the executor on the
  * virtual clock beside it and compares every instruction, or in real time over a transport and compares the makespan. */
 #include "base/log.h"
+#include "base/sized.h"
 #include "comm/launch.h"
 #include "engine/prepare.h"
 #include "engine/rehearse.h"
@@ -220,9 +221,16 @@ static pst_status rehearse(const pst_simulate_options *o, const study *s, const 
     return status;
 }
 
-pst_status pst_simulate_study(const pst_simulate_options *o, FILE *out) {
+pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out) {
     study s = {0};
     pst_timing *t = NULL;
+    pst_simulate_options taken;
+    const pst_simulate_options *o = &taken;
+    PST_TRY(pst_sized_take("pst_simulate_study", options, &taken, sizeof taken));
+    if (!out || (!o->plan && !o->schedule))
+        return pst_fail(PST_EINPUT, "pst_simulate_study: %s is NULL", out ? "plan or schedule" : "out");
+    if (!o->trace) taken.trace = "";
+    if (!o->svg) taken.svg = "";
     pst_status status = o->plan ? open_plan(o, &s) : open_schedule(o, &s);
     if (status == PST_OK) status = pst_simulate(s.job, &t);
     if (status == PST_OK) status = o->transport ? rehearse(o, &s, t, out) : report(o, &s, t, NULL, out);

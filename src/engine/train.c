@@ -1,5 +1,6 @@
 /* The training loop, and where a run happens: in this process, on local ranks, or as a rank of a job. */
 #include "base/log.h"
+#include "base/sized.h"
 #include "comm/launch.h"
 #include "engine/trainer.h"
 #include <inttypes.h>
@@ -265,12 +266,14 @@ static pst_status check_job(const pst_config *c, const pst_train_options *o, con
 
 pst_status pst_train(const pst_config *c, const pst_train_options *options) {
     const pst_world_ops *ops = pst_registry_world();
-    pst_train_options o = *options;
+    pst_train_options o;
     pst_world *world;
     uint32_t n_rank;
+    if (!c) return pst_fail(PST_EINPUT, "pst_train: config is NULL");
+    PST_TRY(pst_sized_take("pst_train", options, &o, sizeof o));
     if (!o.resume) o.resume = "";
     if (!o.runs) o.runs = "runs";
-    pst_setup_log(options->quiet ? "error" : c->log.level);
+    pst_setup_log(o.quiet ? "error" : c->log.level);
     if (!strcmp(ops->name, "single")) {
         PST_TRY(pst_prepare_ranks(c, o.ranks, &n_rank));
         if (n_rank > 1 && strcmp(c->parallel.transport, "self") && o.argv) return train_local(c, &o, n_rank);

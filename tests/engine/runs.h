@@ -80,7 +80,7 @@ static inline run_result run_here(const char *yaml, const char *name, int ranks,
     char runs[300];
     pst_config *c = NULL;
     snprintf(runs, sizeof runs, "%s/%s", run_folder(), name);
-    pst_train_options o = {.ranks = ranks, .runs = runs, .resume = resume, .quiet = 1};
+    pst_train_options o = {.size = sizeof o, .ranks = ranks, .runs = runs, .resume = resume, .quiet = 1};
     pst_status status = pst_config_parse(yaml, "test.yaml", override, n_override, &c);
     if (status == PST_OK) status = pst_train(c, &o);
     if (status != PST_OK) fprintf(stderr, "%s: %s\n", name, pst_error());

@@ -334,7 +334,7 @@ static void wrong_checkpoints(void **state) {
     /* What `penstock train` says to such a run file. */
     pst_config *c;
     MUST(pst_config_load("good/checkpoints/step-00000001/run.yaml", NULL, 0, &c));
-    REFUSED(pst_train(c, &(pst_train_options){.quiet = 1}), "built by a program");
+    REFUSED(pst_train(c, &(pst_train_options){.size = sizeof(pst_train_options), .quiet = 1}), "built by a program");
     pst_config_close(c);
     model_close(m);
 }

@@ -36,6 +36,14 @@ case $flags in *"$work/prefix"*) ;; *) fail "pkg-config answers with another pen
 cc -O2 -Wall -Wextra -Werror "$work/src/train.c" -o "$work/by_pkg_config" $flags
 run "$work/by_pkg_config" one
 
+# The same program as a job of two processes. Debian's mpirun, like others, wants to be told that root may and cores are few.
+if mpirun --version >/dev/null 2>&1; then
+    (cd "$work" && LD_LIBRARY_PATH=$library timeout 60 mpirun -n 2 --allow-run-as-root --oversubscribe ./by_pkg_config job) \
+        >"$work/job.out" 2>&1 || fail "under mpirun: $(tail -3 "$work/job.out")"
+    [ "$(grep -c '^read back: step 100 ' "$work/job.out")" = 2 ] || fail "under mpirun: not two ranks have read back"
+    "$work/prefix/bin/penstock" inspect "$work/job" | sed -n 's/^  //p' | diff "$work/one.weights" -
+fi
+
 cmake -S "$work/src" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_C_FLAGS="-Wall -Wextra -Werror" >>"$work/log"
 cmake --build "$work/build" >>"$work/log"
 run "$work/build/train" two
