@@ -266,24 +266,17 @@ static void print_data(const picture *p) {
 
 static void draw_caption(const picture *p) {
     const pst_report_chart *c = p->chart;
-    size_t per = 1;
+    char text[PST_HTML_NUMBER];
     fprintf(p->out, "<figcaption><b>%s</b>%s%s%s", c->title, *c->unit ? " <span class=\"unit\">" : "", c->unit,
             *c->unit ? "</span>" : "");
-    for (size_t k = 0; k < c->n_series; k++) {
-        if (!p->curve[k].n) continue;
-        if (p->curve[k].per > per) per = p->curve[k].per;
-        if (c->n_series > 1)
+    for (size_t k = 0; k < c->n_series && c->n_series > 1; k++)
+        if (p->curve[k].n)
             fprintf(p->out, "<span class=\"key\"><i class=\"%s\"></i>%s</span>", c->series[k].look, c->series[k].name);
-    }
-    if (per > 1)
-        fprintf(p->out, "<span class=\"note\">line: mean of %zu steps; band: their least and most</span>", per);
     if (p->above) {
-        char text[PST_HTML_NUMBER];
-        fprintf(p->out, "<span class=\"note\">%zu of %zu values are above the axis, the highest is %s%s%s</span>",
-                p->above, p->values,
-                fabs(p->highest) < 1e4 ? (snprintf(text, sizeof text, "%.4g", p->highest), text)
-                                       : pst_html_whole(p->highest, text),
-                *c->unit ? " " : "", c->unit);
+        if (fabs(p->highest) < 1e4) snprintf(text, sizeof text, "%.4g", p->highest);
+        else pst_html_whole(p->highest, text);
+        fprintf(p->out, "<span class=\"note\">%zu value%s above the axis, the highest is %s%s%s</span>", p->above,
+                p->above > 1 ? "s are" : " is", text, *c->unit ? " " : "", c->unit);
     }
     fputs("</figcaption>", p->out);
 }

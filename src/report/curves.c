@@ -46,7 +46,13 @@ pst_status pst_report_draw_curves(const pst_report_data *d, FILE *out) {
         fputs("<section><p class=\"note\">No step has been made yet.</p></section>\n", out);
         return PST_OK;
     }
-    fputs("<section id=\"curves\"><h2>Over the steps</h2>\n<div class=\"charts\">\n", out);
+    size_t per = (m->n + PST_REPORT_POINTS - 1) / PST_REPORT_POINTS;
+    fputs("<section id=\"curves\"><h2>Over the steps</h2>\n", out);
+    if (per > 1)
+        fprintf(out,
+                "<p class=\"sub\">Lines: the mean of every %zu steps. Bands: from the least to the most of them.</p>\n",
+                per);
+    fputs("<div class=\"charts\">\n", out);
     PST_TRY(draw_loss(m, out));
     PST_TRY(draw_two(m, PST_REPORT_STEP_MS, PST_REPORT_PREDICTED_STEP_MS, "Step time", "ms", 1, out));
     PST_TRY(draw_two(m, PST_REPORT_BUBBLE, PST_REPORT_PREDICTED_BUBBLE, "Bubble", "%", 100, out));

@@ -18,12 +18,18 @@ static double region_bytes(const json_t *list, uint32_t rank) {
     return x > 0 && x < 0x1p60 ? x : 0;
 }
 
-static double most_used(const pst_report_metrics *m) {
+/* Ranks that share a process have no resident memory of their own. */
+static int one_process(const pst_report_data *d) {
+    return d->config && !strcmp(d->config->parallel.transport, "self") && d->metrics.n_rank > 1;
+}
+
+static double most_used(const pst_report_data *d) {
+    const pst_report_metrics *m = &d->metrics;
     double most = 1;
     for (uint32_t r = 0; r < m->n_rank; r++) {
         if (m->memory[r].predicted_peak > most) most = m->memory[r].predicted_peak;
         if (m->memory[r].peak > most) most = m->memory[r].peak;
-        if (m->memory[r].resident > most) most = m->memory[r].resident;
+        if (m->memory[r].resident > most && !one_process(d)) most = m->memory[r].resident;
     }
     return most;
 }
@@ -60,7 +66,7 @@ static void draw_plain(const char *which, const char *look, double bytes, double
 
 static void draw_ranks(const pst_report_data *d, double limit, FILE *out) {
     const pst_report_metrics *m = &d->metrics;
-    double most = most_used(m), full = limit > most && limit <= FAR * most ? limit * 1.03 : most;
+    double most = most_used(d), full = limit > most && limit <= FAR * most ? limit * 1.03 : most;
     if (limit > 0 && limit <= FAR * most)
         fprintf(out, "<div class=\"bars capped\" style=\"--limit:%.5f\">\n", limit / full);
     else fputs("<div class=\"bars\">\n", out);
@@ -73,7 +79,7 @@ static void draw_ranks(const pst_report_data *d, double limit, FILE *out) {
         fprintf(out, "<div class=\"who\">rank %u</div>\n", r);
         if (!isnan(of->predicted_peak)) draw_predicted(d, r, full, out);
         draw_plain("touched", "touched", of->peak, full, remark, out);
-        if (of->resident > 0) draw_plain("resident", "resident", of->resident, full, "", out);
+        if (of->resident > 0 && !one_process(d)) draw_plain("resident", "resident", of->resident, full, "", out);
     }
     fputs("</div>\n", out);
 }
@@ -93,9 +99,11 @@ static void draw_legend(const pst_report_data *d, FILE *out) {
         }
         k++;
     }
-    fputs("<span class=\"key\"><i class=\"touched\"></i>touched: highest byte ever written</span>"
-          "<span class=\"key\"><i class=\"resident\"></i>resident: the whole process, libraries included</span></p>\n",
-          out);
+    fputs("<span class=\"key\"><i class=\"touched\"></i>touched: highest byte ever written</span>", out);
+    if (!one_process(d))
+        fputs("<span class=\"key\"><i class=\"resident\"></i>resident: the whole process, libraries included</span>",
+              out);
+    fputs("</p>\n", out);
 }
 
 static void draw_table(const pst_report_data *d, FILE *out) {
@@ -127,7 +135,7 @@ static void draw_table(const pst_report_data *d, FILE *out) {
 
 void pst_report_draw_memory(const pst_report_data *d, FILE *out) {
     const pst_report_metrics *m = &d->metrics;
-    double limit = pst_report_number(m->start, "memory_limit_bytes"), most = most_used(m);
+    double limit = pst_report_number(m->start, "memory_limit_bytes"), most = most_used(d);
     char text[PST_HTML_NUMBER], share[PST_HTML_NUMBER];
     if (!m->n_rank) return;
     fputs("<section id=\"memory\"><h2>Memory per rank</h2>\n", out);
@@ -137,8 +145,10 @@ void pst_report_draw_memory(const pst_report_data *d, FILE *out) {
                 pst_html_share(most / limit, share));
     draw_legend(d, out);
     draw_ranks(d, limit, out);
-    if (d->config && !strcmp(d->config->parallel.transport, "self") && m->n_rank > 1)
-        fputs("<p class=\"note\">All ranks were one process: resident is that of all together.</p>\n", out);
+    if (one_process(d) && m->memory[0].resident > 0)
+        fprintf(out,
+                "<p class=\"note\">All ranks were one process, of which %s were resident, libraries included.</p>\n",
+                pst_html_bytes(m->memory[0].resident, text));
     draw_table(d, out);
     if (m->n_rank > PST_REPORT_ROWS)
         fprintf(out, "<p class=\"note\">The first %d of %u ranks are shown.</p>\n", PST_REPORT_ROWS, m->n_rank);

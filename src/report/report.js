@@ -75,13 +75,13 @@
         let from = 0, to = end;
         const rowsOf = new Map(panels.map(function (p) { return [p, dataOf(p)]; }));
 
-        function number(panel) {
-            const rows = rowsOf.get(panel), numbers = panel.querySelector(".numbers"), width = numbers.parentNode.clientWidth, out = [];
+        function number(panel, width) {
+            const rows = rowsOf.get(panel), numbers = panel.querySelector(".numbers"), out = [];
             if (numbers.parentNode.clientHeight / panel.style.getPropertyValue("--rows") < 16) return;
             rows.forEach(function (row, r) {
                 for (let k = Math.max(0, boxAt(row, from)); k * 5 < row.length && row[k * 5 + 3] < to && out.length < 3000; k++) {
                     const a = Math.max(row[k * 5 + 3], from), b = Math.min(row[k * 5 + 3] + row[k * 5 + 4], to), text = String(row[k * 5 + 2]);
-                    if (row[k * 5] > 3 || (b - a) / (to - from) * width < 6.5 * text.length + 3) continue;
+                    if (row[k * 5] > 3 || (b - a) / (to - from) * width < 6.2 * text.length + 2) continue;
                     const span = document.createElement("span");
                     span.textContent = text;
                     span.className = "k" + kinds[row[k * 5]];
@@ -103,12 +103,13 @@
             }
             ticks.replaceChildren(...out);
         }
-        function draw() {
+        /* printed: the page becomes narrower without telling how much. */
+        function draw(printed) {
             for (const panel of panels) {
                 const svg = panel.querySelector("svg"), box = svg.viewBox.baseVal;
                 box.x = from / end * WIDTH;
                 box.width = (to - from) / end * WIDTH;
-                number(panel);
+                number(panel, panel.querySelector(".canvas").clientWidth * (printed === true ? 0.55 : 1));
             }
             axis();
         }
@@ -159,6 +160,8 @@
             button.addEventListener("click", function () { +button.dataset.zoom ? zoom(+button.dataset.zoom, (from + to) / 2) : view(0, end); });
         });
         addEventListener("resize", draw);
+        addEventListener("beforeprint", function () { draw(true); });
+        addEventListener("afterprint", draw);
         draw();
     }
 
