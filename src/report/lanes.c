@@ -5,7 +5,7 @@
 #include <math.h>
 
 /* WIDTH: units of the SVG across. Beyond LISTED slices the script gets none. */
-enum { WIDTH = 100000, ROW = 10, BOX = 8, LISTED = 20000, EDGES = 300 };
+enum { WIDTH = 100000, ROW = 10, BOX = 8, LISTED = 20000, APART = 300 };
 
 typedef struct {
     const char *name, *look, *help;
@@ -62,7 +62,7 @@ static void draw_boxes(const pst_report_slice *s, size_t n, uint32_t row, int ki
         long a = lround(s[i].start * scale), b = lround(s[i].end * scale);
         if (b <= a) b = a + 1;
         if (!any++) fprintf(out, "<path class=\"%s%s\" d=\"", kinds[kind].look, odd ? " odd" : "");
-        if (n > EDGES && a <= to) {
+        if (n > APART && a <= to) {
             to = b > to ? b : to;
             continue;
         }
@@ -110,8 +110,8 @@ static void draw_panel(const pst_report_trace *t, int predicted, FILE *out) {
             WIDTH, n_row * ROW);
     for (uint32_t r = 0; r < n_row; r++) {
         const pst_report_slice *s = pst_report_slices(t, predicted, r, &n);
-        fprintf(out, "<g class=\"%s%s\"><path class=\"row\" d=\"M0 %uh%dv%dh-%dz\"/>", n <= EDGES ? "edges" : "",
-                has_chunks(s, n) ? " chunks" : "", r * ROW + 1, WIDTH, BOX, WIDTH);
+        fprintf(out, "<g%s><path class=\"row\" d=\"M0 %uh%dv%dh-%dz\"/>", has_chunks(s, n) ? " class=\"chunks\"" : "",
+                r * ROW + 1, WIDTH, BOX, WIDTH);
         for (int k = 0; k < PST_REPORT_TRANSFER; k++)
             for (uint32_t odd = 0; odd < 2; odd++) draw_boxes(s, n, r, k, odd, scale, out);
         fputs("</g>", out);

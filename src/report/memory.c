@@ -135,14 +135,16 @@ static void draw_table(const pst_report_data *d, FILE *out) {
 
 void pst_report_draw_memory(const pst_report_data *d, FILE *out) {
     const pst_report_metrics *m = &d->metrics;
-    double limit = pst_report_number(m->start, "memory_limit_bytes"), most = most_used(d);
+    double limit = pst_report_number(m->start, "memory_limit_bytes"), most = most_used(d), largest = 0;
     char text[PST_HTML_NUMBER], share[PST_HTML_NUMBER];
     if (!m->n_rank) return;
     fputs("<section id=\"memory\"><h2>Memory per rank</h2>\n", out);
+    for (uint32_t r = 0; r < m->n_rank; r++)
+        if (m->memory[r].predicted_peak > largest) largest = m->memory[r].predicted_peak;
     if (limit > 0)
-        fprintf(out, "<p class=\"sub\">Each rank may use %s%s; the longest bar is %s of that.</p>\n",
+        fprintf(out, "<p class=\"sub\">Each rank may plan for %s%s; the largest needs %s of that.</p>\n",
                 pst_html_bytes(limit, text), limit <= FAR * most ? " (the line)" : " (outside the picture)",
-                pst_html_share(most / limit, share));
+                pst_html_share(largest / limit, share));
     draw_legend(d, out);
     draw_ranks(d, limit, out);
     if (one_process(d) && m->memory[0].resident > 0)

@@ -77,6 +77,11 @@
 
         function number(panel, width) {
             const rows = rowsOf.get(panel), numbers = panel.querySelector(".numbers"), out = [];
+            let wide = 0, all = 0;
+            for (const row of rows) {
+                for (let k = Math.max(0, boxAt(row, from)); k * 5 < row.length && row[k * 5 + 3] < to; k++, all++) wide += row[k * 5 + 4] / (to - from) * width > 5;
+            }
+            panel.classList.toggle("edges", wide * 2 > all); /* lines between boxes would leave nothing of narrow ones */
             if (numbers.parentNode.clientHeight / panel.style.getPropertyValue("--rows") < 16) return;
             rows.forEach(function (row, r) {
                 for (let k = Math.max(0, boxAt(row, from)); k * 5 < row.length && row[k * 5 + 3] < to && out.length < 3000; k++) {
