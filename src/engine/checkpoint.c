@@ -65,12 +65,18 @@ static pst_status unreadable(const char *path) {
     return pst_fail(PST_ENOMEM, "%s", said);
 }
 
-/* Adds one shard's tensors to the index. */
-static pst_status collect_shard(const char *temporary, const char *name, json_t *tensors) {
+/* Adds one shard and its tensors to the index. */
+static pst_status collect_shard(const char *temporary, const char *name, json_t *files, json_t *tensors) {
     pst_st_file *f = NULL;
     char *path = pst_ckpt_join(temporary, name), key[sizeof PST_CKPT_HASH_KEY + PST_NAME_MAX + 16];
     pst_status status = path ? pst_st_open(path, &f) : PST_ENOMEM;
     if (status == PST_EINPUT) status = unreadable(path);
+    if (status == PST_OK) {
+        char hash[20];
+        snprintf(hash, sizeof hash, "%016" PRIx64, f->header_xxh64);
+        if (json_array_append_new(files, json_pack("{s:s, s:s}", "name", name, "header_xxh64", hash)))
+            status = no_memory();
+    }
     for (uint32_t i = 0; status == PST_OK && i < f->n_entry; i++) {
         const pst_st_entry *e = &f->entry[i];
         snprintf(key, sizeof key, PST_CKPT_HASH_KEY "%s", e->name);
@@ -123,20 +129,26 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
                              char **out) {
     char model[20], data[20], text[20], own[20];
     uint64_t hash = 0;
+    size_t digits;
     snprintf(model, sizeof model, "%016" PRIx64, info->model_hash);
     snprintf(data, sizeof data, "%016" PRIx64, info->data_hash);
     snprintf(text, sizeof text, "%016" PRIx64, pst_hash64(config, strlen(config), 0));
     json_t *index = json_pack(
-        "{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:I, s:s, s:s, s:s, s:o, s:o}", "format", PST_CKPT_FORMAT,
+        "{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:I, s:s, s:s, s:s, s:o, s:o, s:s}", "format", PST_CKPT_FORMAT,
         "version", PST_CKPT_VERSION, "step", (json_int_t)info->step, "next_sample", (json_int_t)info->next_sample,
         "seed", (json_int_t)info->seed, "model_hash", model, "data_hash", data, "validation_loss",
         loss_json(info->validation_loss), "best_loss", loss_json(info->best_loss), "skipped", (json_int_t)info->skipped,
-        "optimizer", info->optimizer, "config", "run.yaml", "config_xxh64", text, "files", files, "tensors", tensors);
-    pst_status status = index ? pst_ckpt_index_hash(index, &hash) : no_memory();
-    snprintf(own, sizeof own, "%016" PRIx64, hash);
-    if (status == PST_OK && json_object_set_new(index, "xxh64", json_string(own))) status = no_memory();
-    if (status == PST_OK && !(*out = json_dumps(index, JSON_INDENT(1)))) status = no_memory();
+        "optimizer", info->optimizer, "config", "run.yaml", "config_xxh64", text, "files", files, "tensors", tensors,
+        "xxh64", "0000000000000000");
+    char *all = index ? json_dumps(index, JSON_INDENT(1)) : NULL;
+    pst_status status = all ? pst_ckpt_index_hash(all, strlen(all), &digits, &hash) : no_memory();
     json_decref(index);
+    if (status == PST_OK) {
+        snprintf(own, sizeof own, "%016" PRIx64, hash);
+        memcpy(all + digits, own, 16);
+        *out = all, all = NULL;
+    }
+    free(all);
     return status;
 }
 
@@ -146,7 +158,7 @@ static void remove_others(const char *temporary, const json_t *files) {
     for (struct dirent *e; dir && (e = readdir(dir));) {
         int ours = !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..");
         for (size_t i = 0; i < json_array_size(files); i++)
-            ours |= !strcmp(e->d_name, json_string_value(json_array_get(files, i)));
+            ours |= !strcmp(e->d_name, json_string_value(json_object_get(json_array_get(files, i), "name")));
         char *path = ours ? NULL : pst_ckpt_join(temporary, e->d_name);
         if (path) pst_durable_remove(path);
         free(path);
@@ -162,8 +174,7 @@ static pst_status collect(const char *temporary, const pst_ckpt_info *info, cons
     for (uint32_t i = 0; i < ranks && status == PST_OK; i++) {
         char name[64];
         pst_ckpt_shard_name(name, i, ranks);
-        if (json_array_append_new(files, json_string(name))) status = no_memory();
-        else status = collect_shard(temporary, name, tensors);
+        status = collect_shard(temporary, name, files, tensors);
     }
     if (status == PST_OK && graph) status = check_complete(tensors, graph, info->optimizer);
     if (status == PST_OK) {

@@ -12,7 +12,7 @@
 #include "graph/optim.h"
 #include <stdio.h>
 
-enum { PST_CKPT_VERSION = 1, PST_CKPT_OPTIM_MAX = 16 };
+enum { PST_CKPT_VERSION = 2, PST_CKPT_OPTIM_MAX = 16 };
 
 /* What a run needs to go on besides its tensors. */
 typedef struct {
@@ -67,6 +67,7 @@ typedef struct pst_ckpt {
     char *path, *config;            /* the folder; text of run.yaml */
     uint32_t n_file, n_tensor;
     char **file;                    /* shard names */
+    uint64_t *header_xxh64;         /* [n_file] of the bytes before a shard's first tensor */
     pst_st_file **shard;            /* [n_file] open files; NULL after pst_ckpt_parse */
     pst_ckpt_tensor *tensor;        /* sorted by name */
 } pst_ckpt;

@@ -42,17 +42,18 @@ pst_status pst_ckpt_text(const char *path, size_t limit, char **out, size_t *byt
     return PST_OK;
 }
 
-pst_status pst_ckpt_index_hash(const json_t *index, uint64_t *hash) {
-    json_t *copy = json_copy((json_t *)index); /* shallow */
-    char *text = NULL;
-    if (copy) {
-        json_object_del(copy, "xxh64");
-        text = json_dumps(copy, JSON_COMPACT | JSON_SORT_KEYS);
-    }
-    if (text) *hash = pst_hash64(text, strlen(text), 0);
-    json_decref(copy);
-    free(text);
-    return text ? PST_OK : no_memory("checkpoint");
+pst_status pst_ckpt_index_hash(const char *text, size_t bytes, size_t *digits, uint64_t *hash) {
+    static const char key[] = "\"xxh64\": \"", zeros[] = "0000000000000000";
+    size_t n = strlen(key), from = bytes < n ? 0 : bytes - n + 1;
+    while (from && memcmp(text + from - 1, key, n)) from--;
+    if (!from || bytes - (from - 1 + n) < strlen(zeros)) return pst_fail(PST_EINPUT, "it has no hash of itself");
+    size_t at = from - 1 + n, behind = at + strlen(zeros);
+    pst_hasher *h = pst_hasher_open();
+    if (!h) return no_memory("checkpoint");
+    pst_hasher_add(h, text, at), pst_hasher_add(h, zeros, strlen(zeros)), pst_hasher_add(h, text + behind, bytes - behind);
+    *digits = at, *hash = pst_hasher_value(h);
+    pst_hasher_close(h);
+    return PST_OK;
 }
 
 static int get_integer(const json_t *object, const char *key, uint64_t *out) {
@@ -105,10 +106,13 @@ static pst_status parse_files(const json_t *index, const char *file, pst_ckpt *c
     const json_t *files = json_object_get(index, "files");
     size_t n = json_array_size(files);
     if (n == 0 || n > 1 << 20) return BAD("%s: files is missing, empty or too long", file);
-    if (!(c->file = calloc(n, sizeof *c->file))) return no_memory(file);
+    if (!(c->file = calloc(n, sizeof *c->file)) || !(c->header_xxh64 = calloc(n, sizeof *c->header_xxh64)))
+        return no_memory(file);
     for (size_t i = 0; i < n; i++) {
-        const char *name = json_string_value(json_array_get(files, i));
+        const json_t *one = json_array_get(files, i);
+        const char *name = json_string_value(json_object_get(one, "name"));
         if (!name || !*name || *name == '.' || strchr(name, '/')) return BAD("%s: files[%zu] is no file name", file, i);
+        if (!get_hash(one, "header_xxh64", &c->header_xxh64[i])) return BAD("%s: %s has no header_xxh64", file, name);
         if (!(c->file[c->n_file] = strdup(name))) return no_memory(file);
         c->n_file++;
     }
@@ -157,6 +161,7 @@ static pst_status parse_tensors(const json_t *index, const char *file, pst_ckpt 
 /* *config_hash: what run.yaml should hash to. */
 static pst_status parse(const char *text, size_t bytes, const char *file, pst_ckpt **out, uint64_t *config_hash) {
     uint64_t own = 0, is = 0;
+    size_t digits;
     json_error_t error;
     json_t *index = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
     if (!index) return BAD("%s:%d:%d: truncated or damaged: %s", file, error.line, error.column, error.text);
@@ -164,7 +169,10 @@ static pst_status parse(const char *text, size_t bytes, const char *file, pst_ck
     pst_status status = c ? parse_info(index, file, &c->info, config_hash) : no_memory(file);
     if (status == PST_OK) status = parse_files(index, file, c);
     if (status == PST_OK) status = parse_tensors(index, file, c);
-    if (status == PST_OK) status = pst_ckpt_index_hash(index, &is);
+    if (status == PST_OK) {
+        status = pst_ckpt_index_hash(text, bytes, &digits, &is);
+        if (status != PST_OK) pst_fail_in(status, "%s: damaged or edited", file);
+    }
     if (status == PST_OK && (!get_hash(index, "xxh64", &own) || own != is))
         status = BAD("%s: damaged or edited: its hash is %016" PRIx64, file, is);
     json_decref(index);
@@ -185,6 +193,9 @@ static pst_status open_shards(pst_ckpt *c) {
         pst_status status = path ? pst_st_open(path, &c->shard[i]) : PST_ENOMEM;
         free(path);
         if (status != PST_OK) return pst_fail_in(status, "checkpoint");
+        if (c->shard[i]->header_xxh64 != c->header_xxh64[i])
+            return BAD("checkpoint: %s: the header is damaged: its hash is %016" PRIx64 ", the index says %016" PRIx64,
+                       c->shard[i]->path, c->shard[i]->header_xxh64, c->header_xxh64[i]);
     }
     for (uint32_t i = 0; i < c->n_tensor; i++) {
         const pst_ckpt_tensor *t = &c->tensor[i];
@@ -232,6 +243,7 @@ void pst_ckpt_close(pst_ckpt *c) {
     }
     for (uint32_t i = 0; i < c->n_tensor; i++) free(c->tensor[i].name);
     free(c->file);
+    free(c->header_xxh64);
     free(c->shard);
     free(c->tensor);
     free(c->path);

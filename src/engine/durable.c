@@ -16,9 +16,11 @@ enum { LOCK_TRIES = 60, LOCK_MS = 50 }; /* a run that was killed needs a moment 
 
 static _Atomic uint64_t countdown; /* 0: no fault to come */
 static _Atomic int lasting;        /* 1: the countdown stays at 1 */
+static _Atomic uint64_t slow_ns;
 
 void pst_durable_fail_after(uint64_t n) { atomic_store(&lasting, 0), atomic_store(&countdown, n); }
 void pst_durable_full_after(uint64_t n) { atomic_store(&lasting, 1), atomic_store(&countdown, n); }
+void pst_durable_slow(uint64_t ns) { atomic_store(&slow_ns, ns); }
 
 /* 1 when this operation is one that fails. */
 static int fault(void) {
@@ -67,7 +69,10 @@ static void use_up(struct iovec **part, int *n, size_t bytes) {
 }
 
 pst_status pst_durable_write_at(int fd, const char *path, struct iovec *part, int n, uint64_t at) {
+    uint64_t slow = atomic_load(&slow_ns);
     if (fault()) return cannot("write", path);
+    if (slow && fcntl(fd, F_GETFL) & O_DIRECT)
+        nanosleep(&(struct timespec){(time_t)(slow / 1000000000), (long)(slow % 1000000000)}, NULL);
     for (use_up(&part, &n, 0); n;) {
         ssize_t written = pwritev(fd, part, n, (off_t)at);
         if (written < 0 && errno == EINTR) continue;

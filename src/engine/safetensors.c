@@ -1,6 +1,7 @@
 /* Reading safetensors. The header is checked against the file's size before anything depends on it: lengths, types,
  * shapes, and that the tensors fill the data section without gap or overlap, as the format demands. */
 #include "engine/safetensors.h"
+#include "base/hash.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
@@ -162,12 +163,13 @@ static pst_status read_header(pst_st_file *f) {
                    (unsigned long long)length, (unsigned long long)size);
     if (length > MAX_HEADER)
         return BAD("%s: a header of %llu bytes, at most %d are read", f->path, (unsigned long long)length, MAX_HEADER);
-    char *text = malloc(length + 1);
+    char *text = malloc(8 + length);
     if (!text) return NO_MEMORY(f->path);
-    pst_status status = read_at(f->fd, f->path, text, length, 8);
+    pst_status status = read_at(f->fd, f->path, text, 8 + length, 0);
     if (status == PST_OK) {
         json_error_t error;
-        json_t *root = json_loadb(text, length, JSON_REJECT_DUPLICATES, &error);
+        json_t *root = json_loadb(text + 8, length, JSON_REJECT_DUPLICATES, &error);
+        f->header_xxh64 = pst_hash64(text, 8 + length, 0);
         status = root ? parse_header(root, 8 + length, size, f)
                       : BAD("%s: no safetensors file: the header is not JSON: %s", f->path, error.text);
         json_decref(root);
