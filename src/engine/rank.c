@@ -141,10 +141,19 @@ void pst_rank_refresh(pst_rank *r) {
     for (uint32_t i = 0; i < r->p->graph->n_param; i++) refresh_param(r, i);
 }
 
-/* Until the checkpoint under way has what it needs of the parameter; messages go on meanwhile. */
+/* Until the checkpoint under way has what it needs of the parameter. Messages go on meanwhile; the disk may be slow, and
+ * that is no hang. */
 static void await_checkpoint(pst_rank *r, uint32_t param) {
-    while (r->may_change && !r->may_change(r->may_change_arg, param))
+    if (!r->may_change || r->may_change(r->may_change_arg, param)) return;
+    uint32_t activity = r->position ? PST_POSITION_GET(r->position, activity) : 0;
+    if (r->position) PST_POSITION_SET(r->position, activity, PST_AT_HOST), pst_position_move(r->position);
+    do {
         if (r->executor) pst_executor_poll(r->executor);
+    } while (!r->may_change(r->may_change_arg, param));
+    if (!r->position) return;
+    PST_POSITION_SET(r->position, activity, activity);
+    PST_POSITION_SET(r->position, since_ns, pst_monotonic_ns());
+    pst_position_move(r->position);
 }
 
 static pst_status step(pst_device *device, const void *block) {
