@@ -234,6 +234,28 @@ static void as_a_run(void **state) {
     model_close(m);
 }
 
+/* A model by its configuration, on the program's data: what is saved becomes a Hugging Face folder like a run's. */
+static void model_by_configuration(void **state) {
+    (void)state;
+    const char *more[] = {"model.kind=gpt", "layers=1", "heads=2", "channels=8", "context=6", "vocabulary=11"};
+    model m = {config_of(more, 5), NULL};
+    REFUSED(pst_graph_build(m.config, &m.graph), "model.vocabulary is 0");
+    pst_config_close(m.config);
+    m.config = config_of(more, 6);
+    MUST(pst_graph_build(m.config, &m.graph));
+    pst_session *s = session_of(m, 2);
+    train(s, 0, 2, NULL);
+    MUST(pst_session_save(s, "gpt"));
+    MUST(pst_export_hf("gpt", "hf", 0));
+    pst_session_close(s);
+    pst_train_options o = {.size = sizeof o, .quiet = 1};
+    REFUSED(pst_train(m.config, &o), "only it can");
+    o.size = 0;
+    REFUSED(pst_train(m.config, &o), "pst_train: the member size is not set");
+    REFUSED(pst_train(NULL, &o), "config is NULL");
+    model_close(m);
+}
+
 /* --- plans ------------------------------------------------------------------------------------------------------ */
 
 static void plans(void **state) {
@@ -527,6 +549,7 @@ int main(void) {
         cmocka_unit_test(sessions_do_not_disturb_each_other),
         cmocka_unit_test(results),
         cmocka_unit_test(as_a_run),
+        cmocka_unit_test(model_by_configuration),
         cmocka_unit_test(plans),
         cmocka_unit_test(goes_on_from_a_checkpoint),
         cmocka_unit_test(full_disk),

@@ -36,6 +36,13 @@ case $flags in *"$work/prefix"*) ;; *) fail "pkg-config answers with another pen
 cc -O2 -Wall -Wextra -Werror "$work/src/train.c" -o "$work/by_pkg_config" $flags
 run "$work/by_pkg_config" one
 
+if command -v c++ >/dev/null 2>&1; then # names are C's there, too
+    printf '#include <penstock/train.h>\nint main() { return pst_config_open(0, 0, 0, 0) != PST_EINPUT; }\n' >"$work/use.cc"
+    # shellcheck disable=SC2086
+    c++ -std=c++11 "$work/use.cc" -o "$work/use" $flags
+    LD_LIBRARY_PATH=$library "$work/use" || fail "a C++ program cannot use the library"
+fi
+
 # The same program as a job of two processes. Debian's mpirun, like others, wants to be told that root may and cores are few.
 if mpirun --version >/dev/null 2>&1; then
     (cd "$work" && LD_LIBRARY_PATH=$library timeout 60 mpirun -n 2 --allow-run-as-root --oversubscribe ./by_pkg_config job) \
