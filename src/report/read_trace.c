@@ -30,9 +30,10 @@ static pst_status add_slice(const json_t *event, pst_report_trace *t) {
     if (!strcmp(pst_report_text(event, "cat"), "operator")) return PST_OK; /* lie within F, B, W */
     const json_t *args = json_object_get(event, "args");
     int kind = kind_of(pst_report_text(event, "cat"));
+    if (kind < 0) return PST_OK; /* operators, and what else may come */
     double start = pst_report_number(event, "ts"), dur = pst_report_number(event, "dur");
     uint32_t rank = part(args, "rank", PST_REPORT_RANKS), process = part(event, "pid", 2);
-    if (kind < 0 || rank == PST_REPORT_RANKS || process == 2 || !(start >= 0 && dur >= 0 && start + dur <= MAX_US)) {
+    if (rank == PST_REPORT_RANKS || process == 2 || !(start >= 0 && dur >= 0 && start + dur <= MAX_US)) {
         t->n_bad++;
         return PST_OK;
     }

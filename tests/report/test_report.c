@@ -106,6 +106,7 @@ static void test_trace(void **state) {
         "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"ts\":-1,\"dur\":9,\"args\":{\"rank\":0}},\n"
         "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"ts\":1,\"dur\":1e300,\"args\":{\"rank\":0}},\n"
         "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"ts\":1,\"dur\":1,\"args\":{\"rank\":1000000}},\n"
+        "{\"name\":\"linear\",\"cat\":\"operator\",\"ph\":\"X\",\"pid\":0,\"ts\":0,\"dur\":99,\"args\":{\"rank\":0}},\n"
         "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pi");
     double us[PST_REPORT_KIND_COUNT];
     assert_string_equal(t.title, "a step");
