@@ -18,7 +18,8 @@ static const int32_t *const batch[] = {tokens, targets};
     } while (0)
 
 /* x becomes activation(x weight^T + bias), with parameters NAME.weight [n,k] and NAME.bias [n]. */
-static pst_status linear(pst_graph *g, const char *name, uint64_t n, uint64_t k, pst_activation activation, uint32_t *x) {
+static pst_status linear(pst_graph *g, const char *name, uint64_t n, uint64_t k, pst_activation activation,
+                         uint32_t *x) {
     char weight[64], bias[64];
     uint32_t w, b;
     snprintf(weight, sizeof weight, "%s.weight", name);

@@ -113,7 +113,9 @@ uint32_t pst_plan_micro_batches(const pst_plan *p) { return p ? p->n_micro : 0; 
 const char *pst_plan_schedule(const pst_plan *p) { return p ? p->schedule : ""; }
 double pst_plan_step_s(const pst_plan *p) { return p ? (double)p->step_ns * 1e-9 : 0; }
 double pst_plan_bubble(const pst_plan *p) { return p ? p->bubble : 0; }
-uint64_t pst_plan_peak_bytes(const pst_plan *p, uint32_t rank) { return p && rank < p->n_rank ? p->peak_bytes[rank] : 0; }
+uint64_t pst_plan_peak_bytes(const pst_plan *p, uint32_t rank) {
+    return p && rank < p->n_rank ? p->peak_bytes[rank] : 0;
+}
 
 /* --- print ------------------------------------------------------------------------------------------------------ */
 

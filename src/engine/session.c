@@ -18,19 +18,19 @@
 /* A data tensor of the graph: what a step is given for it. */
 typedef struct {
     uint32_t tensor;
-    uint64_t sample;      /* elements of one sample */
-    int32_t least, most;  /* what its readers take */
+    uint64_t sample;     /* elements of one sample */
+    int32_t least, most; /* what its readers take */
 } feed;
 
 struct pst_session {
     pst_trainer t;
     pst_config *config;
     pst_train_options options;
-    pst_data data;        /* what checkpoints ask for the identity of the data */
+    pst_data data; /* what checkpoints ask for the identity of the data */
     uint32_t n_feed;
     feed *feed;
-    double *sum;          /* [n_rank] room for the losses of an evaluation */
-    pst_status broken;    /* a failure after which ranks no longer agree on where they are */
+    double *sum;       /* [n_rank] room for the losses of an evaluation */
+    pst_status broken; /* a failure after which ranks no longer agree on where they are */
 };
 
 /* --- data ------------------------------------------------------------------------------------------------------- */
@@ -155,7 +155,10 @@ pst_status pst_session_open(const pst_config *config, const pst_graph *graph, co
                             pst_session **session) {
     if (!config || !graph || !plan || !session)
         return pst_fail(PST_EINPUT, "pst_session_open: %s is NULL",
-                        !config ? "config" : !graph ? "graph" : !plan ? "plan" : "session");
+                        !config  ? "config"
+                        : !graph ? "graph"
+                        : !plan  ? "plan"
+                                 : "session");
     pst_session *s = calloc(1, sizeof *s);
     if (!s) return pst_fail(PST_ENOMEM, "no memory for a session");
     s->options = (pst_train_options){.runs = "", .resume = "", .quiet = 1};
@@ -336,8 +339,7 @@ pst_status pst_session_read(pst_session *s, const char *param, float *out, uint6
                         pst_param_elements(&g->param[i]), elements);
     uint32_t owner = owner_of(s->t.p, i);
     for (uint32_t r = 0; r < group->n_local; r++)
-        if (group->local[r]->rank == owner)
-            memcpy(out, pst_rank_weight(group->local[r], i), elements * sizeof *out);
+        if (group->local[r]->rank == owner) memcpy(out, pst_rank_weight(group->local[r], i), elements * sizeof *out);
     return keep(s, pst_group_broadcast(s->t.group, out, elements * sizeof *out, owner));
 }
 

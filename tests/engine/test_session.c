@@ -34,8 +34,8 @@ typedef struct {
 } model;
 
 static pst_config *config_of(const char *const *more, size_t n) {
-    const char *settings[16] = {"batch=8", "micro_batch=2", "steps=20", "warmup=2", "lr=3e-2", "threads=1",
-                                "log.level=error"};
+    const char *settings[16] = {"batch=8", "micro_batch=2", "steps=20",       "warmup=2",
+                                "lr=3e-2", "threads=1",     "log.level=error"};
     pst_config *c;
     for (size_t i = 0; i < n; i++) settings[7 + i] = more[i];
     MUST(pst_config_open("test", settings, 7 + n, &c));
@@ -127,9 +127,8 @@ static void every_layout_gives_the_same_bits(void **state) {
     static const struct {
         uint32_t ranks;
         const char *schedule, *threads;
-    } layout[] = {{1, "schedule=gpipe", "threads=1"},
-                  {2, "schedule=1f1b", "threads=1"},
-                  {4, "schedule=1f1b-early", "threads=2"}};
+    } layout[] = {
+        {1, "schedule=gpipe", "threads=1"}, {2, "schedule=1f1b", "threads=1"}, {4, "schedule=1f1b-early", "threads=2"}};
     double loss[3][N];
     uint64_t hash[3];
     for (int i = 0; i < 3; i++) {
@@ -212,7 +211,8 @@ static void as_a_run(void **state) {
     model m;
     pst_data *data;
     static char *path[] = {"text"};
-    pst_data_config dc = {.paths = path, .n_path = 1, .validation = 0.1, .context = CONTEXT, .seed = 1, .tokenizer = "byte"};
+    pst_data_config dc = {
+        .paths = path, .n_path = 1, .validation = 0.1, .context = CONTEXT, .seed = 1, .tokenizer = "byte"};
     static int32_t x[4 * CONTEXT], y[4 * CONTEXT];
     MUST(pst_config_parse(yaml, "test.yaml", NULL, 0, &m.config));
     MUST(pst_graph_build(m.config, &m.graph));

@@ -1,6 +1,6 @@
 #!/bin/sh
 # test: label=full timeout=120
-# What `cmake --install` leaves is enough for a program: examples/train.c is built by pkg-config and by find_package
+# What `cmake --install` leaves is enough for a program: its examples/train.c is built by pkg-config and find_package
 # against a temporary prefix and nothing else, its loss falls, and the installed penstock reads its checkpoint.
 set -eu
 [ -z "${PST_SANITIZE:-}" ] || exit 77 # a plain program cannot load an instrumented library
@@ -13,7 +13,7 @@ fail() {
 }
 cmake --install "$(dirname "$PENSTOCK")" --prefix "$work/prefix" >"$work/log"
 library=$(dirname "$(find "$work/prefix" -name libpenstock.so)")
-cp -r "$SOURCE_DIR/examples" "$work/src"
+cp -r "$(find "$work/prefix" -type d -name examples)" "$work/src"
 
 # PROGRAM FOLDER: runs it where no header or library of the project is near.
 run() {
