@@ -17,17 +17,17 @@ import subprocess
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-OURS = os.environ.get("BENCH_P2P", os.path.join(HERE, "..", "build", "release", "bench_p2p"))
+PENSTOCK = os.environ.get("PENSTOCK", os.path.join(HERE, "..", "build", "release", "penstock"))
 SIZES = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20]
 TILE_BYTES, TILE_WANTED_US, WANTED = 1 << 20, 1500, 0.95
 
 
 def ours(size, args, *more):
     """Latency in us, bandwidth in GB/s."""
-    out = subprocess.run([OURS, "--bytes", str(size), "--seconds", str(args.seconds), *more], check=True, timeout=120,
-                         capture_output=True, text=True).stdout
-    row = out.splitlines()[-1].split()
-    return float(row[1]), float(row[3])
+    out = subprocess.run([PENSTOCK, "bench", "p2p", "--bytes", str(size), "--seconds", str(args.seconds), "--json", *more],
+                         check=True, timeout=120, capture_output=True, text=True).stdout
+    row = json.loads(out)["p2p"]["rows"][0]
+    return row["latency_us"], row["gb_per_s"]
 
 
 def free_port():

@@ -3,7 +3,8 @@
 #include <string.h>
 
 int pst_cli_bench(const pst_cli_call *call) {
-    pst_bench_options o = {.size = sizeof o, .preset = "gpt2", .batch = 4, .context = 256, .precision = "both", .op = ""};
+    pst_bench_options o = {
+        .size = sizeof o, .preset = "gpt2", .batch = 4, .context = 256, .precision = "both", .op = "", .seconds = 0.5};
     const pst_option rows[] = {
         {0, "run", "RUN.yaml", PST_OPTION_STRING, 0, 0, "Measure this run file's model instead of --preset, -B and -T.",
          &o.run},
@@ -13,14 +14,20 @@ int pst_cli_bench(const pst_cli_call *call) {
         {0, "threads", "N", PST_OPTION_INT, 1, 4096, "Threads to compute with; all processors by default.", &o.threads},
         {0, "precision", "NAME", PST_OPTION_STRING, 0, 0, "fp32, bf16, or both (default).", &o.precision},
         {0, "op", "NAME", PST_OPTION_STRING, 0, 0, "Only this operator, such as linear or attention.", &o.op},
+        {0, "seconds", "S", PST_OPTION_FLOAT, 0.001, 60, "p2p: for each size of message; 0.5 by default.", &o.seconds},
+        {0, "compute", "MS", PST_OPTION_FLOAT, 0, 1000, "p2p: the receiver computes in tiles of this length.",
+         &o.compute_ms},
+        {0, "bytes", "N", PST_OPTION_INT, 1, 1 << 30, "p2p: only messages of this size; 8 B to 64 MiB by default.",
+         &o.bytes},
         {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Print JSON.", &o.json},
     };
     const pst_command command = {
         "penstock bench", "[SUITE ...]",
         "Measures this machine. Suite kernels: every distinct operator of a model, forward (F), input gradient (B) and "
         "weight gradient (W), with time, rate, share of a step and per cent of the roofline, beside FMA peak and "
-        "memory "
-        "bandwidth measured in the same run. With one thread, CPU time. PENSTOCK_ISA=avx2 lowers the instruction set.",
+        "memory bandwidth measured in the same run. With one thread, CPU time. PENSTOCK_ISA=avx2 lowers the "
+        "instruction set. "
+        "Suite p2p: latency and bandwidth of messages between two ranks of this host.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;
@@ -29,5 +36,6 @@ int pst_cli_bench(const pst_cli_call *call) {
         return pst_cli_wrong("--precision '%.60s': expected fp32, bf16 or both", o.precision);
     o.suite = (const char *const *)call->argv + 1;
     o.n_suite = n;
+    o.argv = call->program_argv;
     return pst_cli_end(pst_bench_run(&o, stdout));
 }

@@ -15,7 +15,7 @@ const pst_cli_command pst_cli_commands[] = {
     {"inspect", "show a checkpoint, a plan, a safetensors file, or what a run file becomes", pst_cli_inspect, 0},
     {"convert", "write a checkpoint as a Hugging Face folder", pst_cli_convert, 0},
     {"report", "write a run's report.html again, also while it runs", pst_cli_report, 0},
-    {"bench", "measure this machine: every operator of a model beside peak and bandwidth", pst_cli_bench, 0},
+    {"bench", "measure this machine: every operator of a model beside its peak, messages", pst_cli_bench, 0},
     {"doctor", "what this machine has, and what is missing for what", pst_cli_doctor, 0},
     {"help", "the help of a command; write manual pages and bash completion", pst_cli_help, 0},
     {0},

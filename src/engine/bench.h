@@ -20,4 +20,9 @@ typedef struct {
 /* kernels: bench_kernels.c measures, bench_kernels_text.c prints. */
 pst_status pst_bench_kernels_measure(const pst_bench *b, json_t **found);
 void pst_bench_kernels_print(json_t *found, FILE *out);
+/* p2p: starts the program again as two ranks. pst_bench_p2p_rank: this process is one of them; *found: NULL where somebody
+ * else prints it. */
+pst_status pst_bench_p2p_measure(const pst_bench *b, json_t **found);
+pst_status pst_bench_p2p_rank(const pst_bench *b, json_t **found);
+void pst_bench_p2p_print(json_t *found, FILE *out);
 #endif

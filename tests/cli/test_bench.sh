@@ -20,13 +20,18 @@ for key in '"kernels"' '"peak_flops"' '"bandwidth_bytes_per_s"' '"roofline"' '"s
     grep -q "$key" json || fail "no $key in the JSON"
 done
 
+"$PENSTOCK" bench p2p --bytes 65536 --seconds 0.01 >text 2>err </dev/null || fail "p2p: status $?: $(cat err)"
+grep -q '^ *65536  *[0-9.]*  *[0-9.]*  *[0-9.]*$' text || fail "p2p: $(cat text)"
+"$PENSTOCK" bench p2p --bytes 8 --compute 0.1 --seconds 0.01 --json >json </dev/null || fail "p2p --json: status $?"
+grep -q '"gb_per_s"' json && grep -q '"compute_ms": 0.1' json || fail "p2p --json: $(cat json)"
+
 refused() { # PATTERN ARGUMENT...
     pattern=$1 rc=0
     shift
     "$PENSTOCK" bench "$@" >/dev/null 2>err </dev/null || rc=$?
     [ $rc = 2 ] && grep -q "$pattern" err && [ "$(wc -l <err)" = 1 ] || fail "bench $*: status $rc, $(cat err)"
 }
-refused "did you mean 'kernels'" kernel
+refused "did you mean 'kernels'" kernals
 refused "expected fp32, bf16 or both" --precision fp16
 refused "nanno" kernels --preset nanno
 refused "no operator 'convolution'" kernels --preset nano -B 1 -T 8 --op convolution
