@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { RUNS = 7, MAX_GROUPS = 256, MAX_PEAKS = MAX_GROUPS, FLAT_ELEMENTS = 16 << 20 };
+enum { RUNS = 7, FLAT_RUNS = 5, MAX_GROUPS = 256, MAX_PEAKS = MAX_GROUPS, FLAT_ELEMENTS = 8 << 20 };
 static const double MIN_SECONDS = 0.05; /* per run: short kernels are repeated */
 
 /* Nodes of the same shape. count: how often each pass of it occurs in a micro-batch. */
@@ -212,18 +212,18 @@ static pst_status time_flat(suite *s) {
     const pst_flat *flat = pst_flat_choose(s->device->isa);
     const uint64_t n = FLAT_ELEMENTS;
     uint64_t all, shared;
-    double time[RUNS + 1][N_FLAT];
+    double time[FLAT_RUNS + 1][N_FLAT];
     pst_arena arena;
     count_elements(s->graph, &all, &shared);
     PST_TRY(pst_arena_open(4 * n * sizeof(float), 0, &arena));
     float *x = (float *)(void *)arena.base;
     for (uint64_t i = 0; i < 4 * n; i++) x[i] = 1e-3f;
-    for (int run = 0; run <= RUNS; run++) run_flat(s, flat, x, n, time[run]); /* the first counts for nothing */
+    for (int run = 0; run <= FLAT_RUNS; run++) run_flat(s, flat, x, n, time[run]); /* the first counts for nothing */
     pst_arena_close(&arena);
     for (int i = 0; i < N_FLAT; i++) {
-        double of[RUNS], elements = (double)(i == ACCUMULATE ? shared : all);
-        for (int run = 0; run < RUNS; run++) of[run] = time[run + 1][i];
-        double each = median(of, RUNS) / (double)n, rate = flat_rows[i].bytes / each;
+        double of[FLAT_RUNS], elements = (double)(i == ACCUMULATE ? shared : all);
+        for (int run = 0; run < FLAT_RUNS; run++) of[run] = time[run + 1][i];
+        double each = median(of, FLAT_RUNS) / (double)n, rate = flat_rows[i].bytes / each;
         if (rate > s->bandwidth) s->bandwidth = rate;
         if (elements > 0 && (i != NARROW || s->dtype == PST_BF16) && !*s->b->options->op)
             add_row(s, flat_rows[i].name, flat->name, "all parameters", '-', 1, each * elements,
