@@ -43,28 +43,29 @@ def dd(folder, size, *flags):
     return int(found.group(1)) / float(found.group(2)) / 1e6
 
 
-def processes(group):
-    """Process ids of a process group."""
-    for entry in os.listdir("/proc"):
-        try:
-            if entry.isdigit() and os.getpgid(int(entry)) == group:
-                yield entry
-        except ProcessLookupError:
-            pass
+def tree(pid):
+    """A process and all that it has started."""
+    out = [pid]
+    for task in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{task}/children", encoding="ascii") as f:
+            out += [below for child in f.read().split() for below in tree(int(child))]
+    return out
 
 
-def saving_cpu(group):
+def tell(pids, number):
+    for pid in pids:
+        os.kill(pid, number)
+
+
+def saving_cpu(pids):
     """CPU seconds of the threads that write checkpoints."""
     ticks = 0
-    for pid in processes(group):
-        try:
-            for task in os.listdir(f"/proc/{pid}/task"):
-                with open(f"/proc/{pid}/task/{task}/stat", encoding="ascii") as f:
-                    name, rest = re.search(r"\((.*)\) (.*)", f.read()).groups()
-                if name == "pst-save":
-                    ticks += sum(int(x) for x in rest.split()[11:13])
-        except FileNotFoundError:
-            pass
+    for pid in pids:
+        for task in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{task}/stat", encoding="ascii") as f:
+                name, rest = re.search(r"\((.*)\) (.*)", f.read()).groups()
+            if name == "pst-save":
+                ticks += sum(int(x) for x in rest.split()[11:13])
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
@@ -89,14 +90,15 @@ def watch(job, path, folder):
     while job.poll() is None:
         for line in lines.new():
             if line.get("event") == "checkpoint" and steps:
-                os.killpg(job.pid, signal.SIGSTOP)
-                now, last = saving_cpu(job.pid), max(steps)
+                pids = tree(job.pid)
+                tell(pids, signal.SIGSTOP)
+                now, last = saving_cpu(pids), max(steps)
                 saved.append({"step": line["step"], "until": last, "bytes": line["bytes"], "seconds": line["seconds"],
                               "mb_per_s": line["mb_per_s"], "held_s": line["held_s"], "cpu_s": now - cpu,
                               "dd_fsync": dd(folder, line["bytes"], "conv=fsync"),
                               "dd_direct": dd(folder, line["bytes"], "oflag=direct")})
                 cpu = now
-                os.killpg(job.pid, signal.SIGCONT)
+                tell(pids, signal.SIGCONT)
             elif "event" not in line:
                 steps[line["step"]] = line["step_ms"]
         time.sleep(0.02)
@@ -134,13 +136,12 @@ def main():
             f.write(RUN.format(preset=args.preset, context=args.context, data=os.path.join(folder, "text"),
                                steps=2 + args.every * (args.rounds + 1), micro=4 if args.ranks == 1 else 1,
                                every=args.every))
-        job = subprocess.Popen([PENSTOCK, "train", path, "--runs", folder, "-q", "-n", str(args.ranks)],
-                               start_new_session=True)
+        job = subprocess.Popen([PENSTOCK, "train", path, "--runs", folder, "-q", "-n", str(args.ranks)])
         try:
             steps, saved = watch(job, os.path.join(folder, "run", "metrics.jsonl"), folder)
         finally:
             if job.poll() is None:
-                os.killpg(job.pid, signal.SIGKILL)
+                tell(tree(job.pid), signal.SIGKILL)
         if job.returncode:
             raise SystemExit(f"penstock ended with status {job.returncode}")
     finally:

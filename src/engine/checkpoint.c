@@ -193,6 +193,17 @@ static pst_status write_in(const char *folder, const char *name, const char *tex
     return status;
 }
 
+/* What is about to replace a good checkpoint can be opened: index, configuration, headers. */
+static pst_status check_opens(const char *temporary) {
+    char said[600];
+    pst_ckpt *c = NULL;
+    pst_status status = pst_ckpt_open(temporary, &c);
+    pst_ckpt_close(c);
+    if (status != PST_EINPUT) return status;
+    snprintf(said, sizeof said, "%s", pst_error());
+    return pst_fail(PST_ENOMEM, "reads back damaged: %s", said);
+}
+
 pst_status pst_ckpt_commit(const char *folder, const pst_ckpt_info *info, const char *config, const pst_graph *graph,
                            uint32_t ranks, char **path) {
     char *text = NULL, *temporary = pst_ckpt_folder(folder, info->step, 1);
@@ -202,6 +213,7 @@ pst_status pst_ckpt_commit(const char *folder, const pst_ckpt_info *info, const 
     if (status == PST_OK) status = write_in(temporary, "run.yaml", config);
     if (status == PST_OK) status = write_in(temporary, "index.json", text);
     if (status == PST_OK) status = pst_durable_sync_folder(temporary);
+    if (status == PST_OK) status = check_opens(temporary);
     if (status == PST_OK) status = pst_durable_rename(temporary, final);
     if (status == PST_OK) status = pst_durable_sync_folder(folder);
     if (temporary) pst_durable_remove(temporary); /* ours when it failed; an older one of this step when it did not */

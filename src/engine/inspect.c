@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/sized.h"
 #include "engine/checkpoint_parts.h"
+#include "engine/saver.h"
 #include "engine/hf.h"
 #include "engine/prepare.h"
 #include "engine/safetensors.h"
@@ -63,6 +64,8 @@ static pst_status inspect_hf(const char *folder, FILE *out) {
 
 static void print_memory(const pst_prepared *p, FILE *out) {
     for (uint32_t r = 0; r < p->options.n_rank; r++) pst_layout_print(p->layout[r], p->graph, out);
+    fprintf(out, "beside the arenas: at most %d MiB per process to write checkpoints through, and what libraries need\n",
+            PST_SAVER_THREADS * (PST_SHARD_PIECE >> 20));
 }
 
 static pst_status show(const pst_prepared *p, const char *what, FILE *out) {

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WRITERS = 2, THREADS = WRITERS + 1 };
-
 typedef struct {
     pst_saver *saver;
     void *room;
@@ -18,7 +16,7 @@ struct pst_saver {
     pst_shard *const *shard;   /* borrowed */
     const pst_shard *largest;  /* of them: every room fits its pieces */
     uint32_t n, n_started;
-    worker worker[THREADS]; /* the last one leads */
+    worker worker[PST_SAVER_THREADS]; /* the last one leads */
     pthread_mutex_t lock;
     pthread_cond_t changed;
     uint64_t asked, writing; /* how many jobs there were; how many times there was something to write */
@@ -62,7 +60,7 @@ static pst_status write_and_verify(pst_saver *s, void *room) {
     pst_status status = s->before ? s->before(s->arg) : PST_OK;
     if (status != PST_OK) fail_shards(s, status);
     pthread_mutex_lock(&s->lock);
-    s->writing++, s->writers_busy = WRITERS;
+    s->writing++, s->writers_busy = PST_SAVER_WRITERS;
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     for (uint32_t i = 0; i < s->n; i++)
@@ -115,12 +113,12 @@ static pst_status start(pst_saver *s) {
         if (pst_shard_bytes(s->shard[i]) > pst_shard_bytes(s->largest)) s->largest = s->shard[i];
     sigset_t all, before;
     sigfillset(&all);
-    for (; s->n_started < THREADS; s->n_started++) {
+    for (; s->n_started < PST_SAVER_THREADS; s->n_started++) {
         worker *w = &s->worker[s->n_started];
         w->saver = s;
         if (!(w->room = pst_shard_room(s->largest))) return pst_fail(PST_ENOMEM, "no memory to write checkpoints through");
         pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the main thread */
-        int error = pthread_create(&w->handle, NULL, s->n_started < WRITERS ? write_shards : lead, w);
+        int error = pthread_create(&w->handle, NULL, s->n_started < PST_SAVER_WRITERS ? write_shards : lead, w);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
         if (error) return pst_fail(PST_ENOMEM, "cannot start a thread to write checkpoints: %s", strerror(error));
         pthread_setname_np(w->handle, "pst-save");
@@ -151,7 +149,7 @@ void pst_saver_close(pst_saver *s) {
     pthread_cond_broadcast(&s->changed);
     pthread_mutex_unlock(&s->lock);
     for (uint32_t i = 0; i < s->n_started; i++) pthread_join(s->worker[i].handle, NULL);
-    for (uint32_t i = 0; i < THREADS; i++) pst_shard_room_free(s->largest, s->worker[i].room);
+    for (uint32_t i = 0; i < PST_SAVER_THREADS; i++) pst_shard_room_free(s->largest, s->worker[i].room);
     pthread_mutex_destroy(&s->lock), pthread_cond_destroy(&s->changed);
     free(s);
 }

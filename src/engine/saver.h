@@ -5,6 +5,8 @@
 #define PST_ENGINE_SAVER_H
 #include "engine/shard.h"
 
+enum { PST_SAVER_WRITERS = 2, PST_SAVER_THREADS = PST_SAVER_WRITERS + 1 };
+
 /* Runs on a thread of the saver. */
 typedef pst_status (*pst_saver_task)(void *arg);
 
