@@ -50,7 +50,8 @@ pst_status pst_ckpt_index_hash(const char *text, size_t bytes, size_t *digits, u
     size_t at = from - 1 + n, behind = at + strlen(zeros);
     pst_hasher *h = pst_hasher_open();
     if (!h) return no_memory("checkpoint");
-    pst_hasher_add(h, text, at), pst_hasher_add(h, zeros, strlen(zeros)), pst_hasher_add(h, text + behind, bytes - behind);
+    pst_hasher_add(h, text, at), pst_hasher_add(h, zeros, strlen(zeros)),
+        pst_hasher_add(h, text + behind, bytes - behind);
     *digits = at, *hash = pst_hasher_value(h);
     pst_hasher_close(h);
     return PST_OK;

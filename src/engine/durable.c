@@ -99,9 +99,7 @@ int pst_durable_direct(const char *path, uint32_t *align) {
     return fd;
 }
 
-pst_status pst_durable_sync(int fd, const char *path) {
-    return fault() || fsync(fd) ? cannot("sync", path) : PST_OK;
-}
+pst_status pst_durable_sync(int fd, const char *path) { return fault() || fsync(fd) ? cannot("sync", path) : PST_OK; }
 
 pst_status pst_durable_close(int fd, const char *path) {
     int failed = fault() || fsync(fd);

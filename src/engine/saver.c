@@ -13,8 +13,8 @@ typedef struct {
 } worker;
 
 struct pst_saver {
-    pst_shard *const *shard;   /* borrowed */
-    const pst_shard *largest;  /* of them: every room fits its pieces */
+    pst_shard *const *shard;  /* borrowed */
+    const pst_shard *largest; /* of them: every room fits its pieces */
     uint32_t n, n_started;
     worker worker[PST_SAVER_THREADS]; /* the last one leads */
     pthread_mutex_t lock;
@@ -116,7 +116,8 @@ static pst_status start(pst_saver *s) {
     for (; s->n_started < PST_SAVER_THREADS; s->n_started++) {
         worker *w = &s->worker[s->n_started];
         w->saver = s;
-        if (!(w->room = pst_shard_room(s->largest))) return pst_fail(PST_ENOMEM, "no memory to write checkpoints through");
+        if (!(w->room = pst_shard_room(s->largest)))
+            return pst_fail(PST_ENOMEM, "no memory to write checkpoints through");
         pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the main thread */
         int error = pthread_create(&w->handle, NULL, s->n_started < PST_SAVER_WRITERS ? write_shards : lead, w);
         pthread_sigmask(SIG_SETMASK, &before, NULL);

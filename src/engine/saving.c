@@ -19,21 +19,21 @@ static const uint64_t GUARD_WAIT_NS = 500000; /* then transfers are polled */
 typedef struct {
     pst_saving *saving;
     pst_shard *shard;
-    uint32_t *entry;        /* [n_param] its number in the shard, UINT32_MAX: not stored by this rank */
+    uint32_t *entry; /* [n_param] its number in the shard, UINT32_MAX: not stored by this rank */
 } guard;
 
 struct pst_saving {
     pst_trainer *trainer;
-    uint32_t n;             /* ranks of this process */
+    uint32_t n; /* ranks of this process */
     pst_shard **shard;
     guard *guard;
-    pst_ckpt_entry *entry;  /* of all shards */
+    pst_ckpt_entry *entry; /* of all shards */
     pst_saver *saver;
     char folder[PST_TRAINER_FOLDER + 16], *config;
-    phase phase;            /* the same on all ranks */
-    int alone;              /* this process has all ranks: it commits as soon as all is written */
-    pst_ckpt_info info;     /* of the one under way */
-    double best_before;     /* t->best_loss without it */
+    phase phase;             /* the same on all ranks */
+    int alone;               /* this process has all ranks: it commits as soon as all is written */
+    pst_ckpt_info info;      /* of the one under way */
+    double best_before;      /* t->best_loss without it */
     uint64_t bytes, held_ns; /* of all ranks; how long STEPs of this process have waited for it */
     int warned;
 };

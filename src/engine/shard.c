@@ -12,9 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { BLOCK = 32 << 10 };                    /* hashed and looked at while it is in the first-level cache */
-static const double CACHE_BYTES_PER_S = 1e9;  /* of copying into the page cache: a faster disk needs no help */
-static const uint64_t JUDGE_NS = 20000000;    /* before that, a rate says nothing */
+enum { BLOCK = 32 << 10 };                   /* hashed and looked at while it is in the first-level cache */
+static const double CACHE_BYTES_PER_S = 1e9; /* of copying into the page cache: a faster disk needs no help */
+static const uint64_t JUDGE_NS = 20000000;   /* before that, a rate says nothing */
 
 static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "checkpoint: out of memory"); }
 

@@ -29,7 +29,8 @@ static void write_checkpoint(void) {
         assert_int_equal(pst_ckpt_write_shard("c", 3, i, PARAMS, pst_optim_find("adamw"), &entry, 1), PST_OK);
     }
     /* A loss whose last digits could be others and yet mean the same number, and one with an exponent. */
-    pst_ckpt_info info = {.step = 3, .next_sample = 96, .validation_loss = 0.1, .best_loss = 1e-30, .optimizer = "adamw"};
+    pst_ckpt_info info = {
+        .step = 3, .next_sample = 96, .validation_loss = 0.1, .best_loss = 1e-30, .optimizer = "adamw"};
     assert_int_equal(pst_ckpt_commit("c", &info, "model: {kind: gpt}\n", g, PARAMS, NULL), PST_OK);
     pst_graph_close(g);
 }

@@ -17,12 +17,12 @@
 #define YAML                                                                                                           \
     "name: run\nmodel: {kind: gpt, layers: 2, heads: 4, channels: 128, context: 8}\n"                                  \
     "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"], validation: 0}\n"                                \
-    "train: {steps: 8, batch: 2, micro_batch: 1, warmup: 0, decay: none, lr: 1.0e-3, hang_slack: 20}\n"                             \
+    "train: {steps: 8, batch: 2, micro_batch: 1, warmup: 0, decay: none, lr: 1.0e-3, hang_slack: 20}\n"                \
     "parallel: {threads: 1}\ncheckpoint: {every: 2, keep: 10}\n"
 #define TINY                                                                                                           \
     "name: run\nmodel: {kind: gpt, layers: 2, heads: 2, channels: 12, context: 8}\n"                                   \
     "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"], validation: 0}\n"                                \
-    "train: {steps: 6, batch: 2, micro_batch: 1, warmup: 0, decay: none, lr: 1.0e-3, hang_slack: 20}\n"                             \
+    "train: {steps: 6, batch: 2, micro_batch: 1, warmup: 0, decay: none, lr: 1.0e-3, hang_slack: 20}\n"                \
     "parallel: {threads: 1}\ncheckpoint: {every: 2, keep: 10}\n"
 
 static const char *const self[] = {"parallel.transport=self"};
@@ -192,7 +192,8 @@ static int be_rank(int argc, char **argv) {
     pst_config *c = NULL;
     int ranks = atoi(argv[5]);
     if (argc != WORDS) return 9;
-    pst_train_options o = {.ranks = ranks, .runs = argv[3], .resume = argv[4], .quiet = 1, .argv = argv};
+    pst_train_options o = {
+        .size = sizeof o, .ranks = ranks, .runs = argv[3], .resume = argv[4], .quiet = 1, .argv = argv};
     if (rank ? atoi(rank) == atoi(argv[6]) : ranks == 1) {
         arm(atoi(argv[7]), strtoull(argv[8], NULL, 10));
         pst_durable_slow(strtoull(argv[9], NULL, 10) * 1000000);

@@ -48,8 +48,8 @@ static void open_model(model *m, int aligned, uint32_t most, uint64_t largest) {
     m->copy = malloc(m->elements * sizeof(float));
     assert_true(m->memory && m->copy);
     for (uint32_t i = 0; i < m->n; i++)
-        m->entry[i] = (pst_ckpt_entry){
-            &m->param[i], m->memory + at[i][0], {m->memory + at[i][1], m->memory + at[i][2]}};
+        m->entry[i] =
+            (pst_ckpt_entry){&m->param[i], m->memory + at[i][0], {m->memory + at[i][1], m->memory + at[i][2]}};
 }
 
 static void fill(model *m) {
@@ -295,8 +295,8 @@ static int teardown(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rounds),     cmocka_unit_test(test_late),
-                                       cmocka_unit_test(test_read_back),  cmocka_unit_test(test_not_finite),
-                                       cmocka_unit_test(test_full),       cmocka_unit_test(test_cancel)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rounds),    cmocka_unit_test(test_late),
+                                       cmocka_unit_test(test_read_back), cmocka_unit_test(test_not_finite),
+                                       cmocka_unit_test(test_full),      cmocka_unit_test(test_cancel)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }
