@@ -21,12 +21,12 @@ struct pst_coll {
     uint32_t n_child, child; /* UP_ADD: the one whose segment is in scratch */
     uint64_t offset;         /* all-reduce: start of the segment that climbs */
     uint32_t n_open;
-    uint64_t open[MAX_CHILD]; /* requests under way */
+    uint64_t open[MAX_CHILD];    /* requests under way */
     uint64_t message[MAX_CHILD]; /* the same as others read it, see base/position.h */
     uint64_t mismatch;
     pst_position *at, unwatched; /* what it says; where to say it when nobody asks */
-    uint8_t nothing[1];       /* what a barrier sends none of */
-    uint8_t *scratch;         /* one segment */
+    uint8_t nothing[1];          /* what a barrier sends none of */
+    uint8_t *scratch;            /* one segment */
     uint64_t scratch_bytes;
     pst_status broken; /* a failure stays: peers are in an unknown state */
 };

@@ -228,9 +228,7 @@ void pst_heartbeat_accuse(pst_heartbeat *h, uint32_t rank, int is_stuck, const c
     pst_page_fault(h->page, FAULT_HUNG, line);
 }
 
-int pst_heartbeat_accused(pst_heartbeat *h) {
-    return !h->accuses && atomic_load(&h->page->fault) >> 32 == FAULT_HUNG;
-}
+int pst_heartbeat_accused(pst_heartbeat *h) { return !h->accuses && atomic_load(&h->page->fault) >> 32 == FAULT_HUNG; }
 
 volatile uint64_t *pst_heartbeat_instr(pst_heartbeat *h) { return &h->page->line[h->line].instr; }
 

@@ -40,7 +40,8 @@ void pst_page_init(pst_heartbeat_page *page, uint32_t n) {
 void pst_page_fault(pst_heartbeat_page *page, fault_kind kind, uint32_t line) {
     uint64_t mine = (uint64_t)kind << 32 | line, seen = 0;
     while (!atomic_compare_exchange_weak(&page->fault, &seen, mine))
-        if (seen && (kind != FAULT_DEAD || seen >> 32 == FAULT_DEAD) && (kind != FAULT_HUNG || seen >> 32 != FAULT_SILENT))
+        if (seen && (kind != FAULT_DEAD || seen >> 32 == FAULT_DEAD) &&
+            (kind != FAULT_HUNG || seen >> 32 != FAULT_SILENT))
             return;
 }
 

@@ -28,10 +28,11 @@ struct pst_inject {
 /* --- what is asked for -------------------------------------------------------------------------------------------- */
 
 static pst_status complain(const char *text) {
-    return pst_fail(PST_EINPUT,
-                    "PENSTOCK_FAULT='%s': expected drop|size|stop|stall:rank=R,message=N, delay:rank=R,message=N,ms=M or "
-                    "skip:rank=R,collective=N",
-                    text);
+    return pst_fail(
+        PST_EINPUT,
+        "PENSTOCK_FAULT='%s': expected drop|size|stop|stall:rank=R,message=N, delay:rank=R,message=N,ms=M or "
+        "skip:rank=R,collective=N",
+        text);
 }
 
 static int read_number(const char **at, const char *key, uint64_t *value) {

@@ -12,7 +12,7 @@ struct request {
     pst_transfer transfer;
     uint32_t owner; /* rank that posted */
     int done;
-    pst_status status; /* once done */
+    pst_status status;               /* once done */
     uint64_t end_ns, sent, expected; /* once done; bytes */
 };
 

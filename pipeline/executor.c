@@ -8,38 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-    uint32_t instr;
-    uint64_t request, issued_ns;
-} pending;
-
-struct pst_executor {
-    pst_executor_config config;
-    pst_position *at, unwatched; /* what it says; where to say it when nobody asks */
-    int is_timed; /* the transport knows when a transfer began */
-    const pst_job *job;
-    const pst_cut *cut;
-    const pst_instr_list *list;
-    uint64_t origin;
-    uint32_t seq_base, seq_next; /* of this run's messages and of the next run's */
-    uint32_t n_left;             /* instructions that have not completed */
-    /* Per queue: the next instruction of that queue, and how many of its deps are known to be done. */
-    uint32_t cursor[PST_Q_COUNT], dep_seen[PST_Q_COUNT];
-    uint64_t after_ns[PST_Q_COUNT]; /* latest end of the deps seen */
-    uint8_t *done;                  /* [n_instr] */
-    pst_span *span;                 /* [n_instr] since origin */
-    pending *pending;               /* [n_instr] */
-    uint32_t n_pending, cap;
-    /* The compute queue: step `step` of instruction cursor[COMPUTE] runs while `launched`. */
-    uint32_t step;
-    int launched;
-    uint64_t event, start_ns, end_ns; /* start: of the instruction's first step; end: of the queue's last */
-    int in_transfers;                 /* guards against poll inside poll */
-    uint32_t mismatch;                /* see pst_executor_mismatch */
-    pst_status failed;
-    char why[512];
-};
-
 /* --- life ------------------------------------------------------------------------------------------------------- */
 
 pst_status pst_executor_open(const pst_executor_config *config, pst_executor **x) {
@@ -169,8 +137,8 @@ static pst_status post(pst_executor *x, uint32_t at) {
                              .mem = hooks->memory ? hooks->memory(hooks->arg, instr) : NULL,
                              .bytes = instr->bytes,
                              .ns = instr->ns};
-    pending *p = x->pending + x->n_pending;
-    *p = (pending){.instr = at, .issued_ns = pst_clock_now(x->config.clock)};
+    pst_executor_pending *p = x->pending + x->n_pending;
+    *p = (pst_executor_pending){.instr = at, .issued_ns = pst_clock_now(x->config.clock)};
     PST_TRY(t->ops->post(t, &transfer, &p->request));
     x->n_pending++;
     return PST_OK;
@@ -191,7 +159,7 @@ static pst_status issue(pst_executor *x, pst_queue queue, uint32_t *moved) {
 static pst_status test(pst_executor *x, uint32_t *moved) {
     pst_transport *t = x->config.transport;
     for (uint32_t i = 0; i < x->n_pending;) {
-        pending p = x->pending[i];
+        pst_executor_pending p = x->pending[i];
         uint64_t end = 0, ns = x->list->instr[p.instr].ns;
         pst_status status = t->ops->test(t, p.request, &end);
         if (status == PST_BUSY) {
@@ -316,72 +284,4 @@ pst_status pst_executor_progress(pst_executor *x, uint32_t *moved) {
     status = compute(x, moved);
     if (status != PST_OK) return fail_at(x, at, status);
     return x->n_left ? PST_BUSY : PST_OK;
-}
-
-/* --- looking at it ---------------------------------------------------------------------------------------------- */
-
-uint64_t pst_executor_next_ns(const pst_executor *x) {
-    pst_device *d = x->config.device;
-    pst_transport *t = x->config.transport;
-    uint64_t compute_ns = x->launched && d->ops->next_ns ? d->ops->next_ns(d) : PST_NEVER;
-    uint64_t transfer_ns = t && t->ops->next_ns ? t->ops->next_ns(t) : PST_NEVER;
-    return compute_ns < transfer_ns ? compute_ns : transfer_ns;
-}
-
-const pst_span *pst_executor_spans(const pst_executor *x, uint64_t *origin) {
-    if (origin) *origin = x->origin;
-    return x->span;
-}
-
-int pst_executor_finished(const pst_executor *x) { return !x->n_left; }
-int pst_executor_computes(const pst_executor *x) { return x->launched; }
-pst_transport *pst_executor_transport(const pst_executor *x) { return x->n_left ? x->config.transport : NULL; }
-uint32_t pst_executor_mismatch(const pst_executor *x) { return x->mismatch; }
-uint32_t pst_executor_ranks(const pst_executor *x) { return x->job ? x->job->n_rank : 0; }
-
-/* The first instruction in list order that has not completed, compute first: that is what the others wait for. */
-static uint32_t first_left(const pst_executor *x) {
-    uint32_t at = x->cursor[PST_Q_COMPUTE];
-    if (at < x->list->n_instr) return at;
-    for (at = 0; at < x->list->n_instr && x->done[at]; at++) continue;
-    return at;
-}
-
-static uint32_t open_dep(const pst_executor *x, uint32_t at) {
-    const pst_instr *instr = x->list->instr + at;
-    for (uint32_t d = 0; d < instr->n_dep; d++)
-        if (!x->done[x->list->dep[instr->dep + d]]) return x->list->dep[instr->dep + d];
-    return PST_NONE;
-}
-
-/* From the first instruction left back along what it waits for, to a transfer that has been posted: deps are earlier, and
- * so is what stands before a transfer in its queue. PST_NONE: something can move. */
-void pst_executor_publish_wait(pst_executor *x) {
-    if (!x->n_left || PST_POSITION_GET(x->at, activity) != PST_AT_WAIT) return;
-    uint32_t at = first_left(x);
-    while (at < x->list->n_instr) {
-        uint8_t queue = x->list->instr[at].queue;
-        if (queue != PST_Q_COMPUTE && at < x->cursor[queue]) break;
-        if (queue != PST_Q_COMPUTE) at = x->cursor[queue];
-        at = open_dep(x, at);
-    }
-    PST_POSITION_SET(x->at, waits_for, at < x->list->n_instr ? at : PST_NONE);
-}
-
-const char *pst_executor_where(const pst_executor *x, char *buffer, uint32_t bytes) {
-    char text[160], on[160];
-    uint32_t at = x->list ? first_left(x) : 0;
-    if (!x->list || at >= x->list->n_instr) {
-        snprintf(buffer, bytes, "rank %u done", x->config.rank);
-        return buffer;
-    }
-    const pst_instr *instr = x->list->instr + at;
-    pst_instr_text(x->job, x->config.rank, at, text, sizeof text);
-    uint32_t d = 0;
-    while (d < instr->n_dep && x->done[x->list->dep[instr->dep + d]]) d++;
-    if (d == instr->n_dep) snprintf(buffer, bytes, "%s", text);
-    else
-        snprintf(buffer, bytes, "%s after %s", text,
-                 pst_instr_text(x->job, x->config.rank, x->list->dep[instr->dep + d], on, sizeof on));
-    return buffer;
 }

@@ -1,7 +1,39 @@
-/* Private to executor.c and drive.c. */
+/* Private to executor.c, executor_look.c and drive.c. */
 #ifndef PST_PIPELINE_EXECUTOR_PARTS_H
 #define PST_PIPELINE_EXECUTOR_PARTS_H
 #include "pipeline/executor.h"
+typedef struct {
+    uint32_t instr;
+    uint64_t request, issued_ns;
+} pst_executor_pending;
+
+struct pst_executor {
+    pst_executor_config config;
+    pst_position *at, unwatched; /* what it says; where to say it when nobody asks */
+    int is_timed;                /* the transport knows when a transfer began */
+    const pst_job *job;
+    const pst_cut *cut;
+    const pst_instr_list *list;
+    uint64_t origin;
+    uint32_t seq_base, seq_next; /* of this run's messages and of the next run's */
+    uint32_t n_left;             /* instructions that have not completed */
+    /* Per queue: the next instruction of that queue, and how many of its deps are known to be done. */
+    uint32_t cursor[PST_Q_COUNT], dep_seen[PST_Q_COUNT];
+    uint64_t after_ns[PST_Q_COUNT]; /* latest end of the deps seen */
+    uint8_t *done;                  /* [n_instr] */
+    pst_span *span;                 /* [n_instr] since origin */
+    pst_executor_pending *pending;  /* [n_instr] */
+    uint32_t n_pending, cap;
+    /* The compute queue: step `step` of instruction cursor[COMPUTE] runs while `launched`. */
+    uint32_t step;
+    int launched;
+    uint64_t event, start_ns, end_ns; /* start: of the instruction's first step; end: of the queue's last */
+    int in_transfers;                 /* guards against poll inside poll */
+    uint32_t mismatch;                /* see pst_executor_mismatch */
+    pst_status failed;
+    char why[512];
+};
+
 int pst_executor_finished(const pst_executor *x);
 /* 1 while an operator is launched and has not ended. */
 int pst_executor_computes(const pst_executor *x);

@@ -10,7 +10,9 @@ typedef struct {
 
 static const pst_job *job_of(const pst_suspect_scene *s, uint32_t rank) { return s->job[s->rank[rank].at.train != 0]; }
 
-static uint64_t mix(uint64_t print, uint64_t word) { return (print ^ word) * UINT64_C(0x9e3779b97f4a7c15) + (word >> 7); }
+static uint64_t mix(uint64_t print, uint64_t word) {
+    return (print ^ word) * UINT64_C(0x9e3779b97f4a7c15) + (word >> 7);
+}
 
 static int in_run(const pst_position_view *at) { return at->activity == PST_AT_WAIT || at->activity == PST_AT_COMPUTE; }
 

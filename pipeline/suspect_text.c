@@ -2,9 +2,11 @@
 #include "pipeline/suspect.h"
 #include <stdio.h>
 
-const char *pst_suspect_operator(const pst_cut *cut, const pst_instr *instr, uint32_t step, char *buffer, uint32_t bytes) {
+const char *pst_suspect_operator(const pst_cut *cut, const pst_instr *instr, uint32_t step, char *buffer,
+                                 uint32_t bytes) {
     const char *opcode = pst_opcode_name((pst_opcode)instr->opcode);
-    const pst_program *program = cut && instr->opcode <= PST_OP_BW ? cut->chunk[instr->chunk].program + instr->opcode : NULL;
+    const pst_program *program =
+        cut && instr->opcode <= PST_OP_BW ? cut->chunk[instr->chunk].program + instr->opcode : NULL;
     if (program && cut->graph && program->n_step) {
         if (step >= program->n_step) step = program->n_step - 1;
         snprintf(buffer, bytes, "%s of %s", opcode, cut->graph->node[program->step[step].node].name);
@@ -18,7 +20,8 @@ const char *pst_suspect_message(const pst_job *job, uint32_t rank, uint32_t inst
     const pst_instr *in = job->list[rank].instr + instr;
     const char *way = in->opcode == PST_OP_SEND ? "to" : "from", *opcode = pst_opcode_name((pst_opcode)in->opcode);
     if (in->local != PST_NONE)
-        snprintf(buffer, bytes, "%s of chunk %u, micro-batch %u, %s rank %u", opcode, in->chunk, in->micro, way, in->peer);
+        snprintf(buffer, bytes, "%s of chunk %u, micro-batch %u, %s rank %u", opcode, in->chunk, in->micro, way,
+                 in->peer);
     else if (in->param != PST_NONE)
         snprintf(buffer, bytes, "%s of a shared parameter's gradient %s rank %u", opcode, way, in->peer);
     else snprintf(buffer, bytes, "%s of the gradient norm %s rank %u", opcode, way, in->peer);
@@ -59,8 +62,9 @@ const char *pst_suspect_where(const pst_suspect_scene *s, uint32_t rank, pst_sus
     if (!r->known) snprintf(buffer, bytes, "an unknown place");
     else if (r->left) snprintf(buffer, bytes, "its end");
     else if (r->at.activity == PST_AT_COLLECTIVE)
-        snprintf(buffer, bytes, "collective %u (%s of %llu bytes) after step %llu", r->at.n_coll, coll_name(r->at.coll_kind),
-                 (unsigned long long)r->at.coll_bytes, (unsigned long long)r->at.train_step);
+        snprintf(buffer, bytes, "collective %u (%s of %llu bytes) after step %llu", r->at.n_coll,
+                 coll_name(r->at.coll_kind), (unsigned long long)r->at.coll_bytes,
+                 (unsigned long long)r->at.train_step);
     else if (r->at.activity == PST_AT_HOST)
         snprintf(buffer, bytes, "its own work after step %llu", (unsigned long long)r->at.train_step);
     else place_in_list(s, rank, buffer, bytes);

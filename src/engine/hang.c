@@ -124,7 +124,8 @@ static uint32_t find_idle(const pst_hang *h) {
     for (uint32_t i = 1; i < s->n_chain; i++) {
         const pst_suspect_rank *r = &h->scene.rank[s->chain[i]];
         if (r->left || r->at.activity == PST_AT_HOST || !h->at[s->chain[i]]) continue;
-        if (r->at.activity == PST_AT_COMPUTE ? s->kind == PST_SUSPECT_BUSY : !has_polled(h, s->chain[i], POLLS)) return i;
+        if (r->at.activity == PST_AT_COMPUTE ? s->kind == PST_SUSPECT_BUSY : !has_polled(h, s->chain[i], POLLS))
+            return i;
     }
     return PST_NONE;
 }
@@ -146,7 +147,8 @@ static pst_status check_stuck(pst_hang *h, uint64_t now, uint64_t passed_ns) {
     }
     if (now - at->since_ns < limit) return PST_OK;
     if (h->quiet_ns >= QUIET_NS) return accuse(h, PST_CHARGE_ASLEEP, rank, h->suspect.chain[link - 1], limit);
-    if (pulse.main_ns - h->first.main_ns < limit && pulse.ns - h->first.ns < limit * h->p->options.threads) return PST_OK;
+    if (pulse.main_ns - h->first.main_ns < limit && pulse.ns - h->first.ns < limit * h->p->options.threads)
+        return PST_OK;
     return accuse(h, PST_CHARGE_COMPUTES, rank, h->suspect.chain[link - 1], limit);
 }
 

@@ -40,34 +40,32 @@ void pst_hang_verdict(const pst_hang *h, pst_hang_charge charge, uint32_t culpri
     case PST_CHARGE_STOPPED:
         snprintf(line, bytes, "was stopped during %s; rank %u %s in %s", its, victim, waited, theirs);
         break;
-    case PST_CHARGE_SILENT: snprintf(line, bytes, "fell silent during %s; rank %u is in %s", its, victim, theirs); break;
+    case PST_CHARGE_SILENT:
+        snprintf(line, bytes, "fell silent during %s; rank %u is in %s", its, victim, theirs);
+        break;
     case PST_CHARGE_ASLEEP:
     case PST_CHARGE_COMPUTES:
         snprintf(line, bytes, "hangs (%s) during %s %s; rank %u waits for it in %s",
                  charge == PST_CHARGE_ASLEEP ? "asleep" : "computing", its, since, victim, theirs);
         break;
     case PST_CHARGE_LOST:
-        snprintf(line, bytes,
-                 "lost a message to rank %u: both have posted it, and rank %u %s in %s; rank %u is in %s", victim, waiting,
-                 waited, waiting == culprit ? its : theirs, waiting == culprit ? victim : culprit,
+        snprintf(line, bytes, "lost a message to rank %u: both have posted it, and rank %u %s in %s; rank %u is in %s",
+                 victim, waiting, waited, waiting == culprit ? its : theirs, waiting == culprit ? victim : culprit,
                  waiting == culprit ? theirs : its);
         break;
-    case PST_CHARGE_LEFT:
-        snprintf(line, bytes, "left during %s; rank %u %s in %s", its, victim, waited, theirs);
-        break;
+    case PST_CHARGE_LEFT: snprintf(line, bytes, "left during %s; rank %u %s in %s", its, victim, waited, theirs); break;
     case PST_CHARGE_SKIPPED:
-        snprintf(line, bytes,
-                 "skipped collective %u (%s of %llu bytes): it is in %s, while rank %u %s in %s",
-                 h->scene.rank[culprit].at.n_coll + 1, coll_name(of->coll_kind), (unsigned long long)of->coll_bytes, its,
-                 victim, waited, theirs);
+        snprintf(line, bytes, "skipped collective %u (%s of %llu bytes): it is in %s, while rank %u %s in %s",
+                 h->scene.rank[culprit].at.n_coll + 1, coll_name(of->coll_kind), (unsigned long long)of->coll_bytes,
+                 its, victim, waited, theirs);
         break;
     case PST_CHARGE_DISAGREES:
-        snprintf(line, bytes, "is in another collective than rank %u: it %s in %s, rank %u in %s", victim,
-                 waited, its, victim, theirs);
+        snprintf(line, bytes, "is in another collective than rank %u: it %s in %s, rank %u in %s", victim, waited, its,
+                 victim, theirs);
         break;
     case PST_CHARGE_DEADLOCK:
-        snprintf(line, bytes, "is in a deadlock with rank %u: it %s in %s, rank %u in %s", victim, waited,
-                 its, victim, theirs);
+        snprintf(line, bytes, "is in a deadlock with rank %u: it %s in %s, rank %u in %s", victim, waited, its, victim,
+                 theirs);
         break;
     }
 }
@@ -101,8 +99,8 @@ pst_status pst_hang_mismatch(pst_hang *h, uint32_t rank, uint32_t instr, uint64_
                  h->host, its, said, rank, mine);
     } else {
         sender = order.culprit;
-        pst_hang_verdict(h, order.kind == PST_SUSPECT_SKIPPED ? PST_CHARGE_SKIPPED : PST_CHARGE_DISAGREES, order.culprit,
-                         order.victim, h->slack_ns, line, sizeof line);
+        pst_hang_verdict(h, order.kind == PST_SUSPECT_SKIPPED ? PST_CHARGE_SKIPPED : PST_CHARGE_DISAGREES,
+                         order.culprit, order.victim, h->slack_ns, line, sizeof line);
     }
     if (!h->heartbeat) return pst_fail(PST_EPEER, "%s", line);
     pst_heartbeat_accuse(h->heartbeat, sender, 0, line);

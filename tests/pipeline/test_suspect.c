@@ -55,8 +55,12 @@ static void open_machine(machine *m, stage *g, uint32_t n, uint32_t bad, uint64_
         pst_fault_spec spec = {.drop_post = r == bad ? post : 0};
         MUST(pst_device_timed.open(&config, &m->device[r]));
         MUST(pst_transport_fault_open(pst_self_hub_end(m->hub, r), &spec, &m->end[r]));
-        pst_executor_config c = {.rank = r, .device = m->device[r], .transport = m->end[r], .clock = &m->clock,
-                                 .hooks.memory = memory, .position = &g->position[r]};
+        pst_executor_config c = {.rank = r,
+                                 .device = m->device[r],
+                                 .transport = m->end[r],
+                                 .clock = &m->clock,
+                                 .hooks.memory = memory,
+                                 .position = &g->position[r]};
         MUST(pst_executor_open(&c, &m->x[r]));
         PST_POSITION_SET(&g->position[r], train, 1);
     }
@@ -106,8 +110,8 @@ static void a_lost_message_is_named_by_all(void **unused) {
         stage g = {0};
         machine m;
         uint32_t n = 2 + (uint32_t)(study_random(&state) % (RANKS - 1)), bad = (uint32_t)(study_random(&state) % n);
-        MUST(study_open(&s, schedules[study_random(&state) % 3], n, 1 + (uint32_t)(study_random(&state) % 8), 20, 30, 10,
-                        &cost));
+        MUST(study_open(&s, schedules[study_random(&state) % 3], n, 1 + (uint32_t)(study_random(&state) % 8), 20, 30,
+                        10, &cost));
         open_machine(&m, &g, n, bad, 1 + study_random(&state) % 40);
         for (uint32_t r = 0; r < n; r++) MUST(pst_executor_start(m.x[r], s.job, s.cut));
         pst_status status = pst_executor_drive(m.x, n, &m.clock, NULL, NULL);
@@ -127,7 +131,8 @@ static void a_lost_message_is_named_by_all(void **unused) {
 
 /* --- by hand ------------------------------------------------------------------------------------------------------ */
 
-static void in_collective(pst_position *p, uint32_t n_run, uint32_t n_coll, uint64_t bytes, uint32_t peer, int is_recv) {
+static void in_collective(pst_position *p, uint32_t n_run, uint32_t n_coll, uint64_t bytes, uint32_t peer,
+                          int is_recv) {
     PST_POSITION_SET(p, activity, (uint32_t)PST_AT_COLLECTIVE);
     PST_POSITION_SET(p, train, 1);
     PST_POSITION_SET(p, n_run, n_run);
