@@ -24,6 +24,8 @@ struct pst_coll {
     uint64_t open[MAX_CHILD];    /* requests under way */
     uint64_t message[MAX_CHILD]; /* the same as others read it, see base/position.h */
     uint64_t mismatch;
+    const char *file, *function; /* see pst_coll_place */
+    uint32_t line;
     pst_position *at, unwatched; /* what it says; where to say it when nobody asks */
     uint8_t nothing[1];          /* what a barrier sends none of */
     uint8_t *scratch;            /* one segment */
@@ -41,6 +43,13 @@ pst_status pst_coll_open(pst_transport *t, pst_coll **coll) {
 }
 
 void pst_coll_watch(pst_coll *c, pst_position *position) { c->at = position; }
+
+void pst_coll_place(pst_coll *c, const char *file, const char *function, uint32_t line) {
+    c->file = file;
+    c->function = function;
+    c->line = line;
+}
+
 uint64_t pst_coll_mismatch(const pst_coll *c) { return c->mismatch; }
 
 const char *pst_coll_name(pst_coll_kind kind) {
@@ -88,6 +97,9 @@ static void say_start(pst_coll *c) {
     PST_POSITION_SET(c->at, coll_root, c->root);
     PST_POSITION_SET(c->at, coll_bytes, c->bytes);
     PST_POSITION_SET(c->at, n_coll, PST_POSITION_GET(c->at, n_coll) + 1);
+    uint64_t site = pst_position_site(c->at, c->file, c->function, c->line);
+    pst_position_op(c->at,
+                    site ? site : UINT64_C(1) << 63 | (uint64_t)c->kind << 40 | (c->bytes & 0xffffffff) << 3 | 7);
     say(c, PST_AT_COLLECTIVE);
 }
 
@@ -279,7 +291,7 @@ pst_status pst_coll_test(pst_coll *c) {
     if (c->broken != PST_OK) return pst_fail(c->broken, "an earlier collective failed");
     if (c->phase == IDLE && !c->n_open) return PST_OK;
     pst_status status = advance(c);
-    if (status != PST_BUSY) say(c, PST_AT_HOST);
+    if (status == PST_OK) say(c, PST_AT_HOST);       /* who fails in one stays there, for others to see */
     if (status == PST_OK) c->seq += up_count(c) + 1; /* its messages' numbers are not used again */
     else if (status != PST_BUSY) c->broken = status;
     return status;

@@ -10,8 +10,10 @@ typedef enum { PST_COLL_BARRIER, PST_COLL_BROADCAST, PST_COLL_ALL_GATHER, PST_CO
 typedef struct pst_coll pst_coll;          /* per rank: its sequence number and scratch */
 pst_status pst_coll_open(pst_transport *t, pst_coll **coll);
 void pst_coll_close(pst_coll *coll);
-/* Where collectives say what they do and wait for; borrowed. */
+/* Where collectives say what they do and wait for; borrowed. place: of the call that starts the next ones, in the
+ * sources; its texts are borrowed, too. */
 void pst_coll_watch(pst_coll *coll, pst_position *position);
+void pst_coll_place(pst_coll *coll, const char *file, const char *function, uint32_t line);
 /* BROADCAST: `bytes` at mem from root. ALL_GATHER: each rank's `bytes` at mem + rank*bytes become everybody's
  * size*bytes. ALL_REDUCE: sum of F32 or F64 (dtype), bytes in total. One at a time per coll. */
 pst_status pst_coll_start(pst_coll *c, pst_coll_kind kind, void *mem, uint64_t bytes, pst_dtype dtype, uint32_t root);

@@ -68,6 +68,7 @@ static void say_posted(pst_executor *x) {
 
 static void say_start(pst_executor *x) {
     PST_POSITION_SET(x->at, n_run, PST_POSITION_GET(x->at, n_run) + 1);
+    pst_position_op(x->at, PST_POSITION_GET(x->at, train) ? PST_OP_LIST_TRAIN : PST_OP_LIST_EVAL);
     PST_POSITION_SET(x->at, sent, 0);
     PST_POSITION_SET(x->at, received, 0);
     say(x, x->n_left ? PST_AT_WAIT : PST_AT_HOST);

@@ -62,53 +62,79 @@ static int peer_posted(const pst_suspect_scene *s, uint32_t rank, const awaited 
 
 /* --- places in the program ---------------------------------------------------------------------------------------- */
 
-/* The rank that has begun more lists than another one, but fewer collectives than that one stands in. */
-static uint32_t skipper(const pst_suspect_scene *s, uint32_t *victim) {
-    for (uint32_t i = 0; i < s->n_rank; i++)
-        for (uint32_t k = 0; k < s->n_rank; k++) {
-            if (!s->rank[i].known || !s->rank[k].known) continue;
-            const pst_position_view *ahead = &s->rank[i].at, *at = &s->rank[k].at;
-            if (at->activity != PST_AT_COLLECTIVE || ahead->n_run <= at->n_run || ahead->n_coll >= at->n_coll) continue;
-            *victim = k;
-            return i;
-        }
-    return PST_NONE;
+static uint64_t log_at(const pst_position_view *at, uint64_t op) { return at->log[op % PST_POSITION_LOG]; }
+
+static uint64_t log_begin(const pst_position_view *at) {
+    return at->n_op > PST_POSITION_LOG ? at->n_op - PST_POSITION_LOG : 0;
 }
 
-static int same_collective(const pst_position_view *a, const pst_position_view *b) {
-    return a->coll_kind == b->coll_kind && a->coll_root == b->coll_root && a->coll_bytes == b->coll_bytes;
+/* The first list or collective in which two ranks differ; UINT64_MAX: none that both have begun and still know. */
+static uint64_t first_difference(const pst_position_view *a, const pst_position_view *b) {
+    uint64_t op = log_begin(a) > log_begin(b) ? log_begin(a) : log_begin(b);
+    for (; op < a->n_op && op < b->n_op; op++)
+        if (log_at(a, op) != log_at(b, op)) return op;
+    return UINT64_MAX;
 }
 
-static int in_collective(const pst_suspect_rank *r, uint32_t number) {
-    return r->known && r->at.activity == PST_AT_COLLECTIVE && r->at.n_coll == number;
+static int has_begun(const pst_suspect_rank *r, uint64_t op) {
+    return r->known && op >= log_begin(&r->at) && op < r->at.n_op;
 }
 
-/* The rank in a collective of that number with whom the fewest agree; of two, the second. */
-static uint32_t odd_one_out(const pst_suspect_scene *s, uint32_t number, uint32_t *victim) {
-    uint32_t odd = PST_NONE, fewest = s->n_rank;
-    for (uint32_t i = 0; i < s->n_rank; i++) {
-        uint32_t agree = 0, other = PST_NONE;
-        if (!in_collective(&s->rank[i], number)) continue;
-        for (uint32_t k = 0; k < s->n_rank; k++) {
-            if (!in_collective(&s->rank[k], number)) continue;
-            if (same_collective(&s->rank[i].at, &s->rank[k].at)) agree++;
-            else other = k;
-        }
-        if (other == PST_NONE || agree > fewest) continue;
-        odd = i, fewest = agree;
-        *victim = other;
+static uint32_t count_of(const pst_suspect_scene *s, uint64_t op, uint64_t word) {
+    uint32_t n = 0;
+    for (uint32_t r = 0; r < s->n_rank; r++) n += has_begun(&s->rank[r], op) && log_at(&s->rank[r].at, op) == word;
+    return n;
+}
+
+/* How often `word` came after the `context` ops that stand before `op`, earlier in this rank's log. */
+static uint32_t count_before(const pst_position_view *at, uint64_t op, uint32_t context, uint64_t word) {
+    uint32_t n = 0;
+    for (uint64_t i = log_begin(at) + context; i < op; i++) {
+        uint32_t k = 1;
+        while (k <= context && log_at(at, i - k) == log_at(at, op - k)) k++;
+        n += k > context && log_at(at, i) == word;
     }
-    return odd;
+    return n;
+}
+
+/* Two ranks, two words: whose is out of order? Whichever never came in this place before, if the other one did. Without a
+ * past: who has gone on to a list has left a collective out; so has who stands further down in the same function, or in
+ * another one than the op before. 0: a's, 1: b's, -1: it cannot be told. */
+static int out_of_order(const pst_position_view *at, uint64_t op, uint64_t a, uint64_t b) {
+    for (uint32_t context = 4; context > 0; context--) {
+        if (op < log_begin(at) + context) continue;
+        uint32_t of_a = count_before(at, op, context, a), of_b = count_before(at, op, context, b);
+        if (!of_a != !of_b) return of_a != 0;
+    }
+    if ((a <= PST_OP_LIST_TRAIN) != (b <= PST_OP_LIST_TRAIN)) return b <= PST_OP_LIST_TRAIN;
+    if (a >> 32 == b >> 32) return b > a;
+    uint64_t before = op > log_begin(at) ? log_at(at, op - 1) >> 32 : 0;
+    return before == a >> 32 ? 1 : before == b >> 32 ? 0 : -1;
+}
+
+static uint32_t who_has(const pst_suspect_scene *s, uint64_t op, uint64_t word) {
+    uint32_t r = 0;
+    while (!has_begun(&s->rank[r], op) || log_at(&s->rank[r].at, op) != word) r++;
+    return r;
 }
 
 uint32_t pst_suspect_order(const pst_suspect_scene *s, pst_suspect *suspect) {
-    suspect->culprit = skipper(s, &suspect->victim);
-    suspect->kind = PST_SUSPECT_SKIPPED;
-    for (uint32_t i = 0; suspect->culprit == PST_NONE && i < s->n_rank; i++) {
-        if (!s->rank[i].known || s->rank[i].at.activity != PST_AT_COLLECTIVE) continue;
-        suspect->culprit = odd_one_out(s, s->rank[i].at.n_coll, &suspect->victim);
-        suspect->kind = PST_SUSPECT_DISAGREE;
-    }
+    uint64_t first = UINT64_MAX;
+    uint32_t pair[2] = {PST_NONE, PST_NONE};
+    for (uint32_t i = 0; i < s->n_rank; i++)
+        for (uint32_t k = i + 1; k < s->n_rank; k++) {
+            uint64_t op =
+                s->rank[i].known && s->rank[k].known ? first_difference(&s->rank[i].at, &s->rank[k].at) : first;
+            if (op < first) first = op, pair[0] = i, pair[1] = k;
+        }
+    if (first == UINT64_MAX) return PST_NONE;
+    uint64_t word[2] = {log_at(&s->rank[pair[0]].at, first), log_at(&s->rank[pair[1]].at, first)};
+    uint32_t n[2] = {count_of(s, first, word[0]), count_of(s, first, word[1])};
+    int odd = n[0] == n[1] ? out_of_order(&s->rank[pair[0]].at, first, word[0], word[1]) : n[1] < n[0];
+    suspect->kind = odd < 0 ? PST_SUSPECT_DISAGREE : PST_SUSPECT_SKIPPED;
+    suspect->culprit = who_has(s, first, word[odd != 0]);
+    suspect->victim = who_has(s, first, word[odd == 0]);
+    suspect->op = first;
     return suspect->culprit;
 }
 
@@ -149,7 +175,6 @@ static uint32_t follow(const pst_suspect_scene *s, uint32_t rank, pst_suspect *p
     if (in_chain(p, a.peer)) {
         accuse(p, PST_SUSPECT_DEADLOCK, a.peer, rank);
         if (pst_suspect_order(s, p) != PST_NONE) accuse(p, p->kind, p->culprit, p->victim);
-        else p->kind = PST_SUSPECT_DEADLOCK, p->culprit = a.peer, p->victim = rank;
         return PST_NONE;
     }
     if (!append(p, a.peer)) return PST_NONE;

@@ -31,13 +31,15 @@ typedef struct {
 typedef struct {
     pst_suspect_kind kind;
     uint32_t culprit, victim;   /* victim: the rank that waits for it; LOST: the message's sender and receiver */
+    uint64_t op;                /* SKIPPED, DISAGREE: where the logs differ, counted from the start of the job */
     uint32_t instr;             /* LOST, BUSY: of the victim, the transfer that it waits for; PST_NONE in a collective */
     uint32_t n_chain, chain[PST_SUSPECT_CHAIN]; /* from the asking rank on; the last one's peer included */
     uint64_t print;             /* the same as before: nothing of this has moved */
 } pst_suspect;
 
 void pst_suspect_find(const pst_suspect_scene *scene, uint32_t rank, pst_suspect *suspect);
-/* Ranks whose collective of the same number is another one than most others': the rank, PST_NONE: all agree. */
+/* The rank that has left out what the others did (SKIPPED), by the ranks' logs; a rank that is in another place than one
+ * other, when it cannot be told who is right (DISAGREE). PST_NONE: the logs agree. */
 uint32_t pst_suspect_order(const pst_suspect_scene *scene, pst_suspect *suspect);
 
 /* "B of h.3.attn, micro-batch 2, step 14", "collective 17 (all-gather, 96 bytes), step 14", ... Returns buffer. coll_name:

@@ -1,6 +1,7 @@
 /* A rank's position in words: the operator by its name in the graph, the micro-batch, the optimizer step. */
 #include "pipeline/suspect.h"
 #include <stdio.h>
+#include <string.h>
 
 const char *pst_suspect_operator(const pst_cut *cut, const pst_instr *instr, uint32_t step, char *buffer,
                                  uint32_t bytes) {
@@ -56,15 +57,21 @@ static void place_in_list(const pst_suspect_scene *s, uint32_t rank, char *buffe
     else snprintf(buffer, bytes, "%s%s%s", message, name, step);
 }
 
+static void place_in_collective(const pst_position_view *at, pst_suspect_coll_name coll_name, char *buffer,
+                                uint32_t bytes) {
+    char site[sizeof at->site + 1] = "";
+    memcpy(site, at->site, sizeof at->site);
+    snprintf(buffer, bytes, "collective %u (%s of %llu bytes%s%s) after step %llu", at->n_coll,
+             coll_name(at->coll_kind), (unsigned long long)at->coll_bytes, site[0] ? ", " : "", site,
+             (unsigned long long)at->train_step);
+}
+
 const char *pst_suspect_where(const pst_suspect_scene *s, uint32_t rank, pst_suspect_coll_name coll_name, char *buffer,
                               uint32_t bytes) {
     const pst_suspect_rank *r = &s->rank[rank];
     if (!r->known) snprintf(buffer, bytes, "an unknown place");
     else if (r->left) snprintf(buffer, bytes, "its end");
-    else if (r->at.activity == PST_AT_COLLECTIVE)
-        snprintf(buffer, bytes, "collective %u (%s of %llu bytes) after step %llu", r->at.n_coll,
-                 coll_name(r->at.coll_kind), (unsigned long long)r->at.coll_bytes,
-                 (unsigned long long)r->at.train_step);
+    else if (r->at.activity == PST_AT_COLLECTIVE) place_in_collective(&r->at, coll_name, buffer, bytes);
     else if (r->at.activity == PST_AT_HOST)
         snprintf(buffer, bytes, "its own work after step %llu", (unsigned long long)r->at.train_step);
     else place_in_list(s, rank, buffer, bytes);

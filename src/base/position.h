@@ -9,7 +9,7 @@
 /* HOST: neither in a list nor in a collective (reading data, writing files). COMPUTE, WAIT: in an instruction list. */
 typedef enum { PST_AT_HOST, PST_AT_COMPUTE, PST_AT_WAIT, PST_AT_COLLECTIVE } pst_activity;
 
-enum { PST_POSITION_POSTS = 64 };
+enum { PST_POSITION_POSTS = 64, PST_POSITION_LOG = 64, PST_POSITION_SITE = 3 };
 
 /* NAME(type): what a reader gets in pst_position_view, too. */
 #define PST_POSITION_WORDS(X)                                                                                          \
@@ -30,13 +30,16 @@ enum { PST_POSITION_POSTS = 64 };
     X(uint32_t, coll_root)                                                                                             \
     X(uint64_t, coll_bytes)                                                                                            \
     X(uint64_t, coll_wait) /* COLLECTIVE: the message that holds it up, see pst_position_message; 0: not said yet */   \
-    X(uint64_t, n_coll_post)
+    X(uint64_t, n_coll_post)                                                                                           \
+    X(uint64_t, n_op)      /* lists and collectives begun */
 
 typedef struct {
 #define PST_POSITION_ATOMIC(type, name) _Atomic type name;
     PST_POSITION_WORDS(PST_POSITION_ATOMIC)
 #undef PST_POSITION_ATOMIC
     _Atomic uint64_t coll_post[PST_POSITION_POSTS]; /* the last messages that collectives have posted */
+    _Atomic uint64_t log[PST_POSITION_LOG];         /* the last lists and collectives, see pst_position_op */
+    _Atomic uint64_t site[PST_POSITION_SITE];       /* "file.c:120" of the last collective, or empty */
     _Atomic uint32_t pid, beat_tid;                 /* of the process, and of its heartbeat's thread */
     _Atomic uint64_t pid_space;                     /* inode of the process' PID namespace */
 } pst_position;
@@ -45,7 +48,7 @@ typedef struct {
 #define PST_POSITION_PLAIN(type, name) type name;
     PST_POSITION_WORDS(PST_POSITION_PLAIN)
 #undef PST_POSITION_PLAIN
-    uint64_t coll_post[PST_POSITION_POSTS];
+    uint64_t coll_post[PST_POSITION_POSTS], log[PST_POSITION_LOG], site[PST_POSITION_SITE];
 } pst_position_view;
 
 /* Writers: one thread per position, so an addition needs no lock. */
@@ -60,6 +63,12 @@ static inline void pst_position_poll(pst_position *p) { PST_POSITION_SET(p, poll
 static inline uint64_t pst_position_message(int kind, uint32_t peer, uint32_t seq) {
     return UINT64_C(1) << 63 | (uint64_t)(kind != 0) << 62 | (uint64_t)(peer & 0x3fffffff) << 32 | seq;
 }
+
+/* Words of the log. All ranks run the same program, so where their logs differ, one has left something out. A collective's
+ * word is its place in the sources (hash of the function, line), or, where nobody has said it, what it is. */
+enum { PST_OP_LIST_EVAL = 1, PST_OP_LIST_TRAIN = 2 };
+void pst_position_op(pst_position *p, uint64_t word);
+uint64_t pst_position_site(pst_position *p, const char *file, const char *function, uint32_t line); /* 0: file is NULL */
 
 /* 1: *view is a state in which nothing moved while it was read. 0: it moves; *view is unchanged. */
 int pst_position_read(const pst_position *p, pst_position_view *view);

@@ -1,4 +1,5 @@
 /* See group.h. */
+#define PST_GROUP_C /* calls among these functions keep their caller's place */
 #include "engine/group.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -160,6 +161,13 @@ static pst_status break_collectives(pst_group *g, pst_status status) {
     return status;
 }
 
+pst_group *pst_group_at(pst_group *g, const char *file, const char *function, uint32_t line) {
+    g->file = file;
+    g->function = function;
+    g->line = line;
+    return g;
+}
+
 void pst_group_learn(pst_group *g, const pst_report *report) { pst_hang_learn(g->hang, report); }
 
 pst_status pst_group_run(pst_group *g, int train) {
@@ -189,8 +197,10 @@ static pst_status drive_collective(pst_group *g) {
 pst_status pst_group_collective(pst_group *g, pst_coll_kind kind, void *const *mem, uint64_t bytes, pst_dtype dtype,
                                 uint32_t root) {
     if (!g->hub && pst_inject_skips(g->inject)) return PST_OK;
-    for (uint32_t i = 0; i < g->n_local; i++)
+    for (uint32_t i = 0; i < g->n_local; i++) {
+        pst_coll_place(g->local[i]->coll, g->file, g->function, g->line);
         PST_TRY(pst_coll_start(g->local[i]->coll, kind, mem ? mem[i] : NULL, bytes, dtype, root));
+    }
     return blame(g, break_collectives(g, drive_collective(g)));
 }
 

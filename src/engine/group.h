@@ -20,6 +20,7 @@ typedef struct {
     pst_rank **local;              /* [n_local] */
     pst_executor **executor;       /* [n_local] borrowed from local */
     int leader;                    /* rank 0 is here */
+    const char *file, *function; uint32_t line; /* of the last call of a collective */
     struct pst_group_verdict *verdict; /* [n_rank] room for what all say: agreeing must not fail on one rank alone */
     uint64_t *number;              /* [n_rank] */
 } pst_group;
@@ -34,6 +35,10 @@ void pst_group_close(pst_group *g, pst_status status);
 
 /* Every rank's report of a step: what may be expected of the next ones. */
 void pst_group_learn(pst_group *g, const pst_report *report);
+/* Every collective says from where it was called: hangs are explained with it. */
+pst_group *pst_group_at(pst_group *g, const char *file, const char *function, uint32_t line);
+#define PST_GROUP_HERE(g) pst_group_at((g), __FILE__, __func__, __LINE__)
+
 /* Runs the training or evaluation job on all ranks to its end. EPEER when a rank died meanwhile. */
 pst_status pst_group_run(pst_group *g, int train);
 /* The same collective on every rank; mem(arg, local index) is each rank's buffer. Blocks. */
@@ -52,4 +57,12 @@ pst_status pst_group_agree(pst_group *g, pst_status mine);
 pst_status pst_group_agree_world(pst_world *world, pst_status mine);
 /* 1 when this thread's last failure was agreed upon, so that every rank has the same message and one may say it. */
 int pst_group_said_by_all(void);
+
+#ifndef PST_GROUP_C
+#define pst_group_collective(g, ...) pst_group_collective(PST_GROUP_HERE(g), __VA_ARGS__)
+#define pst_group_broadcast(g, ...) pst_group_broadcast(PST_GROUP_HERE(g), __VA_ARGS__)
+#define pst_group_all_gather(g, ...) pst_group_all_gather(PST_GROUP_HERE(g), __VA_ARGS__)
+#define pst_group_numbers(g, ...) pst_group_numbers(PST_GROUP_HERE(g), __VA_ARGS__)
+#define pst_group_agree(g, ...) pst_group_agree(PST_GROUP_HERE(g), __VA_ARGS__)
+#endif
 #endif

@@ -3,8 +3,9 @@
 #include "engine/hang_parts.h"
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
-enum { PLACE = 256 };
+enum { PLACE = 256, ARRIVE_MS = 300 };
 
 static const char *coll_name(uint32_t kind) { return pst_coll_name((pst_coll_kind)kind); }
 
@@ -24,12 +25,13 @@ static void say_since(const pst_hang *h, uint32_t rank, uint64_t limit_ns, char 
 
 void pst_hang_verdict(const pst_hang *h, pst_hang_charge charge, uint32_t culprit, uint32_t victim, uint64_t limit_ns,
                       char *line, uint32_t bytes) {
-    char its[PLACE], theirs[PLACE], waited[64], since[128];
+    char its[PLACE], theirs[PLACE], waited[64], since[128], skipped[80] = "a collective some time ago";
     const pst_position_view *of = &h->scene.rank[victim].at;
     uint32_t n_chain = h->suspect.n_chain, waiting = n_chain > 1 ? h->suspect.chain[n_chain - 2] : victim;
     where(h, culprit, its);
     where(h, victim, theirs);
     if (!h->heartbeat) snprintf(waited, sizeof waited, "waits");
+    else if (!h->held_ns) snprintf(waited, sizeof waited, "is");
     else
         snprintf(waited, sizeof waited, "has waited for %.2f s (limit %.2f s)", (double)h->held_ns * 1e-9,
                  (double)limit_ns * 1e-9);
@@ -55,12 +57,13 @@ void pst_hang_verdict(const pst_hang *h, pst_hang_charge charge, uint32_t culpri
         break;
     case PST_CHARGE_LEFT: snprintf(line, bytes, "left during %s; rank %u %s in %s", its, victim, waited, theirs); break;
     case PST_CHARGE_SKIPPED:
-        snprintf(line, bytes, "skipped collective %u (%s of %llu bytes): it is in %s, while rank %u %s in %s",
-                 h->scene.rank[culprit].at.n_coll + 1, coll_name(of->coll_kind), (unsigned long long)of->coll_bytes,
-                 its, victim, waited, theirs);
+        if (of->activity == PST_AT_COLLECTIVE && of->n_op == h->suspect.op + 1)
+            snprintf(skipped, sizeof skipped, "collective %u (%s of %llu bytes)", of->n_coll, coll_name(of->coll_kind),
+                     (unsigned long long)of->coll_bytes);
+        snprintf(line, bytes, "skipped %s: it is in %s, while rank %u %s in %s", skipped, its, victim, waited, theirs);
         break;
     case PST_CHARGE_DISAGREES:
-        snprintf(line, bytes, "is in another collective than rank %u: it %s in %s, rank %u in %s", victim, waited, its,
+        snprintf(line, bytes, "is in another place than rank %u: it %s in %s, rank %u in %s", victim, waited, its,
                  victim, theirs);
         break;
     case PST_CHARGE_DEADLOCK:
@@ -72,13 +75,25 @@ void pst_hang_verdict(const pst_hang *h, pst_hang_charge charge, uint32_t culpri
 
 /* --- sizes ------------------------------------------------------------------------------------------------------- */
 
+/* Until all have come as far as this rank, or will not. */
+static void let_arrive(pst_hang *h, uint32_t rank) {
+    for (int ms = 0; ms < ARRIVE_MS; ms += 5) {
+        uint32_t behind = 0;
+        pst_hang_read(h);
+        for (uint32_t r = 0; r < h->scene.n_rank; r++)
+            behind += h->at[r] && !h->scene.rank[r].left && h->scene.rank[r].at.n_op < h->scene.rank[rank].at.n_op;
+        if (!behind || !h->heartbeat) return;
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    }
+}
+
 /* A message of a collective of the wrong size may be one of another collective. */
 static uint32_t sender_of(pst_hang *h, uint32_t rank, uint32_t instr, uint64_t message, pst_suspect *order) {
     uint32_t peer = (uint32_t)(message >> 32) & 0x3fffffff;
     int is_recv = message >> 62 & 1;
-    order->kind = PST_SUSPECT_NOBODY;
     if (instr == PST_NONE) {
-        if (pst_suspect_order(&h->scene, order) == PST_NONE) order->kind = PST_SUSPECT_NOBODY;
+        let_arrive(h, rank);
+        pst_suspect_order(&h->scene, order);
     } else {
         const pst_instr *in = h->scene.job[h->scene.rank[rank].at.train != 0]->list[rank].instr + instr;
         peer = in->peer, is_recv = in->opcode == PST_OP_RECV;
@@ -88,7 +103,7 @@ static uint32_t sender_of(pst_hang *h, uint32_t rank, uint32_t instr, uint64_t m
 
 pst_status pst_hang_mismatch(pst_hang *h, uint32_t rank, uint32_t instr, uint64_t message) {
     char said[200], its[PLACE], mine[PLACE], line[PST_HANG_LINE];
-    pst_suspect order;
+    pst_suspect order = {.kind = PST_SUSPECT_NOBODY};
     snprintf(said, sizeof said, "%s", pst_error());
     pst_hang_read(h);
     uint32_t sender = sender_of(h, rank, instr, message, &order);
@@ -99,6 +114,8 @@ pst_status pst_hang_mismatch(pst_hang *h, uint32_t rank, uint32_t instr, uint64_
                  h->host, its, said, rank, mine);
     } else {
         sender = order.culprit;
+        h->suspect = order;
+        h->held_ns = 0;
         pst_hang_verdict(h, order.kind == PST_SUSPECT_SKIPPED ? PST_CHARGE_SKIPPED : PST_CHARGE_DISAGREES,
                          order.culprit, order.victim, h->slack_ns, line, sizeof line);
     }
