@@ -76,9 +76,11 @@ static pst_status list_steps(const char *folder, uint64_t **out, size_t *n) {
     for (struct dirent *e; status == PST_OK && (e = readdir(dir));) {
         if (!step_of(e->d_name, "step-", &step)) continue;
         char *path = pst_ckpt_join(folder, e->d_name);
-        uint64_t *more = path && has_index(path) ? realloc(steps, (count + 1) * sizeof *steps) : NULL;
+        int complete = path && has_index(path);
+        uint64_t *more = complete ? realloc(steps, (count + 1) * sizeof *steps) : NULL;
         if (!path) status = PST_ENOMEM;
         else if (more) steps = more, steps[count++] = step;
+        else if (complete) status = pst_fail(PST_ENOMEM, "%s: no memory to list the checkpoints", folder);
         free(path);
     }
     closedir(dir);

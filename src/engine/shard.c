@@ -279,6 +279,7 @@ void pst_shard_begin(pst_shard *s, const char *path, uint64_t hurry_ns) {
 
 static pst_status open_file(pst_shard *s) {
     s->opened = 1;
+    if (!s->path) return no_memory();
     PST_TRY(pst_durable_create(s->path, &s->fd));
     PST_TRY(pst_durable_reserve(s->fd, s->path, s->end));
     s->direct = pst_durable_direct(s->path, &s->align);
