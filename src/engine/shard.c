@@ -109,16 +109,18 @@ void pst_shard_room_free(const pst_shard *s, void *room) {
 
 /* --- who may go on ---------------------------------------------------------------------------------------------- */
 
-/* With the lock. What is in flight from the arena itself holds it; what is in flight at all is not yet written. */
+/* With the lock. What is in flight from the arena itself holds it; what is in flight at all is not yet written. After a
+ * failure nothing is needed any more but what a thread has its hands on. */
 static void update(pst_shard *s) {
-    uint64_t released = s->taken == s->end ? UINT64_MAX : s->taken, written = s->taken;
+    int needed = s->status == PST_OK ? s->taken < s->end : s->is_taking;
+    uint64_t released = needed ? s->taken : UINT64_MAX, written = s->taken;
     for (int i = 0; i < PST_SHARD_THREADS; i++) {
         const pst_shard_flight *f = &s->flight[i];
         if (f->active && f->at < written) written = f->at;
         if (f->active && f->held && f->at < released) released = f->at;
     }
     s->written = written;
-    atomic_store_explicit(&s->released, s->status == PST_OK ? released : UINT64_MAX, memory_order_release);
+    atomic_store_explicit(&s->released, released, memory_order_release);
     pthread_cond_broadcast(&s->moved);
 }
 
@@ -223,7 +225,7 @@ static void take_off(pst_shard *s, piece *p, uint64_t to, int held) {
     pthread_mutex_lock(&s->lock);
     for (p->flight = 0; s->flight[p->flight].active; p->flight++) {}
     s->flight[p->flight] = (pst_shard_flight){.at = p->at, .active = 1, .held = held};
-    s->taken = to;
+    s->taken = to, s->is_taking = 0;
     update(s);
     pthread_mutex_unlock(&s->lock);
 }
@@ -233,12 +235,16 @@ static int take_piece(pst_shard *s, piece *p, uint8_t *room) {
     pthread_mutex_lock(&s->lock);
     uint64_t at = s->taken, to = s->end - at < s->piece ? s->end : at + s->piece;
     int good = s->status == PST_OK && at < s->end, late = good && is_late(s);
+    s->is_taking = good;
     pthread_mutex_unlock(&s->lock);
     if (!good) return 0;
     *p = (piece){.at = at, .direct = s->direct >= 0 && !late};
     int as_it_lies = lies_well(s, p, to);
     pst_status status = take_all(s, at, to, as_it_lies ? NULL : room);
     if (status != PST_OK) {
+        pthread_mutex_lock(&s->lock);
+        s->is_taking = 0;
+        pthread_mutex_unlock(&s->lock);
         pst_shard_fail(s, status);
         return 0;
     }
@@ -254,7 +260,6 @@ static int take_piece(pst_shard *s, piece *p, uint8_t *room) {
 static void put_piece(pst_shard *s, piece *p) {
     int fd = p->direct ? s->direct : s->fd;
     pst_status status = pst_durable_write_at(fd, s->path, p->part, (int)p->n_part, p->at);
-    if (!p->direct && status == PST_OK) sync_file_range(s->fd, (off_t)p->at, (off_t)s->piece, SYNC_FILE_RANGE_WRITE);
     if (status != PST_OK) pst_shard_fail(s, status);
     pthread_mutex_lock(&s->lock);
     s->flight[p->flight].active = 0;
@@ -270,7 +275,7 @@ void pst_shard_begin(pst_shard *s, const char *path, uint64_t hurry_ns) {
     s->status = PST_OK, s->message[0] = 0;
     s->next = 0, s->offset = 0, s->read_next = 0, s->read_offset = 0;
     s->taken = s->written = s->read = s->header_bytes;
-    s->opened = s->finishing = s->synced = s->late = 0;
+    s->opened = s->finishing = s->synced = s->late = s->after_sync = 0;
     s->began_ns = pst_monotonic_ns(), s->hurry_ns = hurry_ns;
     pst_hasher_reset(s->taking), pst_hasher_reset(s->reading);
     if (!s->path) pst_shard_fail(s, no_memory());

@@ -41,12 +41,14 @@ struct pst_shard {
     pthread_cond_t moved;
     uint64_t taken, written;    /* up to where */
     pst_shard_flight flight[PST_SHARD_THREADS];
+    int is_taking;              /* a thread reads the piece at `taken` */
     int finishing, synced, late;
     uint64_t began_ns, hurry_ns;
     pst_status status;
     char message[1024];
     _Atomic uint64_t released;  /* memory of the file's bytes up to here may change */
     /* The verifying thread's own. */
+    int after_sync;             /* it reads what the sync has brought to the disk, not right behind the writers */
     uint32_t read_next;
     uint64_t read, read_offset;
     pst_hasher *reading;

@@ -60,11 +60,29 @@ static pst_status compare_header(const pst_shard *s, uint8_t *room) {
     return PST_OK;
 }
 
-/* Without a way past the page cache: what is on the disk now is dropped from it, so that the disk is what is read. */
-static int begin_reading(pst_shard *s) {
+/* Once the page cache is in between, reading waits for the sync: until then it would hold up those who write. What the
+ * cache has kept is dropped, so that the disk is what is read. Without a way past it, writing begins as soon as there is
+ * something to write. */
+static int await_sync(pst_shard *s, uint64_t at) {
+    for (uint64_t to; s->direct < 0 && at < s->end; at = to) {
+        to = s->end - at < s->piece ? s->end : at + s->piece;
+        if (!await(s, to, 0)) return 0;
+        sync_file_range(s->fd, (off_t)at, (off_t)(to - at), SYNC_FILE_RANGE_WRITE);
+    }
     if (!await(s, 0, 1)) return 0;
     posix_fadvise(s->fd, 0, 0, POSIX_FADV_DONTNEED);
     return 1;
+}
+
+/* 1 when [s->read, to) can be read back. */
+static int await_piece(pst_shard *s, uint64_t to) {
+    if (s->after_sync) return 1;
+    if (!await(s, s->read + 1, 0)) return 0; /* the file is open */
+    if (s->direct >= 0 && !await(s, to, 0)) return 0;
+    pthread_mutex_lock(&s->lock);
+    s->after_sync = s->late || s->direct < 0;
+    pthread_mutex_unlock(&s->lock);
+    return s->after_sync ? await_sync(s, s->read) : 1;
 }
 
 int pst_shard_verify(pst_shard *s, void *room) {
@@ -74,9 +92,7 @@ int pst_shard_verify(pst_shard *s, void *room) {
         if (!await(s, 0, 1)) return 0;
         status = compare_header(s, room);
     } else {
-        if (!await(s, at + 1, 0)) return 0; /* the file is open */
-        if (s->direct < 0 && at == s->header_bytes && !begin_reading(s)) return 0;
-        if (!await(s, to, 0)) return 0;
+        if (!await_piece(s, to)) return 0;
         status = read_at(s, at, to - at, room);
         if (status == PST_OK) status = compare(s, room, to - at);
     }
