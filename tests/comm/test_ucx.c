@@ -171,7 +171,7 @@ static void close_does_not_wait_for_ever(void **state) {
     (void)state;
     uint64_t start = pst_monotonic_ns();
     assert_int_equal(launch(3, "open", NULL, 2000), 0);
-    assert_true(pst_monotonic_ns() - start < UINT64_C(5000000000));
+    assert_true(pst_monotonic_ns() - start < UINT64_C(15000000000));
 }
 
 int main(int argc, char **argv) {
