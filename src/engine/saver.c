@@ -13,8 +13,8 @@ typedef struct {
 } worker;
 
 struct pst_saver {
-    pst_shard *const *shard;  /* borrowed */
-    const pst_shard *largest; /* of them: every room fits its pieces */
+    pst_shard *const *shard;   /* borrowed */
+    const pst_shard *largest;  /* with the largest pieces: every room fits them */
     uint32_t n, n_started;
     worker worker[PST_SAVER_THREADS]; /* the last one leads */
     pthread_mutex_t lock;
@@ -110,7 +110,7 @@ static void *lead(void *arg) {
 static pst_status start(pst_saver *s) {
     s->largest = s->shard[0];
     for (uint32_t i = 1; i < s->n; i++)
-        if (pst_shard_bytes(s->shard[i]) > pst_shard_bytes(s->largest)) s->largest = s->shard[i];
+        if (pst_shard_piece(s->shard[i]) > pst_shard_piece(s->largest)) s->largest = s->shard[i];
     sigset_t all, before;
     sigfillset(&all);
     for (; s->n_started < PST_SAVER_THREADS; s->n_started++) {

@@ -94,7 +94,7 @@ void pst_shard_close(pst_shard *s) {
     free(s);
 }
 
-uint64_t pst_shard_bytes(const pst_shard *s) { return s->end; }
+uint64_t pst_shard_piece(const pst_shard *s) { return s->piece; }
 
 void *pst_shard_room(const pst_shard *s) {
     void *room = mmap(NULL, s->piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -18,8 +18,9 @@ typedef struct pst_shard pst_shard;
 pst_status pst_shard_open(const pst_optim_row *rule, const pst_ckpt_entry *entry, uint32_t n, uint64_t piece,
                           pst_shard **shard);
 void pst_shard_close(pst_shard *s);
-uint64_t pst_shard_bytes(const pst_shard *s); /* of the whole file */
-/* Room for one piece, which each of the threads below brings along; NULL: no memory. */
+uint64_t pst_shard_piece(const pst_shard *s); /* bytes of a piece, at most */
+/* Room for one piece, which each of the threads below brings along (that of a shard with larger pieces does, too); NULL: no
+ * memory. */
 void *pst_shard_room(const pst_shard *s);
 void pst_shard_room_free(const pst_shard *s, void *room);
 
