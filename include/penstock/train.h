@@ -65,8 +65,8 @@ PST_API pst_status pst_session_evaluate(pst_session *session, const int32_t *con
  * the session can go on. */
 PST_API pst_status pst_session_save(pst_session *session, const char *folder);
 /* Weights, optimizer state and step of a checkpoint, or of the newest one in a folder that was saved to; any number of ranks
- * may have written it. EINPUT when it is of another model, optimizer, train.seed or train.batch, or damaged (the session
- * can then only be closed or loaded again). */
+ * may have written it. EINPUT when it is of another model, optimizer, train.seed or train.batch (then nothing has changed),
+ * or damaged (the session can then only be closed or loaded again). */
 PST_API pst_status pst_session_load(pst_session *session, const char *path);
 
 /* A parameter's values, fp32, in the order of its shape: out has room for exactly `elements`, which has to be its

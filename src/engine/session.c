@@ -31,6 +31,7 @@ struct pst_session {
     feed *feed;
     double *sum;       /* [n_rank] room for the losses of an evaluation */
     pst_status broken; /* a failure after which ranks no longer agree on where they are */
+    int torn;          /* weights are partly those of a checkpoint that could not be read to its end */
 };
 
 /* --- data ------------------------------------------------------------------------------------------------------- */
@@ -197,6 +198,8 @@ void pst_session_close(pst_session *s) {
 static pst_status usable(const char *where, const pst_session *s, const void *argument, const char *name) {
     if (!s || !argument) return pst_fail(PST_EINPUT, "%s: %s is NULL", where, s ? name : "session");
     if (s->broken) return pst_fail(s->broken, "%s: the session has failed; it can only be closed", where);
+    if (s->torn && strcmp(where, "pst_session_load"))
+        return pst_fail(PST_EINPUT, "%s: loading a checkpoint has failed half-way; load another one first", where);
     return PST_OK;
 }
 #define USABLE(s, argument) PST_TRY(usable(__func__, s, argument, #argument))
@@ -313,7 +316,10 @@ pst_status pst_session_load(pst_session *s, const char *path) {
     free(found);
     PST_TRY(keep(s, pst_group_agree(t->group, status)));
     PST_TRY(keep(s, pst_group_broadcast(t->group, t->resume, sizeof t->resume, 0)));
-    PST_TRY(keep(s, pst_save_resume(t)));
+    PST_TRY(keep(s, pst_group_agree(t->group, pst_save_check_resume(t->p, t->data, t->resume))));
+    status = pst_save_resume(t);
+    s->torn = status != PST_OK;
+    PST_TRY(keep(s, status));
     for (uint32_t i = 0; i < t->group->n_local; i++) pst_rank_refresh(t->group->local[i]);
     return PST_OK;
 }

@@ -6,12 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Linear warm-up, then cosine or linear decay to lr_min at the last step, or none. step counts from 0. */
+/* Linear warm-up, then cosine or linear decay to lr_min at the last step, or none. step counts from 0; a session may make
+ * more of them than train.steps. */
 static double learning_rate(const pst_config *c, uint64_t step) {
     double lr = c->train.lr, low = c->train.lr_min;
     if (step < (uint64_t)c->train.warmup) return lr * (double)(step + 1) / (double)c->train.warmup;
     if (!strcmp(c->train.decay, "none") || c->train.steps <= c->train.warmup) return lr;
     double x = (double)(step - (uint64_t)c->train.warmup) / (double)(c->train.steps - c->train.warmup);
+    if (x > 1) x = 1;
     return low + (lr - low) * (!strcmp(c->train.decay, "linear") ? 1 - x : 0.5 * (1 + cos(3.14159265358979323846 * x)));
 }
 

@@ -194,6 +194,26 @@ static void results(void **state) {
     model_close(m);
 }
 
+/* More steps than the learning rate decays over: it stays where it has come to. */
+static void longer_than_the_decay(void **state) {
+    (void)state;
+    static const char *const decay[] = {"decay=linear", "decay=cosine"};
+    for (int i = 0; i < 2; i++) {
+        model m = {config_of((const char *[]){decay[i], "steps=4", "lr_min=1e-3"}, 3), graph_of("test", 0)};
+        pst_session *s = session_of(m, 1);
+        pst_step_result r;
+        pst_step_result_init(&r);
+        train(s, 0, 4, NULL);
+        for (uint64_t k = 4; k < 8; k++) {
+            fill(k);
+            MUST(pst_session_step(s, batch, 2, &r));
+            if (!(fabs(r.lr - 1e-3) < 1e-9)) fail_msg("%s, step %llu: lr %g", decay[i], (unsigned long long)r.step, r.lr);
+        }
+        pst_session_close(s);
+        model_close(m);
+    }
+}
+
 /* A run and a session that feeds the same samples are the same training. */
 static void as_a_run(void **state) {
     (void)state;
@@ -344,13 +364,23 @@ static void wrong_checkpoints(void **state) {
 
     other = (model){config_of((const char *[]){"batch=4"}, 1), graph_of("test", 0)};
     sgd = session_of(other, 1);
+    uint64_t hash = hash_of(sgd);
     REFUSED(pst_session_load(sgd, "good"), "train.batch");
+    assert_int_equal(hash_of(sgd), hash);
     pst_session_close(sgd), model_close(other);
+    MUST(pst_session_save(s, "whole"));
 
     FILE *f = fopen("good/checkpoints/step-00000001/rank-1-of-2.safetensors", "r+");
     assert_non_null(f);
     fseek(f, -4, SEEK_END), fputc(0x55, f), fclose(f);
+    hash = hash_of(s);
+    train(s, 1, 1, NULL);
     REFUSED(pst_session_load(s, "good"), "damaged");
+    REFUSED(pst_session_step(s, batch, 2, NULL), "half-way");
+    REFUSED(pst_session_save(s, "good"), "half-way");
+    MUST(pst_session_load(s, "whole"));
+    assert_int_equal(hash_of(s), hash);
+    train(s, 1, 1, NULL);
     pst_session_close(s);
 
     /* What `penstock train` says to such a run file. */
@@ -548,6 +578,7 @@ int main(void) {
         cmocka_unit_test(every_layout_gives_the_same_bits),
         cmocka_unit_test(sessions_do_not_disturb_each_other),
         cmocka_unit_test(results),
+        cmocka_unit_test(longer_than_the_decay),
         cmocka_unit_test(as_a_run),
         cmocka_unit_test(model_by_configuration),
         cmocka_unit_test(plans),
