@@ -26,8 +26,8 @@ static double now_s(void) { return (double)pst_monotonic_ns() * 1e-9; }
 
 /* --- the file --------------------------------------------------------------------------------------------------- */
 
-/* Copies the lines of steps up to `keep` (and other events before them) to `to`. */
-static void copy_kept(FILE *from, FILE *to, uint64_t keep) {
+/* Copies the lines of steps up to `keep` (and other events before them) to `to`; 0 when that is full. */
+static int copy_kept(FILE *from, FILE *to, uint64_t keep) {
     char *line = NULL;
     size_t room = 0;
     while (getline(&line, &room, from) > 0) {
@@ -39,6 +39,7 @@ static void copy_kept(FILE *from, FILE *to, uint64_t keep) {
         json_decref(j);
     }
     free(line);
+    return fflush(to) == 0 && !ferror(to);
 }
 
 /* Opens the file for appending; with keep, rewrites it first without what a dead run left behind. */
@@ -47,10 +48,10 @@ static FILE *open_file(const char *path, uint64_t keep) {
     if (!old) return fopen(path, "w");
     char *fresh = NULL;
     FILE *new = asprintf(&fresh, "%s.new", path) > 0 ? fopen(fresh, "w") : NULL;
-    if (new) copy_kept(old, new, keep);
-    fclose(old);
-    if (new &&rename(fresh, path) != 0) fclose(new), new = NULL;
-    free(fresh);
+    int kept = new && copy_kept(old, new, keep) && rename(fresh, path) == 0, error = errno;
+    if (new && !kept) fclose(new), unlink(fresh), new = NULL;
+    fclose(old), free(fresh);
+    errno = error;
     return new;
 }
 

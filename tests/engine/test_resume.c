@@ -9,6 +9,7 @@
 #include "engine/process.h"
 #include <math.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 
 #define SLOW                                                                                                           \
     "name: run\nmodel: {kind: gpt, layers: 4, heads: 4, channels: 192, context: 64}\n"                                 \
@@ -129,8 +130,47 @@ static int cleanup(void **state) {
     return 0;
 }
 
+static char *text_of(const char *name, size_t *bytes) {
+    char path[800], *text = malloc(1 << 20);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *f = fopen(path, "r");
+    assert_true(text && f);
+    *bytes = fread(text, 1, 1 << 20, f);
+    fclose(f);
+    return text;
+}
+
+/* No room to write down again what the metrics keep: they stay as they were. */
+static void test_no_room_for_metrics(void **state) {
+    (void)state;
+    const char *first[] = {"train.steps=16"};
+    struct rlimit before, small;
+    size_t bytes, now;
+    run_result r = run_here(SMALL, "room", 1, "", first, 1);
+    assert_int_equal(r.exit_status, 0);
+    snprintf(folder, sizeof folder, "%s", r.folder);
+    char *text = text_of("metrics.jsonl", &bytes);
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &before);
+    small = (struct rlimit){bytes / 2, before.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &small);
+    r = run_here(SMALL, "again", 1, folder, NULL, 0);
+    setrlimit(RLIMIT_FSIZE, &before);
+    signal(SIGXFSZ, SIG_DFL);
+    char *kept = text_of("metrics.jsonl", &now);
+    if (r.exit_status != 4 || now != bytes)
+        fail_msg("exit status %d, %zu of %zu bytes kept", r.exit_status, now, bytes);
+    assert_memory_equal(kept, text, bytes);
+    assert_false(is_there("metrics.jsonl.new"));
+    free(text), free(kept);
+    r = run_here(SMALL, "again", 1, folder, NULL, 0);
+    assert_int_equal(r.exit_status, 0);
+    assert_int_equal(r.steps, 24);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_best), cmocka_unit_test(test_refused),
-                                       cmocka_unit_test(test_interrupted_validation)};
+                                       cmocka_unit_test(test_interrupted_validation),
+                                       cmocka_unit_test(test_no_room_for_metrics)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }
