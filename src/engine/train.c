@@ -83,6 +83,7 @@ static pst_status validate(pst_trainer *t) {
 
 /* last: nothing is left to train meanwhile. */
 static pst_status checkpoint(pst_trainer *t, int last) {
+    if (last) PST_TRY(pst_saving_finish(t)); /* it may be of this step */
     if (t->checkpointed != t->step && !t->study) PST_TRY(pst_saving_start(t, last));
     return last ? pst_saving_finish(t) : PST_OK;
 }
