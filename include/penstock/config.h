@@ -38,7 +38,7 @@ typedef struct {
     const char *fallback;    /* the default as it would be written; NULL: the key is required */
     const char *allowed;     /* "a|b|c"; NULL: whatever fits `expects` */
     int is_path;             /* names files */
-    char expects[256];       /* "a number > 0" */
+    char expects[260];       /* "a number > 0" */
 } pst_config_key;
 /* The i-th key in the order of the file, sections together; 0 beyond the last, and when
  * key has no size. *key's texts are static. Any thread. */

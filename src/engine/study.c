@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ROUNDS = 5, MOST_ROUNDS = 10000 }; /* in real time */
+
 /* What is simulated, and who owns it. */
 typedef struct {
     pst_schedule *schedule;
@@ -231,6 +233,9 @@ pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out) {
         return pst_fail(PST_EINPUT, "pst_simulate_study: %s is NULL", out ? "plan or schedule" : "out");
     if (!o->trace) taken.trace = "";
     if (!o->svg) taken.svg = "";
+    if (o->transport && (o->rounds < 0 || o->rounds > MOST_ROUNDS))
+        return pst_fail(PST_EINPUT, "pst_simulate_study: %" PRId64 " rounds; 1 to %d are possible", o->rounds, MOST_ROUNDS);
+    if (!o->rounds) taken.rounds = ROUNDS;
     pst_status status = o->plan ? open_plan(o, &s) : open_schedule(o, &s);
     if (status == PST_OK) status = pst_simulate(s.job, &t);
     if (status == PST_OK) status = o->transport ? rehearse(o, &s, t, out) : report(o, &s, t, NULL, out);
