@@ -46,6 +46,7 @@ typedef struct {
     sigset_t before, waited; /* signal masks of the caller; what signal_fd reads */
     struct sigaction child;  /* the caller's; ignored children could not be waited for */
     int interrupts, last_signal;
+    uint64_t interrupted_ns; /* when the last one came */
     int any_left_early; /* some rank's left_early: status 0 before its heartbeat had begun */
     int ending;         /* somebody failed: the rest has until kill_ns */
     uint64_t kill_ns;
@@ -193,9 +194,12 @@ static void suspend(launcher *l) {
 }
 
 static void interrupt(launcher *l, int signal) {
+    uint64_t now = pst_monotonic_ns();
+    if (l->interrupts && now - l->interrupted_ns < PST_LAUNCH_SAME_NS && signal != SIGQUIT) return;
+    l->interrupted_ns = now;
     l->last_signal = signal;
     if (++l->interrupts == 1 && signal != SIGQUIT) signal_ranks(l, signal == SIGHUP ? SIGTERM : signal);
-    else kill_ranks(l, pst_monotonic_ns());
+    else kill_ranks(l, now);
 }
 
 static void read_signals(launcher *l) {

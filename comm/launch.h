@@ -5,6 +5,10 @@
 #include "base/status.h"
 #include <stdint.h>
 
+/* Of signals that ask for an end, those this soon after another are the same order, given twice: timeout(1) and mpirun
+ * signal a process and its group. A person's second Ctrl-C comes later. */
+#define PST_LAUNCH_SAME_NS UINT64_C(50000000)
+
 /* Starts n ranks of argv (argv[0] through /proc/self/exe) and waits for them. stdin is /dev/null; stdout and stderr
  * are inherited. SIGINT, SIGTERM and SIGHUP (as SIGTERM) are forwarded to every rank (the terminal's own Ctrl-C reaches
  * them only once: each rank runs in a process group of its own); a second one, or SIGQUIT, kills them. SIGTSTP (Ctrl-Z)

@@ -12,8 +12,12 @@
 /* --- stopping --------------------------------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t stop_signals;
+static _Atomic uint64_t stopped_ns;
 
 static void on_signal(int number) {
+    uint64_t now = pst_monotonic_ns();
+    if (stop_signals && now - stopped_ns < PST_LAUNCH_SAME_NS) return;
+    stopped_ns = now;
     if (stop_signals++) _exit(128 + number); /* the second one means: at once */
 }
 

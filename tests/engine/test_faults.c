@@ -182,7 +182,7 @@ static void test_interrupt_twice(void **state) {
         snprintf(name, sizeof name, "twice-%d", n);
         job j = start_job(slow, name, n, 1);
         kill(j.p.pid, SIGINT);
-        process_sleep_ms(100);
+        process_sleep_ms(300);
         kill(j.p.pid, SIGINT);
         int status = process_wait(&j.p, LIMIT_S);
         char path[700];
