@@ -100,14 +100,28 @@ static uint32_t number_of(const char *name) {
     return *end || n >= UINT32_MAX ? UINT32_MAX : (uint32_t)n;
 }
 
+static const char *const need[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
+
+/* A rank of several whose launcher forgot a variable is not passed over: it would train the whole model alone, as would
+ * all the others, and end with status 0. Opening the world says what is missing. */
 static const char *tcp_reject(void) {
-    static const char *const need[] = {"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE"};
-    for (size_t i = 0; i < sizeof need / sizeof *need; i++)
-        if (!getenv(need[i])) return "MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE are not all set";
-    return NULL;
+    int has[4], n = 0;
+    for (int i = 0; i < 4; i++) n += has[i] = getenv(need[i]) != NULL;
+    int forgotten = has[1] && number_of("WORLD_SIZE") != 1 && (has[0] || n == 3);
+    return n == 4 || forgotten ? NULL : "MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE are not all set";
+}
+
+static pst_status check_variables(void) {
+    for (int i = 0; i < 4; i++)
+        if (!getenv(need[i]))
+            return pst_fail(PST_EINPUT, "WORLD_SIZE is %s, but %s is not set: each rank needs RANK, WORLD_SIZE, "
+                            "MASTER_ADDR and MASTER_PORT (or unset WORLD_SIZE, for one process or -n)",
+                            getenv("WORLD_SIZE"), need[i]);
+    return PST_OK;
 }
 
 static pst_status read_variables(pst_tcp_job *job) {
+    PST_TRY(check_variables());
     *job = (pst_tcp_job){.rank = number_of("RANK"),
                          .size = number_of("WORLD_SIZE"),
                          .address = getenv("MASTER_ADDR"),

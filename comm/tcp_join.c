@@ -2,6 +2,7 @@
  * its rank, a number of its own and the proof that it knows the secret; rank 0 proves the same back. Numbers are little
  * endian. Strangers get the greeting and, after GREET_S, nothing more; they never delay the ranks. */
 #include "base/clock.h"
+#include "base/log.h"
 #include "comm/secret.h"
 #include "comm/tcp.h"
 #include <errno.h>
@@ -17,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { GREET_S = 5, MAX_PENDING = 128, RETRY_MS = 50, SECOND_NS = 1000000000 };
+enum { GREET_S = 5, WORD_S = 3, MAX_PENDING = 128, RETRY_MS = 50, SECOND_NS = 1000000000 };
 enum { HELLO_BYTES = 8 + PST_SECRET_NONCE, JOIN_BYTES = 8 + PST_SECRET_NONCE + PST_SECRET_PROOF, ANSWER_BYTES = 4 + PST_SECRET_PROOF };
 enum { WELCOME, OTHER_SIZE, RANK_TAKEN, N_VERDICT };
 static const char magic[8] = {'p', 's', 't', 'k', 't', 'c', 'p', 1};
@@ -201,11 +202,22 @@ static pst_status round_of(host *h, uint64_t until) {
     return fds[0].revents ? greet(h) : PST_OK;
 }
 
+static void list_missing(const host *h, char *text, size_t bytes) {
+    size_t used = 0;
+    for (uint32_t r = 1; r < h->job->size && used + 16 < bytes; r++)
+        if (h->fd[r] < 0) used += (size_t)snprintf(text + used, bytes - used, "%s%u", used ? ", " : "", r);
+}
+
+static void say_missing(const host *h) {
+    char text[200];
+    list_missing(h, text, sizeof text);
+    pst_log(PST_LOG_INFO, "waiting at %s:%s, up to %u s, for %u of %u ranks: %s", h->job->address, h->job->port,
+            h->job->seconds, h->missing, h->job->size, text);
+}
+
 static pst_status fail_missing(const host *h) {
     char text[200];
-    size_t used = 0;
-    for (uint32_t r = 1; r < h->job->size && used + 16 < sizeof text; r++)
-        if (h->fd[r] < 0) used += (size_t)snprintf(text + used, sizeof text - used, "%s%u", used ? ", " : "", r);
+    list_missing(h, text, sizeof text);
     return pst_fail(PST_EPEER, "%u of %u ranks did not come to %s:%s within %u s: %s", h->missing, h->job->size,
                     h->job->address, h->job->port, h->job->seconds, text);
 }
@@ -214,9 +226,15 @@ static pst_status host_all(const pst_tcp_job *job, int *fd) {
     host *h = calloc(1, sizeof *h);
     if (!h) return pst_fail(PST_ENOMEM, "no memory for a rendezvous");
     *h = (host){.job = job, .fd = fd, .missing = job->size - 1, .listener = -1};
-    uint64_t until = pst_monotonic_ns() + job->seconds * (uint64_t)SECOND_NS;
+    uint64_t began = pst_monotonic_ns(), until = began + job->seconds * (uint64_t)SECOND_NS;
+    uint64_t word = began + WORD_S * (uint64_t)SECOND_NS, next = word < until ? word : until;
     pst_status status = open_listener(job, &h->listener);
-    while (status == PST_OK && h->missing && pst_monotonic_ns() < until) status = round_of(h, until);
+    while (status == PST_OK && h->missing && pst_monotonic_ns() < until) {
+        status = round_of(h, next);
+        if (next == until || pst_monotonic_ns() < next || !h->missing) continue;
+        say_missing(h);
+        next = until;
+    }
     if (status == PST_OK && h->missing) status = fail_missing(h);
     while (h->n_pending) drop(h, 0);
     if (h->listener >= 0) close(h->listener);
@@ -232,6 +250,7 @@ static void pause_ms(long ms) { nanosleep(&(struct timespec){.tv_nsec = ms * 100
 static pst_status reach(const pst_tcp_job *job, uint64_t until, int *out) {
     struct addrinfo *list;
     int error = 0;
+    uint64_t word = pst_monotonic_ns() + WORD_S * (uint64_t)SECOND_NS;
     PST_TRY(resolve(job, &list));
     do {
         for (struct addrinfo *a = list; a; a = a->ai_next) {
@@ -246,6 +265,10 @@ static pst_status reach(const pst_tcp_job *job, uint64_t until, int *out) {
             if (fd >= 0) close(fd);
         }
         pause_ms(RETRY_MS);
+        if (pst_monotonic_ns() < word) continue;
+        word = UINT64_MAX; /* once */
+        pst_log(PST_LOG_INFO, "rank %u waits for rank 0 at %s:%s, up to %u s", job->rank, job->address, job->port,
+                job->seconds);
     } while (pst_monotonic_ns() < until);
     freeaddrinfo(list);
     return pst_fail(PST_EPEER, "rank %u does not reach rank 0 at %s:%s within %u s: %s", job->rank, job->address,

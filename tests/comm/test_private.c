@@ -177,9 +177,10 @@ static void test_false_root(void **state) {
 static void expect_refusal(const char *name, const char *value, const char *what) {
     pst_world *w;
     set_variables(1, 2, secret);
-    setenv(name, value, 1);
+    if (value) setenv(name, value, 1);
+    else unsetenv(name);
     assert_int_equal(pst_world_tcp.open(&w), PST_EINPUT);
-    if (!strstr(pst_error(), what)) fail_msg("%s=%s: %s", name, value, pst_error());
+    if (!strstr(pst_error(), what)) fail_msg("%s=%s: %s", name, value ? value : "", pst_error());
 }
 
 static void test_variables(void **state) {
@@ -200,7 +201,17 @@ static void test_variables(void **state) {
     assert_int_equal(pst_tcp_join(&job, fd), PST_EPEER);
     assert_non_null(strstr(pst_error(), "rank 1 does not reach rank 0"));
     assert_true(fd[0] == -1 && fd[1] == -1 && fd[2] == -1);
-    unsetenv("RANK");
+    static const char *const need[] = {"RANK", "MASTER_ADDR", "MASTER_PORT"};
+    for (int i = 0; i < 3; i++) { /* forgotten: no rank of several trains alone */
+        char expected[100];
+        snprintf(expected, sizeof expected, "WORLD_SIZE is 2, but %s is not set", need[i]);
+        expect_refusal(need[i], NULL, expected);
+        assert_null(pst_world_tcp.reject());
+    }
+    setenv("WORLD_SIZE", "1", 1);
+    assert_non_null(pst_world_tcp.reject());
+    set_variables(1, 2, secret);
+    unsetenv("WORLD_SIZE");
     assert_non_null(pst_world_tcp.reject());
 }
 
