@@ -57,7 +57,7 @@ int pst_cli_simulate(const pst_cli_call *call) {
          &o.transport},
         {0, "message", "BYTES", PST_OPTION_INT, 0, 1 << 30, "Bytes of a message between stages; 65536 by default.",
          &o.message_bytes},
-        {0, "rounds", "N", PST_OPTION_INT, 1, 10000, "With --transport: how often it is run; 5 by default.", &o.rounds},
+        {0, "rounds", "N", PST_OPTION_INT, 1, 10000, "With --transport: how often it is run.", &o.rounds},
     };
     const pst_command command = {
         "penstock simulate", "PLAN.yaml | --schedule NAME --stages P --micro-batches M [--times F,B,W]",

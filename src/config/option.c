@@ -167,7 +167,7 @@ static void print_wrapped(const char *text, int at, int indent, FILE *out) {
 static void default_text(const pst_option *option, char text[160]) {
     char number[PST_NUMBER_BYTES];
     text[0] = 0;
-    if (option->type == PST_OPTION_INT && *(int64_t *)option->target)
+    if (option->type == PST_OPTION_INT && *(int64_t *)option->target > 0) /* 0 and -1: what is not given */
         snprintf(text, 160, " (default %lld)", (long long)*(int64_t *)option->target);
     if (option->type == PST_OPTION_FLOAT)
         snprintf(text, 160, " (default %s)", pst_number_print(*(double *)option->target, number));

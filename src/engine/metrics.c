@@ -216,7 +216,7 @@ void pst_metrics_checkpoint(pst_metrics *m, const pst_metrics_saved *saved, cons
         return;
     }
     pst_metrics_newline(m);
-    pst_log(PST_LOG_ERROR, "no checkpoint of step %" PRIu64 ": %s; training goes on, the last good one stays",
+    pst_log(PST_LOG_ERROR, "no checkpoint of step %" PRIu64 ": %s; training goes on; what was saved before stays",
             saved->step, why);
     write_line(m, json_pack("{s:s,s:I,s:s}", "event", "checkpoint_failed", "step", (json_int_t)saved->step, "why", why));
 }

@@ -147,6 +147,8 @@ static pst_status commit(void *arg) {
 
 /* --- from one step to the next ---------------------------------------------------------------------------------- */
 
+#define WORTH_A_WORD_NS UINT64_C(10000000) /* of waiting: below, it would read 0.00 s */
+
 /* The step's data are in place well before STEP. 0: training does not go on meanwhile. */
 static uint64_t hurry_ns(const pst_trainer *t, int last) {
     return last || !t->trained ? 0 : t->own[0].wall_ns / 10 * 8;
@@ -159,11 +161,12 @@ pst_status pst_saving_start(pst_trainer *t, int last) {
     uint64_t began = pst_monotonic_ns();
     int waited = s->phase != NOTHING && !last;
     if (s->phase != NOTHING) PST_TRY(pst_saving_finish(t));
-    if (waited && t->group->leader && !s->warned++)
+    uint64_t lost = pst_monotonic_ns() - began;
+    if (waited && lost >= WORTH_A_WORD_NS && t->group->leader && !s->warned++)
         pst_log(PST_LOG_WARN,
                 "training waited %.2f s for the checkpoint before the one of step %" PRIu64
                 " (checkpoint.every is shorter than a checkpoint takes)",
-                (double)(pst_monotonic_ns() - began) * 1e-9, t->step);
+                (double)lost * 1e-9, t->step);
     s->info.step = t->step;
     s->info.skipped = t->skipped;
     s->info.next_sample = t->step * (uint64_t)t->config->train.batch;
