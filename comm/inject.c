@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-typedef enum { DROP, SIZE, DELAY, STOP, STALL, SKIP, KINDS } inject_kind;
-static const char *const kinds[] = {"drop", "size", "delay", "stop", "stall", "skip"};
+typedef enum { DROP, SIZE, DELAY, STOP, STALL, SPIN, SKIP, KINDS } inject_kind;
+static const char *const kinds[] = {"drop", "size", "delay", "stop", "stall", "spin", "skip"};
 
 /* Requests of our own: no transport's are odd. */
 enum { DROPPED = 1, DELAYED = 3 };
@@ -30,7 +30,7 @@ struct pst_inject {
 static pst_status complain(const char *text) {
     return pst_fail(
         PST_EINPUT,
-        "PENSTOCK_FAULT='%s': expected drop|size|stop|stall:rank=R,message=N, delay:rank=R,message=N,ms=M or "
+        "PENSTOCK_FAULT='%s': expected drop|size|stop|stall|spin:rank=R,message=N, delay:rank=R,message=N,ms=M or "
         "skip:rank=R,collective=N",
         text);
 }
@@ -111,6 +111,8 @@ static pst_status misbehave(pst_inject *f, const pst_transfer *transfer, uint64_
         return PST_OK;
     case SIZE: changed.bytes /= 2; break;
     case STOP: kill(getpid(), SIGSTOP); break;
+    case SPIN:
+        for (volatile uint32_t i = 0;; i++) continue;
     default:
         for (;;) pause();
     }

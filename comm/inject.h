@@ -5,8 +5,8 @@
 #include "base/transport.h"
 
 /* KIND:rank=R,message=N[,ms=M] with R's N-th send, counted from 1: drop (it never leaves), size (only half of it does),
- * delay (it leaves M ms later), stop (SIGSTOP), stall (the rank's thread sleeps for ever);
- * skip:rank=R,collective=N (R does not take part in its N-th collective). */
+ * delay (it leaves M ms later), stop (SIGSTOP), stall (the rank's thread sleeps for ever), spin (it computes for ever).
+ * skip:rank=R,collective=N: R does not take part in its N-th collective. */
 typedef struct pst_inject pst_inject;
 /* *fault: NULL when this rank shall not misbehave. EINPUT: the variable makes no sense. */
 pst_status pst_inject_open(uint32_t rank, pst_inject **fault);

@@ -19,7 +19,7 @@ enum { LIMIT_S = 60, BUSY = 8 };
 #define SLACK 0.3
 
 static unsigned seed;
-static int count = 3; /* of each fault */
+static int count = 2; /* of each fault */
 
 static unsigned draw(unsigned n) { return (unsigned)rand_r(&seed) % n; }
 
@@ -99,6 +99,11 @@ static void test_stop(void **state) {
 static void test_stall(void **state) {
     (void)state;
     fault("stall", "hangs (asleep) during ");
+}
+
+static void test_spin(void **state) {
+    (void)state;
+    fault("spin", "hangs (computing) during ");
 }
 
 static void test_drop(void **state) {
@@ -223,10 +228,10 @@ static int cleanup(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_stop),         cmocka_unit_test(test_stall),       cmocka_unit_test(test_drop),
-        cmocka_unit_test(test_size),         cmocka_unit_test(test_skip),        cmocka_unit_test(test_delay),
-        cmocka_unit_test(test_suspended),    cmocka_unit_test(test_one_process), cmocka_unit_test(test_nonsense),
-        cmocka_unit_test(test_busy_machine),
+        cmocka_unit_test(test_stop),     cmocka_unit_test(test_stall),        cmocka_unit_test(test_spin),
+        cmocka_unit_test(test_drop),     cmocka_unit_test(test_size),         cmocka_unit_test(test_skip),
+        cmocka_unit_test(test_delay),    cmocka_unit_test(test_suspended),    cmocka_unit_test(test_one_process),
+        cmocka_unit_test(test_nonsense), cmocka_unit_test(test_busy_machine),
     };
     const char *soak = getenv("PST_SOAK"), *given = getenv("PST_SEED");
     if (soak) count = atoi(soak);
