@@ -1,13 +1,17 @@
 # What `cmake --install` puts where: the program, libpenstock with headers, pkg-config file and CMake package, documents
-# and the demo. The tree may be moved as a whole: the program finds the library by a path relative to itself, and the
-# two package files find their prefix relative to themselves. The static libraries of the folders stay behind.
+# and the demo. The tree may be moved as a whole: the program finds its commands, they the library, and
+# the two package files their prefix, by paths relative to themselves. The static libraries of the folders stay behind.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # Components: program, library (what a linked program needs), development.
 cmake_path(RELATIVE_PATH CMAKE_INSTALL_FULL_LIBDIR BASE_DIRECTORY ${CMAKE_INSTALL_FULL_BINDIR} OUTPUT_VARIABLE lib_from_bin)
-set_target_properties(penstock_cli PROPERTIES INSTALL_RPATH "$ORIGIN/${lib_from_bin}")
+target_compile_definitions(penstock_cli PRIVATE PST_COMMANDS_FROM_BIN="${lib_from_bin}/penstock/penstock-commands.so")
 install(TARGETS penstock_cli RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+if(NOT PST_SANITIZE) # a build that is not for installing
+  set_target_properties(penstock_commands PROPERTIES INSTALL_RPATH "$ORIGIN/..")
+  install(TARGETS penstock_commands LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/penstock COMPONENT program)
+endif()
 install(TARGETS penstock EXPORT penstockTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development
   INCLUDES DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
@@ -43,8 +47,7 @@ foreach(folder src comm kernels models partition pipeline tests)
   endforeach()
 endforeach()
 
-# Manual pages and completion are written by the program itself, from the rows that --help prints. A sanitizer's build is
-# not for installing.
+# Manual pages and completion are written by the program itself, from the rows that --help prints.
 if(NOT PST_SANITIZE)
   set(share ${CMAKE_BINARY_DIR}/share)
   add_custom_command(OUTPUT ${share}/stamp

@@ -1,5 +1,5 @@
 # Run by cpack on the staged files of each generator: what Debian's policy asks of its packages and an archive does not
-# need. Programs there find libraries without a path of their own, manual pages are compressed, and every package has
+# need. Libraries there are found without a path of their own, manual pages are compressed, and every package has
 # a copyright and a changelog.
 if(NOT CPACK_GENERATOR STREQUAL "DEB")
   return()
@@ -9,8 +9,11 @@ foreach(component ${CPACK_COMPONENTS_ALL})
   string(TOUPPER ${component} upper)
   set(package ${CPACK_DEBIAN_${upper}_PACKAGE_NAME})
   set(root ${CPACK_TEMPORARY_DIRECTORY}/${component}/usr)
-  file(GLOB objects LIST_DIRECTORIES false ${root}/bin/* ${root}/lib/*.so.*.* ${root}/lib/*/*.so.*.*)
+  file(GLOB objects LIST_DIRECTORIES false ${root}/lib/*.so.* ${root}/lib/*/*.so* ${root}/lib/*/*/*.so)
   foreach(object ${objects})
+    if(IS_SYMLINK ${object})
+      continue()
+    endif()
     file(RPATH_REMOVE FILE ${object})
   endforeach()
   set(doc ${root}/share/doc/${package})

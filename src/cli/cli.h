@@ -35,6 +35,8 @@ int pst_cli_report(const pst_cli_call *call);
 int pst_cli_doctor(const pst_cli_call *call);
 int pst_cli_help(const pst_cli_call *call);
 
+/* The program, once start.c has loaded it. */
+PST_API int pst_cli_main(int argc, char **argv);
 /* What `status` means for the program: prints pst_error() when it is not OK. */
 int pst_cli_end(pst_status status);
 /* Prints one line of complaint and returns the exit status for wrong input. */

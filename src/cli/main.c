@@ -1,12 +1,10 @@
-/* The program: finds the command, runs it, and sees to it that what was printed has arrived. */
+/* The commands' beginning (start.c loads it): finds the command, runs it, and sees to it that what was printed has arrived. */
 #include "cli.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 const pst_cli_command pst_cli_commands[] = {
     {"train", "train a model as a run file says", pst_cli_train, PST_CLI_KEYS},
@@ -78,13 +76,6 @@ static int dispatch(int argc, char **argv, char *const *program_argv) {
     return command->run(&call);
 }
 
-/* A program started with a standard stream closed would give its number to the next file it opens. The wrong
- * direction is on purpose: writing to a closed stdout has to fail. */
-static void open_standard_streams(void) {
-    for (int fd = 0; fd <= 2; fd++)
-        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd) exit(5);
-}
-
 /* What was printed counts only once it has been written. */
 static int close_stdout(int exit_status) {
     int had_error = ferror(stdout);
@@ -95,8 +86,9 @@ static int close_stdout(int exit_status) {
     return pst_status_exit(PST_ENOMEM);
 }
 
-int main(int argc, char **argv) {
-    open_standard_streams();
+int pst_cli_main(int argc, char **argv) {
+    (void)
+        pst_error(); /* memory of a thread's own in a loaded library comes at the first use: now, while there is some */
     signal(SIGPIPE, SIG_IGN); /* a reader that leaves must not end a training run, */
     signal(SIGXFSZ, SIG_IGN); /* nor a limit on file sizes */
     char **copy = calloc((size_t)argc + 1, sizeof *copy);

@@ -37,8 +37,9 @@ done
 grep -rlF "$build" all archive && fail "these files name the build folder"
 find all archive -type d -empty | grep . && fail "empty folders"
 if command -v readelf >/dev/null 2>&1; then
-    readelf -d all/usr/bin/penstock all/usr/lib/*.so.* | grep -E 'R(UN)?PATH' && fail "a search path in a Debian package"
-    readelf -d archive/bin/penstock | grep -q 'PATH.*\[\$ORIGIN/\.\./lib' || fail "the archive's program cannot be moved"
+    find all -type f \( -name '*.so*' -o -path '*/bin/*' \) -exec readelf -d {} + | grep -E 'R(UN)?PATH' &&
+        fail "a search path in a Debian package"
+    readelf -d archive/lib/penstock/penstock-commands.so | grep -q 'PATH.*\[\$ORIGIN/\.\.\]' || fail "the archive cannot be moved"
 fi
 case $(dpkg-deb -f packages/penstock_*.deb Depends) in *libpenstock0*) ;; *) fail "the program does not need its library" ;; esac
 case $(dpkg-deb -f packages/libpenstock0_*.deb Depends) in *libucx0*libyaml*) ;; *) fail "the library's dependencies" ;; esac
@@ -48,10 +49,10 @@ if command -v lintian >/dev/null 2>&1; then
     lintian --allow-root $debs 2>/dev/null | grep '^E:' && fail lintian
 fi
 
-# The closure of the dependencies among what is installed here.
-declared=$(for deb in $debs; do dpkg-deb -f "$deb" Depends; done | tr ',' '\n')
-dpkg-query -W -f '${db:Status-Abbrev}\t${Package}\t${Pre-Depends}, ${Depends}\t${Provides}\n' | grep '^ii' |
-    awk -F '\t' -v declared="$(echo "$declared" | tr '\n' ',') dash, libc-bin" '
+# The closure of dependencies (a list as in Depends) among what is installed here, in a file.
+closure_of() { # DEPENDS FILE
+    dpkg-query -W -f '${db:Status-Abbrev}\t${Package}\t${Pre-Depends}, ${Depends}\t${Provides}\n' | grep '^ii' |
+        awk -F '\t' -v declared="$1" '
     function want(list,    n, m, i, j, item, choice, name) {
         n = split(list, item, ",")
         for (i = 1; i <= n; i++) {
@@ -74,22 +75,45 @@ dpkg-query -W -f '${db:Status-Abbrev}\t${Package}\t${Pre-Depends}, ${Depends}\t$
     END {
         want(declared)
         for (at = 1; at <= last; at++) { print queue[at]; want(needs[queue[at]]) }
-    }' >closure
+    }' >"$2"
+}
+declared=$(for deb in $debs; do dpkg-deb -f "$deb" Depends; done | tr '\n' ',')
+closure_of "$declared, dash, libc-bin" closure
+closure_of "dash, libc-bin" least
 [ "$(wc -l <closure)" -gt 10 ] || fail "too few dependencies: $(tr '\n' ' ' <closure)"
 
+# A folder with the files of the packages in a list.
+make_root() { # FOLDER LIST
+    mkdir -p $1/usr/bin $1/usr/sbin $1/usr/lib $1/usr/lib64 $1/proc $1/sys $1/dev $1/tmp/here $1/opt $1/etc
+    for name in bin sbin lib lib64; do ln -s usr/$name $1/$name; done
+    xargs dpkg -L <"$2" | grep -v -e '^/usr/share/\(doc\|man\|locale\|info\|lintian\)/' | sort -u |
+        while read -r file; do [ -d "$file" ] && [ ! -h "$file" ] || [ ! -e "$file" ] || printf '%s\n' "$file"; done >files
+    tar -cf - -T files --no-recursion 2>/dev/null | tar -xf - -C $1
+    cp -r archive "$1/opt/some where"
+}
+
+# On a machine without them, doctor names every library that is missing, with packages that are declared dependencies.
+make_root bare least
+needed=$(readelf -d archive/lib/libpenstock.so.0 | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | grep -v -e '^libc\.' -e '^libm\.' -e '^ld-')
+rc=0
+$isolate chroot bare '/opt/some where/bin/penstock' doctor >doctor.out 2>doctor.err || rc=$?
+[ $rc = 4 ] || fail "doctor on a bare machine: status $rc"
+for library in $needed; do
+    grep -A 1 "^  $library " doctor.out | grep -q 'apt-get install' || fail "doctor on a bare machine does not name $library"
+done
+for package in $(sed -n 's/.*apt-get install//p' doctor.err); do
+    case ", $declared," in *" $package "* | *" $package,"*) ;; *) fail "doctor names $package, which is no dependency" ;; esac
+done
+grep -q 'apt-get install.* libucx0' doctor.err || fail "doctor on a bare machine names no packages: $(cat doctor.err)"
+
 root=$work/root
-mkdir -p root/usr/bin root/usr/sbin root/usr/lib root/usr/lib64 root/proc root/sys root/dev root/tmp/here root/opt root/etc \
-    root/var/lib/dpkg/info root/var/lib/dpkg/updates root/var/lib/dpkg/triggers
-for name in bin sbin lib lib64; do ln -s usr/$name root/$name; done
-xargs dpkg -L <closure | grep -v -e '^/usr/share/\(doc\|man\|locale\|info\|lintian\)/' | sort -u |
-    while read -r file; do [ -d "$file" ] && [ ! -h "$file" ] || [ ! -e "$file" ] || printf '%s\n' "$file"; done >files
-tar -cf - -T files --no-recursion 2>/dev/null | tar -xf - -C root
+make_root root closure
+mkdir -p root/var/lib/dpkg/info root/var/lib/dpkg/updates root/var/lib/dpkg/triggers
 xargs dpkg-query -s <closure >root/var/lib/dpkg/status 2>/dev/null
 for name in libpenstock0 libpenstock-dev penstock; do # none of an earlier installation here
     grep -qx "Package: $name" root/var/lib/dpkg/status && { echo "skipped: $name is installed here"; exit 77; }
 done
 : >root/var/lib/dpkg/available
-cp -r archive "root/opt/some where"
 
 cat >inside.sh <<'INSIDE'
 set -u

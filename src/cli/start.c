@@ -1,0 +1,129 @@
+/* The program itself, which needs nothing but the C library: it loads the commands (penstock-commands.so, everything else
+ * in this folder) and with them libpenstock and what that is linked with. Where a library is missing, which on a bare
+ * machine is the rule, it says which ones, and what package of Debian has them, instead of dying in the loader. */
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+enum { OUT_OF_RESOURCES = 4, PATH_BYTES = 4096 };
+
+/* What libpenstock is linked with on Debian 12; a test compares. */
+static const struct {
+    const char *file, *package, *used_for;
+} libraries[] = {
+    {"libdnnl.so.2", "libdnnl2", "matrix products"},
+    {"libgomp.so.1", "libgomp1", "matrix products"},
+    {"libucp.so.0", "libucx0", "messages between ranks"},
+    {"libucs.so.0", "libucx0", "messages between ranks"},
+    {"libpmix.so.2", "libpmix2", "starting ranks"},
+    {"libcrypto.so.3", "libssl3", "keeping jobs to themselves"},
+    {"libhwloc.so.15", "libhwloc15", "the machine's topology"},
+    {"libyaml-0.so.2", "libyaml-0-2", "run files"},
+    {"libjansson.so.4", "libjansson4", "checkpoints and metrics"},
+    {"libxxhash.so.0", "libxxhash0", "hashes of weights"},
+};
+enum { N_LIBRARY = sizeof libraries / sizeof *libraries };
+
+static int can_load(const char *file) {
+    void *library = dlopen(file, RTLD_LAZY | RTLD_LOCAL);
+    return library != NULL; /* stays: the process ends soon */
+}
+
+/* One line on stderr: the packages that are missing; `why`, the loader's own words, where it is something else. */
+static void complain(const int there[N_LIBRARY], const char *why) {
+    char packages[512] = "";
+    int known = 0;
+    for (int i = 0; i < N_LIBRARY; i++) {
+        size_t used = strlen(packages), n = strlen(libraries[i].file);
+        known |= !strncmp(why, libraries[i].file, n);
+        if (there[i] || (used && strstr(packages, libraries[i].package))) continue;
+        snprintf(packages + used, sizeof packages - used, " %s", libraries[i].package);
+    }
+    if (known && *packages)
+        fprintf(stderr, "penstock: cannot start, libraries are missing: apt-get install%s\n", packages);
+    else fprintf(stderr, "penstock: cannot start: %s\n", why);
+}
+
+static void print_text(const int there[N_LIBRARY]) {
+    printf("penstock      %s\nmissing, and needed:\n", PST_VERSION);
+    for (int list = 0; list < 2; list++) {
+        if (list) puts("there:");
+        for (int i = 0; i < N_LIBRARY; i++) {
+            if (there[i] != list) continue;
+            printf("  %-23s for %s\n", libraries[i].file, libraries[i].used_for);
+            if (!list) printf("  %-23s -> apt-get install %s\n", "", libraries[i].package);
+        }
+    }
+}
+
+/* The shape of pst_doctor's JSON, as far as it can be told. */
+static void print_json(const int there[N_LIBRARY]) {
+    printf("{\n  \"penstock\": \"%s\",\n  \"needs\": [", PST_VERSION);
+    for (int i = 0; i < N_LIBRARY; i++)
+        printf("%s\n    {\"what\": \"%s\", \"there\": %s, \"detail\": \"%s\", \"for\": \"%s\", "
+               "\"fix\": \"apt-get install %s\", \"level\": \"needed\"}",
+               i ? "," : "", libraries[i].file, there[i] ? "true" : "false", there[i] ? "loads" : "does not load",
+               libraries[i].used_for, libraries[i].package);
+    puts("\n  ]\n}");
+}
+
+static int cannot_start(const char *why, int argc, char **argv) {
+    int there[N_LIBRARY], json = 0;
+    for (int i = 0; i < N_LIBRARY; i++) there[i] = can_load(libraries[i].file);
+    for (int i = 2; i < argc; i++) json |= !strcmp(argv[i], "--json");
+    if (argc > 1 && !strcmp(argv[1], "doctor")) (json ? print_json : print_text)(there);
+    fflush(stdout);
+    complain(there, why);
+    return OUT_OF_RESOURCES;
+}
+
+/* A program started with a standard stream closed would give its number to the next file it opens. The wrong
+ * direction is on purpose: writing to a closed stdout has to fail. */
+static void open_standard_streams(void) {
+    for (int fd = 0; fd <= 2; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY) != fd) exit(5);
+}
+
+/* The folder of the program's file, links followed; without /proc, of what the kernel was asked to start. */
+static void find_program(char folder[PATH_BYTES]) {
+    ssize_t n = readlink("/proc/self/exe", folder, PATH_BYTES - 1);
+    folder[n > 0 ? n : 0] = 0;
+    if (n <= 0) snprintf(folder, PATH_BYTES, "%s", (const char *)getauxval(AT_EXECFN));
+    char *slash = strrchr(folder, '/');
+    if (slash) *slash = 0;
+    else snprintf(folder, PATH_BYTES, ".");
+}
+
+/* By a path from the program's own place: as installed, or beside it as built. NULL: why says it. */
+static void *load_commands(char *why, size_t bytes) {
+    static const char *const places[] = {PST_COMMANDS_FROM_BIN, "penstock-commands.so"};
+    char folder[PATH_BYTES], path[PATH_BYTES + 128];
+    find_program(folder);
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, places[i]);
+        if (access(path, F_OK) != 0) continue;
+        void *commands = dlopen(path, RTLD_LAZY | RTLD_GLOBAL);
+        if (!commands) snprintf(why, bytes, "%s", dlerror());
+        return commands;
+    }
+    snprintf(why, bytes, "there is no %.400s/%s", folder, PST_COMMANDS_FROM_BIN);
+    return NULL;
+}
+
+/* There when the commands are linked in, as sanitizers want it: the leak checker of gcc 12 now and then fails on threads'
+ * memory in loaded libraries. */
+extern int pst_cli_main(int argc, char **argv) __attribute__((weak));
+
+int main(int argc, char **argv) {
+    char why[512] = "";
+    int (*run)(int argc, char **argv) = NULL;
+    open_standard_streams();
+    if (pst_cli_main) return pst_cli_main(argc, argv);
+    void *commands = load_commands(why, sizeof why);
+    if (commands) *(void **)&run = dlsym(commands, "pst_cli_main");
+    return run ? run(argc, argv) : cannot_start(why, argc, argv);
+}
