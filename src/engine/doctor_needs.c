@@ -58,7 +58,7 @@ static int check_shm(const char *name, char detail[DETAIL]) {
     (void)name;
     char object[64];
     struct statvfs fs;
-    snprintf(object, sizeof object, "/penstock-doctor-%ld", (long)getpid());
+    snprintf(object, sizeof object, "/pst-doctor-%ld", (long)getpid());
     int fd = shm_open(object, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (fd < 0) return say_errno(detail, "/dev/shm");
     shm_unlink(object);
