@@ -2,7 +2,6 @@
  * nothing is ever asked of another host. */
 #include "comm/server.h"
 #include "comm/secret.h"
-#include <ftw.h>
 #include <inttypes.h>
 #include <pmix.h>
 #include <pmix_server.h>
@@ -106,14 +105,12 @@ static pmix_status_t on_modex(const pmix_proc_t *proc, const pmix_info_t info[],
 
 /* --- open -------------------------------------------------------------------------------------------------------- */
 
-static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at) {
-    (void)st, (void)type, (void)at;
-    remove(path);
-    return 0;
-}
+/* libpmix writes a file only to tell tools where the server is. Nobody needs it, and what cannot be made cannot be left
+ * behind by a launcher that is killed. */
+#define NO_FOLDER "/dev/null/penstock"
 
 /* libpmix starts once per process and does not survive being finalized and started again (4.2: its listener dies), so
- * it stays. Its folder only tells tools where the server is; nobody needs it, and once gone it cannot be left behind. */
+ * it stays. */
 static pst_status start_library(void) {
     static int started;
     static pmix_server_module_t module = {
@@ -127,17 +124,12 @@ static pst_status start_library(void) {
     /* Values travel over the connection: no further shared files. The user's own choices win. */
     setenv("PMIX_MCA_gds", "hash", 0);
     setenv("PMIX_MCA_psec", "native", 0);
-    char folder[256];
-    const char *tmp = getenv("TMPDIR");
-    snprintf(folder, sizeof folder, "%.200s/penstock-XXXXXX", tmp && *tmp ? tmp : "/tmp");
-    if (!mkdtemp(folder)) return pst_fail(PST_ENOMEM, "cannot make a folder %s: %m", folder);
     pmix_info_t info[2];
-    PMIX_INFO_LOAD(&info[0], PMIX_SERVER_TMPDIR, folder, PMIX_STRING);
-    PMIX_INFO_LOAD(&info[1], PMIX_SYSTEM_TMPDIR, folder, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[0], PMIX_SERVER_TMPDIR, NO_FOLDER, PMIX_STRING);
+    PMIX_INFO_LOAD(&info[1], PMIX_SYSTEM_TMPDIR, NO_FOLDER, PMIX_STRING);
     pmix_status_t rc = PMIx_server_init(&module, info, 2);
     PMIX_INFO_DESTRUCT(&info[0]);
     PMIX_INFO_DESTRUCT(&info[1]);
-    nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     if (rc != PMIX_SUCCESS) return pst_fail(PST_ENOMEM, "cannot start the PMIx server: %s", PMIx_Error_string(rc));
     started = 1;
     return PST_OK;

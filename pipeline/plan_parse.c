@@ -206,7 +206,7 @@ pst_status pst_plan_parse(const char *text, size_t bytes, const char *file, pst_
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
     pst_status status;
     if (!yaml_parser_load(&parser, &r.document)) {
-        status = parser.error == YAML_MEMORY_ERROR
+        status = parser.error == YAML_MEMORY_ERROR || parser.error == YAML_NO_ERROR /* libyaml does not always say */
                      ? pst_fail(PST_ENOMEM, "%s: no memory to read it", file)
                      : pst_fail(PST_EINPUT, "%s:%zu:%zu: %s", file, parser.problem_mark.line + 1,
                                 parser.problem_mark.column + 1, parser.problem ? parser.problem : "not YAML");
@@ -224,7 +224,7 @@ delete_parser:
 pst_status pst_plan_load(const char *path, pst_plan **plan) {
     if (!path || !plan) return pst_fail(PST_EINPUT, "pst_plan_load: %s is NULL", path ? "plan" : "path");
     FILE *in = fopen(path, "rb");
-    if (!in) return pst_fail(PST_EINPUT, "%s: %s", path, strerror(errno));
+    if (!in) return pst_fail(pst_status_of_errno(errno), "%s: %s", path, strerror(errno));
     pst_status status = PST_OK;
     char *text = NULL;
     size_t used = 0, room = 0, got;

@@ -2,6 +2,7 @@
 # engine; tests/FOLDER/test_NAME.sh is the same for programs, run with PENSTOCK and SOURCE_DIR set. One of the first
 # three lines may say label, time limit in seconds, and that nothing may run beside it:
 #     /* test: label=full timeout=300 serial */      (default: label=quick timeout=30; scripts: timeout=60)
+# wrap=malloc,free,... sends the calls of these functions in our libraries to the test's own __wrap_malloc, ...
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 find_program(SETARCH setarch)
 if(SETARCH)
@@ -62,6 +63,13 @@ foreach(source ${test_sources})
   if(TARGET penstock_cli)
     add_dependencies(${target} penstock_cli) # some start the program
   endif()
+  file(STRINGS ${source} lines REGEX "^(/| )[*] test: wrap=")
+  foreach(line ${lines})
+    string(REGEX REPLACE ".* wrap=([a-z0-9_,]+).*" "\\1" wraps ${line})
+    string(REPLACE "," ";" wraps ${wraps})
+    list(TRANSFORM wraps PREPEND "LINKER:--wrap=")
+    target_link_options(${target} PRIVATE ${wraps})
+  endforeach()
   pst_test(${source} 30 $<TARGET_FILE:${target}>)
 endforeach()
 

@@ -1,6 +1,7 @@
 /* Status texts and the error trail: one line per thread in a fixed buffer, so that failing needs no memory. What does
  * not fit is cut; control characters (a newline in a file's name, say) become spaces so that it stays one line. */
 #include "base/status.h"
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,6 +27,13 @@ int pst_status_exit(pst_status status) {
 #undef STATUS_EXIT
     }
     return 5;
+}
+
+pst_status pst_status_of_errno(int error) {
+    static const int scarce[] = {ENOMEM, EMFILE, ENFILE, EAGAIN, ENOSPC, EDQUOT};
+    for (size_t i = 0; i < sizeof scarce / sizeof *scarce; i++)
+        if (error == scarce[i]) return PST_ENOMEM;
+    return PST_EINPUT;
 }
 
 const char *pst_error(void) { return trail; }

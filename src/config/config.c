@@ -238,7 +238,7 @@ pst_status pst_config_copy(const pst_config *config, pst_config **copy) {
 
 pst_status pst_config_load(const char *path, const char *const *override, size_t n_override, pst_config **config) {
     FILE *in = fopen(path, "rb");
-    if (!in) return pst_fail(PST_EINPUT, "cannot open run file %s: %s", path, strerror(errno));
+    if (!in) return pst_fail(pst_status_of_errno(errno), "cannot open run file %s: %s", path, strerror(errno));
     char *text = malloc(FILE_BYTES + 1);
     size_t bytes = text ? fread(text, 1, FILE_BYTES + 1, in) : 0;
     pst_status status;

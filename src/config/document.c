@@ -164,7 +164,9 @@ static pst_status read_root(walk *w, const yaml_node_t *root) {
 
 /* libyaml's own complaint. Its reader knows only a byte offset, from which line and column are counted here. */
 static pst_status explain(const yaml_parser_t *parser, const char *file, const char *text, size_t bytes) {
-    if (parser->error == YAML_MEMORY_ERROR) return pst_fail(PST_ENOMEM, "no memory to read %s", file);
+    /* libyaml does not always say so */
+    if (parser->error == YAML_MEMORY_ERROR || parser->error == YAML_NO_ERROR)
+        return pst_fail(PST_ENOMEM, "no memory to read %s", file);
     yaml_mark_t mark = parser->problem_mark;
     if (parser->error == YAML_READER_ERROR) {
         mark = (yaml_mark_t){0};
@@ -217,12 +219,15 @@ pst_status pst_document_read_list(const pst_row *row, pst_config *config, const 
     if (!yaml_parser_initialize(&parser)) return pst_fail(PST_ENOMEM, "no memory to read a list");
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, strlen(text));
     int whole = 0;
-    pst_status status = PST_OK;
+    pst_status status = PST_ENOMEM, end;
     if (yaml_parser_load(&parser, &document)) {
         yaml_node_t *root = yaml_document_get_root_node(&document), *at = root;
-        whole = root && root->type == YAML_SEQUENCE_NODE && expect_end(&parser, "", text, strlen(text)) == PST_OK;
-        if (whole) status = read_items(&document, row, config, root, &at);
+        end = expect_end(&parser, "", text, strlen(text));
+        whole = end == PST_ENOMEM || (root && root->type == YAML_SEQUENCE_NODE && end == PST_OK);
+        status = whole && end == PST_OK ? read_items(&document, row, config, root, &at) : end;
         yaml_document_delete(&document);
+    } else {
+        whole = explain(&parser, "a list", text, strlen(text)) == PST_ENOMEM;
     }
     yaml_parser_delete(&parser);
     return whole ? status : pst_fail(PST_EINPUT, "expected a list such as [a.txt, b.txt], found something else");

@@ -62,7 +62,8 @@ const pst_row pst_rows[] = {
          "When a loss or gradient is not finite, which no step ever applies: end the run, or go on with the next "
          "batch."),
     WHOLE(train, validate_every, "0", 0, 1e12, "Steps between validations; 0: only at the end."),
-    REAL(train, hang_factor, "10", 1, 1000, 0, "A rank hangs when an instruction lasts this many times as long as expected..."),
+    REAL(train, hang_factor, "10", 1, 1000, 0,
+         "A rank hangs when an instruction lasts this many times as long as expected..."),
     REAL(train, hang_slack, "1", 0, 3600, 0, "... and this many seconds more; 0: hangs are not looked for."),
     WHOLE(train, log_every, "10", 1, 1e12, "Steps between lines on a stream that is no terminal."),
 

@@ -29,7 +29,7 @@ static char *join(const char *folder, const char *name) {
 static pst_status kind_of(const char *path, kind *out) {
     struct stat own, target;
     if (lstat(path, &own) || stat(path, &target))
-        return pst_fail(PST_EINPUT, "data: cannot read %s: %s", path, strerror(errno));
+        return pst_fail(pst_status_of_errno(errno), "data: cannot read %s: %s", path, strerror(errno));
     *out = S_ISREG(target.st_mode)    ? KIND_FILE
            : !S_ISDIR(target.st_mode) ? KIND_OTHER
            : S_ISLNK(own.st_mode)     ? KIND_LINKED_FOLDER
@@ -44,7 +44,7 @@ static pst_status add_file(pst_file_list *list, const char *path) {
     if (fd < 0 || fstat(fd, &st)) {
         int error = errno;
         if (fd >= 0) close(fd);
-        return pst_fail(PST_EINPUT, "data: cannot read %s: %s", path, strerror(error));
+        return pst_fail(pst_status_of_errno(error), "data: cannot read %s: %s", path, strerror(error));
     }
     close(fd);
     if (list->n == list->cap) {
@@ -69,7 +69,9 @@ static pst_status list_folder(const char *folder, listing *out) {
     listing l = {0};
     pst_status status = PST_OK;
     DIR *dir = opendir(*folder ? folder : ".");
-    if (!dir) return pst_fail(PST_EINPUT, "data: cannot read folder %s: %s", *folder ? folder : ".", strerror(errno));
+    if (!dir)
+        return pst_fail(pst_status_of_errno(errno), "data: cannot read folder %s: %s", *folder ? folder : ".",
+                        strerror(errno));
     for (struct dirent *e; status == PST_OK && (e = readdir(dir));) {
         if (e->d_name[0] == '.') continue;
         if ((l.n & (l.n - 1)) == 0) { /* grows at every power of two */
@@ -215,7 +217,7 @@ static pst_status drop_duplicates(pst_file_list *list) {
     for (uint32_t i = 0; i < list->n; i++) {
         real[i] = (real_name){realpath(list->file[i].path, NULL), i};
         if (real[i].real) continue;
-        status = pst_fail(PST_EINPUT, "data: cannot read %s: %s", list->file[i].path, strerror(errno));
+        status = pst_fail(pst_status_of_errno(errno), "data: cannot read %s: %s", list->file[i].path, strerror(errno));
         goto out;
     }
     qsort(real, list->n, sizeof *real, by_real);

@@ -35,10 +35,9 @@ static int step_of(const char *name, const char *prefix, uint64_t *step) {
 }
 
 static int has_index(const char *folder) {
-    char *path = pst_ckpt_join(folder, "index.json");
-    int there = path && access(path, F_OK) == 0;
-    free(path);
-    return there;
+    char path[4096];
+    int used = snprintf(path, sizeof path, "%s/index.json", folder);
+    return used < (int)sizeof path && access(path, F_OK) == 0;
 }
 
 void pst_ckpt_clean_until(const char *folder, uint64_t last) {
@@ -72,13 +71,14 @@ static pst_status list_steps(const char *folder, uint64_t **out, size_t *n) {
     size_t count = 0;
     pst_status status = PST_OK;
     DIR *dir = opendir(folder);
-    if (!dir) return pst_fail(PST_EINPUT, "%s: %s", folder, strerror(errno));
+    if (!dir) return pst_fail(pst_status_of_errno(errno), "%s: %s", folder, strerror(errno));
     for (struct dirent *e; status == PST_OK && (e = readdir(dir));) {
         if (!step_of(e->d_name, "step-", &step)) continue;
         char *path = pst_ckpt_join(folder, e->d_name);
         int complete = path && has_index(path);
         uint64_t *more = complete ? realloc(steps, (count + 1) * sizeof *steps) : NULL;
         if (!path) status = PST_ENOMEM;
+        else if (complete && !more) status = pst_fail(PST_ENOMEM, "checkpoint: out of memory");
         else if (more) steps = more, steps[count++] = step;
         else if (complete) status = pst_fail(PST_ENOMEM, "%s: no memory to list the checkpoints", folder);
         free(path);

@@ -21,7 +21,8 @@ pst_status pst_ckpt_text(const char *path, size_t limit, char **out, size_t *byt
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     char *text = NULL;
     pst_status status = PST_OK;
-    if (fd < 0 || fstat(fd, &st)) status = BAD("%s: cannot read: %s", path, strerror(errno));
+    if (fd < 0 || fstat(fd, &st))
+        status = pst_fail(pst_status_of_errno(errno), "%s: cannot read: %s", path, strerror(errno));
     else if (!S_ISREG(st.st_mode)) status = BAD("%s: not a file", path);
     else if ((uint64_t)st.st_size > limit) status = BAD("%s: %lld bytes are too many", path, (long long)st.st_size);
     else if (!(text = malloc((size_t)st.st_size + 1))) status = no_memory(path);
@@ -165,6 +166,7 @@ static pst_status parse(const char *text, size_t bytes, const char *file, pst_ck
     size_t digits;
     json_error_t error;
     json_t *index = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!index && json_error_code(&error) == json_error_out_of_memory) return no_memory(file);
     if (!index) return BAD("%s:%d:%d: truncated or damaged: %s", file, error.line, error.column, error.text);
     pst_ckpt *c = calloc(1, sizeof *c);
     pst_status status = c ? parse_info(index, file, &c->info, config_hash) : no_memory(file);

@@ -118,6 +118,8 @@ static pst_status parse_config(const json_t *root, const char *file, pst_model_c
 pst_status pst_hf_parse_config(const char *text, size_t bytes, const char *file, pst_model_config *config) {
     json_error_t error;
     json_t *root = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &error);
+    if (!root && json_error_code(&error) == json_error_out_of_memory)
+        return pst_fail(PST_ENOMEM, "%s: out of memory", file);
     if (!root) return BAD("%s:%d:%d: not JSON: %s", file, error.line, error.column, error.text);
     pst_status status = parse_config(root, file, config);
     json_decref(root);

@@ -26,31 +26,36 @@ static double now_s(void) { return (double)pst_monotonic_ns() * 1e-9; }
 
 /* --- the file --------------------------------------------------------------------------------------------------- */
 
-/* Copies the lines of steps up to `keep` (and other events before them) to `to`; 0 when that is full. */
+/* Copies the lines of steps up to `keep` (and other events before them) to `to`; 0 when that did not succeed. What is no
+ * JSON was being written when its run died. */
 static int copy_kept(FILE *from, FILE *to, uint64_t keep) {
     char *line = NULL;
     size_t room = 0;
-    while (getline(&line, &room, from) > 0) {
-        json_t *j = json_loads(line, 0, NULL);
+    int good = 1;
+    while (good && getline(&line, &room, from) > 0) {
+        json_error_t error;
+        json_t *j = json_loads(line, 0, &error);
         json_t *step = json_object_get(j, "step");
         int end = json_is_string(json_object_get(j, "event")) &&
                   !strcmp(json_string_value(json_object_get(j, "event")), "end");
         if (j && !end && json_is_integer(step) && (uint64_t)json_integer_value(step) <= keep) fputs(line, to);
+        good = j || json_error_code(&error) != json_error_out_of_memory;
         json_decref(j);
     }
     free(line);
-    return fflush(to) == 0 && !ferror(to);
+    return good && feof(from) && fflush(to) == 0;
 }
 
 /* Opens the file for appending; with keep, rewrites it first without what a dead run left behind. */
 static FILE *open_file(const char *path, uint64_t keep) {
     FILE *old = keep ? fopen(path, "r") : NULL;
-    if (!old) return fopen(path, "w");
+    if (!old) return !keep || errno == ENOENT ? fopen(path, "w") : NULL;
     char *fresh = NULL;
     FILE *new = asprintf(&fresh, "%s.new", path) > 0 ? fopen(fresh, "w") : NULL;
-    int kept = new && copy_kept(old, new, keep) && rename(fresh, path) == 0, error = errno;
-    if (new && !kept) fclose(new), unlink(fresh), new = NULL;
-    fclose(old), free(fresh);
+    int good = new && copy_kept(old, new, keep) && rename(fresh, path) == 0, error = errno;
+    fclose(old);
+    if (new && !good) fclose(new), unlink(fresh), new = NULL;
+    free(fresh);
     errno = error;
     return new;
 }
@@ -84,7 +89,12 @@ pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t 
         pst_metrics_close(m);
         return status;
     }
-    write_line(m, pst_metrics_start(p, keep_steps, peak_flops));
+    json_t *start = pst_metrics_start(p, keep_steps, peak_flops);
+    if (!start) {
+        pst_metrics_close(m);
+        return pst_fail(PST_ENOMEM, "no memory for metrics");
+    }
+    write_line(m, start);
     pst_metrics_board_open(p, folder, keep_steps, &m->board);
     *metrics = m;
     return PST_OK;
@@ -218,7 +228,8 @@ void pst_metrics_checkpoint(pst_metrics *m, const pst_metrics_saved *saved, cons
     pst_metrics_newline(m);
     pst_log(PST_LOG_ERROR, "no checkpoint of step %" PRIu64 ": %s; training goes on; what was saved before stays",
             saved->step, why);
-    write_line(m, json_pack("{s:s,s:I,s:s}", "event", "checkpoint_failed", "step", (json_int_t)saved->step, "why", why));
+    write_line(m,
+               json_pack("{s:s,s:I,s:s}", "event", "checkpoint_failed", "step", (json_int_t)saved->step, "why", why));
 }
 
 void pst_metrics_end(pst_metrics *m, uint64_t steps, const uint64_t *weights_xxh64, const char *why) {

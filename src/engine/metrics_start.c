@@ -37,16 +37,19 @@ static json_t *versions(void) {
                      pst_comm_ucx_version(), "pmix", pst_comm_pmix_version());
 }
 
-/* {"weights": [bytes per rank], ...} in the order in which they lie in memory. */
+/* {"weights": [bytes per rank], ...} in the order in which they lie in memory; NULL without memory, as all here. */
 static json_t *regions(const pst_prepared *p) {
     json_t *all = json_object();
+    int failed = !all;
     for (int region = 0; region < PST_REGION_COUNT; region++) {
         json_t *bytes = json_array();
         for (uint32_t r = 0; r < p->options.n_rank; r++)
-            json_array_append_new(bytes, json_integer((json_int_t)p->layout[r]->bytes[region]));
-        json_object_set_new(all, pst_region_name((pst_region)region), bytes);
+            failed |= json_array_append_new(bytes, json_integer((json_int_t)p->layout[r]->bytes[region]));
+        failed |= json_object_set_new(all, pst_region_name((pst_region)region), bytes);
     }
-    return all;
+    if (!failed) return all;
+    json_decref(all);
+    return NULL;
 }
 
 json_t *pst_metrics_start(const pst_prepared *p, uint64_t step, double peak_flops) {

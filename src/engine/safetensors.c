@@ -171,7 +171,9 @@ static pst_status read_header(pst_st_file *f) {
         json_t *root = json_loadb(text + 8, length, JSON_REJECT_DUPLICATES, &error);
         f->header_xxh64 = pst_hash64(text, 8 + length, 0);
         status = root ? parse_header(root, 8 + length, size, f)
-                      : BAD("%s: no safetensors file: the header is not JSON: %s", f->path, error.text);
+                 : json_error_code(&error) == json_error_out_of_memory
+                     ? NO_MEMORY(f->path)
+                     : BAD("%s: no safetensors file: the header is not JSON: %s", f->path, error.text);
         json_decref(root);
     }
     free(text);
@@ -186,7 +188,7 @@ pst_status pst_st_open(const char *path, pst_st_file **out) {
     }
     pst_status status = PST_OK;
     f->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-    if (f->fd < 0) status = BAD("%s: cannot read: %s", path, strerror(errno));
+    if (f->fd < 0) status = pst_fail(pst_status_of_errno(errno), "%s: cannot read: %s", path, strerror(errno));
     if (status == PST_OK) status = read_header(f);
     if (status != PST_OK) pst_st_close(f);
     else *out = f;

@@ -14,22 +14,31 @@ struct pst_st_writer {
 
 void pst_st_fail_after(uint64_t n) { pst_durable_fail_after(n); }
 
+/* jansson refuses a text that is not UTF-8 as it does without memory; what is plain ASCII was not refused. */
+static pst_status refused(const char *what, const char *name, const char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text > 127)
+            return pst_fail(PST_EINPUT, "safetensors: %s %s: out of memory, or not UTF-8", what, name);
+    return pst_fail(PST_ENOMEM, "safetensors: no memory for %s %s", what, name);
+}
+
 static pst_status declare(json_t *root, const pst_st_decl *d, uint64_t *at) {
     uint64_t bytes = pst_dtype_bytes(d->dtype);
     json_t *shape = json_array();
+    int whole = shape != NULL;
     for (uint32_t i = 0; i < d->n_dim; i++) {
-        json_array_append_new(shape, json_integer((json_int_t)d->dim[i]));
+        whole &= !json_array_append_new(shape, json_integer((json_int_t)d->dim[i]));
         if (__builtin_mul_overflow(bytes, d->dim[i], &bytes)) bytes = UINT64_MAX;
     }
     json_t *entry = json_pack("{s:s, s:o, s:[I, I]}", "dtype", pst_dtype_name(d->dtype), "shape", shape, "data_offsets",
                               (json_int_t)*at, (json_int_t)(*at + bytes));
-    if (bytes > INT64_MAX - *at || json_object_get(root, d->name) || !json_is_object(entry)) {
+    if (bytes > INT64_MAX - *at || json_object_get(root, d->name) || !whole || !entry) {
         json_decref(entry);
+        if (!whole || !entry) return pst_fail(PST_ENOMEM, "safetensors: no memory for tensor %s", d->name);
         return pst_fail(PST_EINPUT, "safetensors: tensor %s cannot be declared: %s", d->name,
                         json_object_get(root, d->name) ? "declared twice" : "too large");
     }
-    if (json_object_set_new(root, d->name, entry))
-        return pst_fail(PST_EINPUT, "safetensors: tensor %s: out of memory, or the name is not UTF-8", d->name);
+    if (json_object_set_new(root, d->name, entry)) return refused("tensor", d->name, d->name);
     *at += bytes;
     return PST_OK;
 }
@@ -39,9 +48,9 @@ pst_status pst_st_header(const pst_st_decl *decl, uint32_t n, const char *const 
     json_t *root = json_object(), *meta = json_object();
     pst_status status = root && meta ? PST_OK : pst_fail(PST_ENOMEM, "safetensors: out of memory");
     for (uint32_t i = 0; i < n_meta && status == PST_OK; i++)
-        if (json_object_set_new(meta, key[i], json_string(value[i])))
-            status = pst_fail(PST_EINPUT, "safetensors: metadata %s: out of memory, or not UTF-8", key[i]);
-    if (n_meta && status == PST_OK) json_object_set(root, "__metadata__", meta);
+        if (json_object_set_new(meta, key[i], json_string(value[i]))) status = refused("metadata", key[i], value[i]);
+    if (n_meta && status == PST_OK && json_object_set(root, "__metadata__", meta))
+        status = pst_fail(PST_ENOMEM, "safetensors: out of memory");
     *bytes = 0;
     for (uint32_t i = 0; i < n && status == PST_OK; i++) status = declare(root, &decl[i], bytes);
     if (status == PST_OK) {
@@ -71,7 +80,8 @@ pst_status pst_st_create(const char *path, const pst_st_decl *decl, uint32_t n, 
         pst_fail(status, "%s: out of memory", path);
         goto fail;
     }
-    if ((status = pst_st_header(decl, n, meta_key, meta_value, n_meta, 8, &text, &size, &w->declared)) != PST_OK) goto fail;
+    if ((status = pst_st_header(decl, n, meta_key, meta_value, n_meta, 8, &text, &size, &w->declared)) != PST_OK)
+        goto fail;
     if ((status = pst_durable_create(path, &w->fd)) != PST_OK) goto fail;
     if ((status = pst_durable_write(w->fd, path, text, size)) != PST_OK) {
         pst_st_discard(w);

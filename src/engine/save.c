@@ -5,6 +5,7 @@
 #include "engine/checkpoint.h"
 #include "engine/hf.h"
 #include "engine/trainer.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -116,15 +117,22 @@ pst_status pst_save_resumed_run(const char *resume, char *run, size_t bytes) {
     char *found = NULL, *newest = NULL;
     *run = 0;
     PST_TRY(pst_ckpt_find(resume, &found));
-    char *real = realpath(found, NULL), *step = split_run(found), *real_step = real ? split_run(real) : NULL;
+    char *real = realpath(found, NULL);
+    if (!real) {
+        pst_status status = pst_fail(pst_status_of_errno(errno), "%s: %s", found, strerror(errno));
+        free(found);
+        return status;
+    }
+    char *step = split_run(found), *real_step = split_run(real);
     const char *folder =
         step && real_step && !strcmp(step, real_step) ? found : real; /* not through a link such as `best` */
-    if (real_step && pst_ckpt_find(folder, &newest) == PST_OK && strlen(folder) < bytes) {
+    pst_status status = real_step ? pst_ckpt_find(folder, &newest) : PST_OK;
+    if (newest && strlen(folder) < bytes) {
         const char *last = split_run(newest);
         if (last && !strcmp(last, real_step)) strcpy(run, folder);
     }
     free(real), free(found), free(newest);
-    return PST_OK;
+    return status == PST_ENOMEM ? status : PST_OK;
 }
 
 static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {

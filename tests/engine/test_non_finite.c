@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include "base/hash.h"
+#include "engine/checkpoint_parts.h"
 #include "engine/oracle.h"
 #include "engine/process.h"
 
@@ -16,7 +18,7 @@
 #define MLP "name: run\nmodel: {kind: mlp, layers: 3, channels: 16, context: 12}\n" DATA
 #define TRAIN(steps)                                                                                                   \
     "train: {steps: " #steps ", batch: 6, micro_batch: 2, warmup: 0, decay: none, weight_decay: 0, seed: 3, lr: "      \
-                             "1.0e-3"
+    "1.0e-3"
 
 enum { MOST_ELEMENTS = 4096 }; /* of a parameter of these models */
 
@@ -119,13 +121,60 @@ static const char *said(const char *name, int layout) {
 
 typedef void change_fn(const pst_param *p, float *weight, void *arg);
 
-/* A run folder FOLDER/NAME/run whose only checkpoint is that of `from` with every weight changed by fn, as of step 0 with
- * empty state when restart. */
+static int all_finite(const float *x, uint64_t n) { return oracle_bad(x, n) == n; }
+
+static void rename_hash(char *text, size_t bytes, uint64_t old, uint64_t new) {
+    char from[20], to[20];
+    snprintf(from, sizeof from, "%016llx", (unsigned long long)old);
+    snprintf(to, sizeof to, "%016llx", (unsigned long long)new);
+    for (char *at = text; (at = memmem(at, bytes - (size_t)(at - text), from, 16)); at += 16) memcpy(at, to, 16);
+}
+
+static void write_whole(const char *path, const char *text, size_t bytes) {
+    FILE *f = fopen(path, "w");
+    assert_true(f && fwrite(text, 1, bytes, f) == bytes && fclose(f) == 0);
+}
+
+/* penstock writes no checkpoint of weights that are not finite. Here they are put into a good one of one shard, and all
+ * hashes of it are made to agree. */
+static void poison(const char *folder, const pst_graph *g, float (*weight)[MOST_ELEMENTS]) {
+    char index_path[800], shard_path[800], *index, *shard;
+    size_t index_bytes, shard_bytes, digits;
+    pst_ckpt *c;
+    snprintf(index_path, sizeof index_path, "%s/index.json", folder);
+    snprintf(shard_path, sizeof shard_path, "%s/rank-0-of-1.safetensors", folder);
+    oracle_must(pst_ckpt_text(index_path, 1 << 20, &index, &index_bytes));
+    oracle_must(pst_ckpt_text(shard_path, 1 << 20, &shard, &shard_bytes));
+    oracle_must(pst_ckpt_open(folder, &c));
+    uint64_t first = shard_bytes, hash;
+    for (uint32_t i = 0; i < c->shard[0]->n_entry; i++)
+        if (c->shard[0]->entry[i].offset < first) first = c->shard[0]->entry[i].offset;
+    for (uint32_t i = 0; i < g->n_param; i++) {
+        size_t bytes = pst_param_elements(g->param + i) * sizeof(float);
+        memcpy(shard + pst_st_find(c->shard[0], g->param[i].name)->offset, weight[i], bytes);
+        hash = pst_hash64(weight[i], bytes, 0);
+        rename_hash(shard, first, pst_ckpt_tensor_find(c, g->param[i].name)->xxh64, hash);
+        rename_hash(index, index_bytes, pst_ckpt_tensor_find(c, g->param[i].name)->xxh64, hash);
+    }
+    rename_hash(index, index_bytes, c->header_xxh64[0], pst_hash64(shard, first, 0));
+    oracle_must(pst_ckpt_index_hash(index, index_bytes, &digits, &hash));
+    char text[20];
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
+    memcpy(index + digits, text, 16);
+    pst_ckpt_close(c);
+    write_whole(index_path, index, index_bytes);
+    write_whole(shard_path, shard, shard_bytes);
+    free(index), free(shard);
+}
+
+/* A run folder FOLDER/NAME/run whose only checkpoint is that of `from` with every weight changed by fn, as of step 0
+ * with empty state when restart. */
 static const char *forge(const char *yaml, const char *from, const char *name, int restart, change_fn *fn, void *arg) {
     static char run[700];
-    static float memory[3][64][MOST_ELEMENTS];
+    static float memory[4][64][MOST_ELEMENTS]; /* weights as they were, state, weights as they are to be */
     pst_ckpt *ckpt;
     char *folder, checkpoints[760];
+    int finite = 1;
     oracle o = oracle_open(yaml, from);
     const pst_graph *g = o.p->graph;
     pst_ckpt_entry entry[64];
@@ -141,15 +190,23 @@ static const char *forge(const char *yaml, const char *from, const char *name, i
         assert_true(bytes <= sizeof memory[0][0]);
         oracle_must(pst_ckpt_read_param(ckpt, g->param + i, o.p->optim, memory[0][i], state));
         if (restart) memset(state[0], 0, bytes), memset(state[1], 0, bytes);
-        fn(g->param + i, memory[0][i], arg);
+        memcpy(memory[3][i], memory[0][i], bytes);
+        fn(g->param + i, memory[3][i], arg);
+        finite &= all_finite(memory[3][i], pst_param_elements(g->param + i));
         entry[i] = (pst_ckpt_entry){g->param + i, memory[0][i], {state[0], state[1]}};
     }
+    for (uint32_t i = 0; finite && i < g->n_param; i++) entry[i].weight = memory[3][i];
     pst_ckpt_info info = ckpt->info;
     if (restart) info.step = info.next_sample = 0;
     oracle_must(pst_ckpt_write_shard(checkpoints, info.step, 0, 1, o.p->optim, entry, g->n_param));
     oracle_must(pst_ckpt_commit(checkpoints, &info, ckpt->config, g, 1, NULL));
     pst_ckpt_close(ckpt);
     free(folder);
+    if (!finite) {
+        oracle_must(pst_ckpt_find(run, &folder));
+        poison(folder, g, memory[3]);
+        free(folder);
+    }
     oracle_close(&o);
     return run;
 }
