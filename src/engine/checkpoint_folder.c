@@ -78,7 +78,6 @@ static pst_status list_steps(const char *folder, uint64_t **out, size_t *n) {
         int complete = path && has_index(path);
         uint64_t *more = complete ? realloc(steps, (count + 1) * sizeof *steps) : NULL;
         if (!path) status = PST_ENOMEM;
-        else if (complete && !more) status = pst_fail(PST_ENOMEM, "checkpoint: out of memory");
         else if (more) steps = more, steps[count++] = step;
         else if (complete) status = pst_fail(PST_ENOMEM, "%s: no memory to list the checkpoints", folder);
         free(path);

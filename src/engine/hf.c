@@ -33,13 +33,15 @@ static char *near(const char *source, const char *name) {
     return path;
 }
 
+static int lies_in(const char *folder, const char *name) {
+    char path[4096];
+    int used = snprintf(path, sizeof path, "%s/%s", folder, name);
+    return used < (int)sizeof path && access(path, F_OK) == 0;
+}
+
 int pst_hf_is(const char *source) {
     if (!is_folder(source)) return ends_with(source, ".safetensors");
-    char *config = pst_ckpt_join(source, "config.json"), *index = pst_ckpt_join(source, "index.json");
-    int is = config && index && access(config, F_OK) == 0 && access(index, F_OK) != 0;
-    free(config);
-    free(index);
-    return is;
+    return lies_in(source, "config.json") && !lies_in(source, "index.json");
 }
 
 /* --- config.json --------------------------------------------------------------------------------------------- */

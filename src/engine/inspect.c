@@ -9,10 +9,12 @@
 #include "engine/safetensors.h"
 #include "penstock/run.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 /* XXH64 of a tensor's bytes as they stand in the file. */
 static pst_status hash_of(const pst_st_file *f, const pst_st_entry *e, uint64_t *hash) {
@@ -117,15 +119,14 @@ static pst_status inspect_plan(const char *path, FILE *out) {
     return PST_OK;
 }
 
-static int file_says(const char *path, const char *word) {
-    char *line = NULL;
-    size_t room = 0;
-    int found = 0;
-    FILE *f = fopen(path, "r");
-    while (f && !found && getline(&line, &room, f) > 0) found = strstr(line, word) != NULL;
-    if (f) fclose(f);
-    free(line);
-    return found;
+/* A plan says so in its first lines. */
+static int is_plan(const char *path) {
+    char text[4096];
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+    if (fd >= 0) close(fd);
+    text[n > 0 ? n : 0] = 0;
+    return strstr(text, "graph_hash:") != NULL;
 }
 
 pst_status pst_inspect(const pst_inspect_options *options, FILE *out) {
@@ -137,7 +138,7 @@ pst_status pst_inspect(const pst_inspect_options *options, FILE *out) {
     if (!o->what) taken.what = "";
     if (stat(o->path, &s) != 0) return pst_fail(PST_EINPUT, "%s: %s", o->path, strerror(errno));
     int folder = S_ISDIR(s.st_mode), hf = pst_hf_is(o->path),
-        plan = !folder && !hf && file_says(o->path, "graph_hash:");
+        plan = !folder && !hf && is_plan(o->path);
     if (!folder && !hf && !plan) return inspect_run(o, out);
     if (o->ranks || *o->what)
         return pst_fail(PST_EINPUT, "%s is no run file: --show and --ranks do not go with it", o->path);

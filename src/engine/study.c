@@ -155,14 +155,16 @@ static json_t *json_rehearsal(const pst_simulate_options *o, const pst_timing *t
 
 static pst_status print_json(const pst_simulate_options *o, const study *s, const pst_timing *t, const pst_rehearsal *r,
                              FILE *out) {
+    int short_of_memory = 0;
     json_t *ranks = json_array();
     for (uint32_t k = 0; k < s->job->n_rank; k++)
-        json_array_append_new(ranks, json_pack("{s:I,s:I,s:i}", "busy_ns", (json_int_t)t->busy_ns[k], "span_ns",
-                                               (json_int_t)t->span_ns[k], "peak_stash", (int)t->peak_stash[k]));
+        short_of_memory |=
+            json_array_append_new(ranks, json_pack("{s:I,s:I,s:i}", "busy_ns", (json_int_t)t->busy_ns[k], "span_ns",
+                                                   (json_int_t)t->span_ns[k], "peak_stash", (int)t->peak_stash[k]));
     json_t *j = json_pack("{s:s,s:i,s:i,s:I,s:I,s:f,s:o}", "schedule", s->schedule->name, "stages", (int)s->job->n_rank,
                           "micro_batches", (int)s->job->n_micro, "makespan_ns", (json_int_t)t->step_ns, "flush_ns",
                           (json_int_t)t->flush_ns, "bubble", t->bubble, "ranks", ranks);
-    int failed = !j || (r && json_object_set_new(j, "measured", json_rehearsal(o, t, r)) != 0) ||
+    int failed = !j || short_of_memory || (r && json_object_set_new(j, "measured", json_rehearsal(o, t, r)) != 0) ||
                  json_dumpf(j, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF;
     json_decref(j);
     return failed ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
@@ -234,7 +236,8 @@ pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out) {
     if (!o->trace) taken.trace = "";
     if (!o->svg) taken.svg = "";
     if (o->transport && (o->rounds < 0 || o->rounds > MOST_ROUNDS))
-        return pst_fail(PST_EINPUT, "pst_simulate_study: %" PRId64 " rounds; 1 to %d are possible", o->rounds, MOST_ROUNDS);
+        return pst_fail(PST_EINPUT, "pst_simulate_study: %" PRId64 " rounds; 1 to %d are possible", o->rounds,
+                        MOST_ROUNDS);
     if (!o->rounds) taken.rounds = ROUNDS;
     pst_status status = o->plan ? open_plan(o, &s) : open_schedule(o, &s);
     if (status == PST_OK) status = pst_simulate(s.job, &t);

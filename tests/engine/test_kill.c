@@ -69,14 +69,22 @@ static void remove_tree(const char *path) {
 
 /* What a run has started and left is our child now (subreaper); all of it must go by itself. */
 static void check_nothing_left(const char *what) {
-    char name[256] = "";
+    enum { UNLINKED_MOST = 3 };
+    static int unlinked;
+    char name[256] = "", path[300];
     double end = process_now() + GONE_S;
     pid_t pid;
     while ((pid = waitpid(-1, NULL, WNOHANG)) >= 0 && process_now() < end)
         if (!pid) process_sleep_ms(5);
     if (pid >= 0) fail_msg("%s: a process is left", what);
     if (entries(temporary, "", name)) fail_msg("%s: %s is left in TMPDIR", what, name);
-    if (is_private && entries("/dev/shm", "", name)) fail_msg("%s: %s is left in /dev/shm", what, name);
+    if (!is_private || !entries("/dev/shm", "", name)) return;
+    if (strncmp(name, "ucx_shm_posix_", 14)) fail_msg("%s: %s is left in /dev/shm", what, name);
+    /* UCX makes its segments and takes their names away at once; killed in between it cannot. Seen once in 200 runs. */
+    printf("%s: UCX was killed before it could unlink %s\n", what, name);
+    snprintf(path, sizeof path, "/dev/shm/%s", name);
+    unlink(path);
+    if (++unlinked > UNLINKED_MOST) fail_msg("%s: that is too often", what);
 }
 
 /* --- faults ------------------------------------------------------------------------------------------------------ */
