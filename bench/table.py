@@ -106,7 +106,7 @@ def figures(results):
     out = []
     for contender, list_ in results.items():
         for key, unit in (("tokens_per_s", "tok/s"), ("step_ms", "ms"), ("peak_mib", "MiB")):
-            values = [r[key] for r in list_ if r and key in r]
+            values = [r[key] for r in list_ if r and isinstance(r.get(key), (int, float))]
             if values:
                 out.append({"contender": contender, "unit": unit, **rows.spread(values)})
     return out
