@@ -43,7 +43,7 @@ static int copy_kept(FILE *from, FILE *to, uint64_t keep) {
         json_decref(j);
     }
     free(line);
-    return good && feof(from) && fflush(to) == 0;
+    return good && feof(from) && fflush(to) == 0 && !ferror(to);
 }
 
 /* Opens the file for appending; with keep, rewrites it first without what a dead run left behind. */
