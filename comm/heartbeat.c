@@ -1,6 +1,7 @@
 /* A rank's heartbeat: maps the page that it shares with the other ranks of its host, ticks in its own line, and watches
  * the others' from a thread of its own. Shared-memory transports say nothing when a peer dies; this does. */
 #include "comm/heartbeat_page.h"
+#include "comm/secret.h"
 #include "comm/world.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -92,7 +92,7 @@ typedef struct {
 
 static pst_status create_segment(uint32_t n, char name[64], pst_heartbeat_page **page) {
     uint64_t word[2];
-    if (getrandom(word, sizeof word, 0) != sizeof word) return pst_fail(PST_ENOMEM, "no random numbers: %m");
+    PST_TRY(pst_secret_random(word, sizeof word));
     snprintf(name, 64, "/penstock-%016llx%016llx", (unsigned long long)word[0], (unsigned long long)word[1]);
     int fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
     if (fd < 0) return pst_fail(PST_ENOMEM, "no shared page for the heartbeat: %m");
