@@ -1,11 +1,15 @@
-/* XXH64, the hash of everything that penstock names by content. */
+/* The hashes of everything that penstock names by content. */
 #ifndef PST_BASE_HASH_H
 #define PST_BASE_HASH_H
 #include <stddef.h>
 #include <stdint.h>
+/* XXH64, of names and fields, which chain by their seeds. */
 uint64_t pst_hash64(const void *data, size_t bytes, uint64_t seed);
 
-/* The same (seed 0) of data that comes in parts. NULL: no memory. */
+/* XXH3 (64 bits), of what tensors and files hold: as fast as memory. */
+uint64_t pst_hash_bytes(const void *data, size_t bytes);
+
+/* The same of data that comes in parts. NULL: no memory. */
 typedef struct pst_hasher pst_hasher;
 pst_hasher *pst_hasher_open(void);
 void pst_hasher_close(pst_hasher *hasher);

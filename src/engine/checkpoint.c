@@ -73,8 +73,8 @@ static pst_status collect_shard(const char *temporary, const char *name, json_t 
     if (status == PST_EINPUT) status = unreadable(path);
     if (status == PST_OK) {
         char hash[20];
-        snprintf(hash, sizeof hash, "%016" PRIx64, f->header_xxh64);
-        if (json_array_append_new(files, json_pack("{s:s, s:s}", "name", name, "header_xxh64", hash)))
+        snprintf(hash, sizeof hash, "%016" PRIx64, f->header_xxh3);
+        if (json_array_append_new(files, json_pack("{s:s, s:s}", "name", name, "header_xxh3", hash)))
             status = no_memory();
     }
     for (uint32_t i = 0; status == PST_OK && i < f->n_entry; i++) {
@@ -83,7 +83,7 @@ static pst_status collect_shard(const char *temporary, const char *name, json_t 
         const char *hash = pst_st_meta(f, key);
         json_t *shape = json_array();
         for (uint32_t k = 0; k < e->n_dim; k++) json_array_append_new(shape, json_integer((json_int_t)e->dim[k]));
-        json_t *tensor = json_pack("{s:s, s:s, s:o, s:s}", "file", name, "dtype", e->dtype, "shape", shape, "xxh64",
+        json_t *tensor = json_pack("{s:s, s:s, s:o, s:s}", "file", name, "dtype", e->dtype, "shape", shape, "xxh3",
                                    hash ? hash : "");
         if (json_object_get(tensors, e->name)) {
             json_decref(tensor);
@@ -132,14 +132,14 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
     size_t digits;
     snprintf(model, sizeof model, "%016" PRIx64, info->model_hash);
     snprintf(data, sizeof data, "%016" PRIx64, info->data_hash);
-    snprintf(text, sizeof text, "%016" PRIx64, pst_hash64(config, strlen(config), 0));
+    snprintf(text, sizeof text, "%016" PRIx64, pst_hash_bytes(config, strlen(config)));
     json_t *index =
         json_pack("{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:I, s:s, s:s, s:s, s:o, s:o, s:s}", "format",
                   PST_CKPT_FORMAT, "version", PST_CKPT_VERSION, "step", (json_int_t)info->step, "next_sample",
                   (json_int_t)info->next_sample, "seed", (json_int_t)info->seed, "model_hash", model, "data_hash", data,
                   "validation_loss", loss_json(info->validation_loss), "best_loss", loss_json(info->best_loss),
                   "skipped", (json_int_t)info->skipped, "optimizer", info->optimizer, "config", "run.yaml",
-                  "config_xxh64", text, "files", files, "tensors", tensors, "xxh64", "0000000000000000");
+                  "config_xxh3", text, "files", files, "tensors", tensors, "xxh3", "0000000000000000");
     char *all = index ? json_dumps(index, JSON_INDENT(1)) : NULL;
     pst_status status = all ? pst_ckpt_index_hash(all, strlen(all), &digits, &hash) : no_memory();
     json_decref(index);

@@ -1,5 +1,5 @@
 /* Checkpoints: a folder <run>/checkpoints/step-00000100/ with one rank-K-of-N.safetensors per writing rank, index.json
- * (what the run was, and file, shape and XXH64 of every tensor) and run.yaml. Tensors go by parameter name, never by
+ * (what the run was, and file, shape and XXH3 of every tensor) and run.yaml. Tensors go by parameter name, never by
  * rank, so any layout reads any other's. A folder under that name is complete: it is written as .tmp-step-00000100,
  * synced and renamed. Functions keep no state; a background thread may write while another reads.
  *
@@ -12,7 +12,7 @@
 #include "graph/optim.h"
 #include <stdio.h>
 
-enum { PST_CKPT_VERSION = 2, PST_CKPT_OPTIM_MAX = 16 };
+enum { PST_CKPT_VERSION = 3, PST_CKPT_OPTIM_MAX = 16 };
 
 /* What a run needs to go on besides its tensors. */
 typedef struct {
@@ -60,14 +60,14 @@ typedef struct {
     char *name;                     /* "wte.weight", "wte.weight.m" */
     uint32_t file;                  /* index of the shard */
     uint32_t n_dim;
-    uint64_t dim[PST_MAX_DIM], elements, xxh64;
+    uint64_t dim[PST_MAX_DIM], elements, xxh3;
 } pst_ckpt_tensor;
 typedef struct pst_ckpt {
     pst_ckpt_info info;
     char *path, *config;            /* the folder; text of run.yaml */
     uint32_t n_file, n_tensor;
     char **file;                    /* shard names */
-    uint64_t *header_xxh64;         /* [n_file] of the bytes before a shard's first tensor */
+    uint64_t *header_xxh3;         /* [n_file] of the bytes before a shard's first tensor */
     pst_st_file **shard;            /* [n_file] open files; NULL after pst_ckpt_parse */
     pst_ckpt_tensor *tensor;        /* sorted by name */
 } pst_ckpt;
@@ -90,7 +90,7 @@ pst_status pst_ckpt_read_param(const pst_ckpt *ckpt, const pst_param *param, con
 /* For people: what the index says. `path` as for pst_ckpt_find. */
 pst_status pst_ckpt_print(const char *path, FILE *out);
 
-/* The hash of all weights that metrics.jsonl ends with: XXH64 over the lines "name F32 [d0,d1] xxh64\n" sorted by name.
+/* The hash of all weights that metrics.jsonl ends with: XXH3 over the lines "name F32 [d0,d1] xxh3\n" sorted by name.
  * hash[i]: pst_weights_hash_one of parameter i, gathered from the ranks that hold them. */
 uint64_t pst_weights_hash_one(const pst_param *param, const float *weight);
 pst_status pst_weights_hash(const pst_graph *graph, const uint64_t *hash, uint64_t *out);

@@ -6,7 +6,7 @@
 #include <jansson.h>
 
 #define PST_CKPT_FORMAT "penstock checkpoint"
-#define PST_CKPT_HASH_KEY "xxh64:" /* before a tensor's name: metadata key of its hash in a shard */
+#define PST_CKPT_HASH_KEY "xxh3:" /* before a tensor's name: metadata key of its hash in a shard */
 enum { PST_CKPT_MAX_INDEX = 256 << 20 };
 
 /* "folder/name"; NULL without memory, and the error says so. The caller frees. */

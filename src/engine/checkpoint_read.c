@@ -44,7 +44,7 @@ pst_status pst_ckpt_text(const char *path, size_t limit, char **out, size_t *byt
 }
 
 pst_status pst_ckpt_index_hash(const char *text, size_t bytes, size_t *digits, uint64_t *hash) {
-    static const char key[] = "\"xxh64\": \"", zeros[] = "0000000000000000";
+    static const char key[] = "\"xxh3\": \"", zeros[] = "0000000000000000";
     size_t n = strlen(key), from = bytes < n ? 0 : bytes - n + 1;
     while (from && memcmp(text + from - 1, key, n)) from--;
     if (!from || bytes - (from - 1 + n) < strlen(zeros)) return pst_fail(PST_EINPUT, "it has no hash of itself");
@@ -95,8 +95,8 @@ static pst_status parse_info(const json_t *index, const char *file, pst_ckpt_inf
         (!get_integer(index, "skipped", &info->skipped) || info->skipped > info->step))
         return BAD("%s: skipped is no number up to step", file);
     if (!get_hash(index, "model_hash", &info->model_hash) || !get_hash(index, "data_hash", &info->data_hash) ||
-        !get_hash(index, "config_xxh64", config_hash))
-        return BAD("%s: model_hash, data_hash or config_xxh64 is missing or no hash", file);
+        !get_hash(index, "config_xxh3", config_hash))
+        return BAD("%s: model_hash, data_hash or config_xxh3 is missing or no hash", file);
     if (!get_loss(index, "validation_loss", &info->validation_loss) || !get_loss(index, "best_loss", &info->best_loss))
         return BAD("%s: validation_loss or best_loss is missing or no number", file);
     if (!optimizer || strlen(optimizer) >= sizeof info->optimizer) return BAD("%s: optimizer is missing", file);
@@ -108,13 +108,13 @@ static pst_status parse_files(const json_t *index, const char *file, pst_ckpt *c
     const json_t *files = json_object_get(index, "files");
     size_t n = json_array_size(files);
     if (n == 0 || n > 1 << 20) return BAD("%s: files is missing, empty or too long", file);
-    if (!(c->file = calloc(n, sizeof *c->file)) || !(c->header_xxh64 = calloc(n, sizeof *c->header_xxh64)))
+    if (!(c->file = calloc(n, sizeof *c->file)) || !(c->header_xxh3 = calloc(n, sizeof *c->header_xxh3)))
         return no_memory(file);
     for (size_t i = 0; i < n; i++) {
         const json_t *one = json_array_get(files, i);
         const char *name = json_string_value(json_object_get(one, "name"));
         if (!name || !*name || *name == '.' || strchr(name, '/')) return BAD("%s: files[%zu] is no file name", file, i);
-        if (!get_hash(one, "header_xxh64", &c->header_xxh64[i])) return BAD("%s: %s has no header_xxh64", file, name);
+        if (!get_hash(one, "header_xxh3", &c->header_xxh3[i])) return BAD("%s: %s has no header_xxh3", file, name);
         if (!(c->file[c->n_file] = strdup(name))) return no_memory(file);
         c->n_file++;
     }
@@ -128,7 +128,7 @@ static pst_status parse_tensor(const json_t *value, const char *file, const char
     const char *shard = json_string_value(json_object_get(value, "file"));
     if (!(t->name = strdup(name))) return no_memory(file);
     if (!dtype || strcmp(dtype, "F32")) return BAD("%s: tensor %s is not F32", file, name);
-    if (!get_hash(value, "xxh64", &t->xxh64)) return BAD("%s: tensor %s has no xxh64", file, name);
+    if (!get_hash(value, "xxh3", &t->xxh3)) return BAD("%s: tensor %s has no xxh3", file, name);
     while (shard && t->file < c->n_file && strcmp(c->file[t->file], shard)) t->file++;
     if (!shard || t->file == c->n_file) return BAD("%s: tensor %s is in no file of the list", file, name);
     if (!json_is_array(shape) || json_array_size(shape) > PST_MAX_DIM)
@@ -176,7 +176,7 @@ static pst_status parse(const char *text, size_t bytes, const char *file, pst_ck
         status = pst_ckpt_index_hash(text, bytes, &digits, &is);
         if (status != PST_OK) pst_fail_in(status, "%s: damaged or edited", file);
     }
-    if (status == PST_OK && (!get_hash(index, "xxh64", &own) || own != is))
+    if (status == PST_OK && (!get_hash(index, "xxh3", &own) || own != is))
         status = BAD("%s: damaged or edited: its hash is %016" PRIx64, file, is);
     json_decref(index);
     if (status != PST_OK) pst_ckpt_close(c);
@@ -196,9 +196,9 @@ static pst_status open_shards(pst_ckpt *c) {
         pst_status status = path ? pst_st_open(path, &c->shard[i]) : PST_ENOMEM;
         free(path);
         if (status != PST_OK) return pst_fail_in(status, "checkpoint");
-        if (c->shard[i]->header_xxh64 != c->header_xxh64[i])
+        if (c->shard[i]->header_xxh3 != c->header_xxh3[i])
             return BAD("checkpoint: %s: the header is damaged: its hash is %016" PRIx64 ", the index says %016" PRIx64,
-                       c->shard[i]->path, c->shard[i]->header_xxh64, c->header_xxh64[i]);
+                       c->shard[i]->path, c->shard[i]->header_xxh3, c->header_xxh3[i]);
     }
     for (uint32_t i = 0; i < c->n_tensor; i++) {
         const pst_ckpt_tensor *t = &c->tensor[i];
@@ -215,7 +215,7 @@ static pst_status open_config(pst_ckpt *c, uint64_t hash) {
     size_t bytes;
     char *path = pst_ckpt_join(c->path, "run.yaml");
     pst_status status = path ? pst_ckpt_text(path, MAX_CONFIG, &c->config, &bytes) : PST_ENOMEM;
-    if (status == PST_OK && pst_hash64(c->config, bytes, 0) != hash)
+    if (status == PST_OK && pst_hash_bytes(c->config, bytes) != hash)
         status = BAD("%s: damaged or edited: its hash is not the one in index.json", path);
     free(path);
     return status;
@@ -246,7 +246,7 @@ void pst_ckpt_close(pst_ckpt *c) {
     }
     for (uint32_t i = 0; i < c->n_tensor; i++) free(c->tensor[i].name);
     free(c->file);
-    free(c->header_xxh64);
+    free(c->header_xxh3);
     free(c->shard);
     free(c->tensor);
     free(c->path);
@@ -267,10 +267,10 @@ pst_status pst_ckpt_read(const pst_ckpt *c, const char *name, float *out, uint64
                    t->elements, elements);
     const pst_st_file *shard = c->shard[t->file];
     PST_TRY(pst_st_read_f32(shard, pst_st_find(shard, name), out, elements, 0));
-    uint64_t hash = pst_hash64(out, elements * sizeof *out, 0);
-    if (hash == t->xxh64) return PST_OK;
+    uint64_t hash = pst_hash_bytes(out, elements * sizeof *out);
+    if (hash == t->xxh3) return PST_OK;
     return BAD("%s: tensor %s is damaged: its hash is %016" PRIx64 ", the index says %016" PRIx64, shard->path, name,
-               hash, t->xxh64);
+               hash, t->xxh3);
 }
 
 pst_status pst_ckpt_read_param(const pst_ckpt *c, const pst_param *param, const pst_optim_row *rule, float *weight,
@@ -298,7 +298,7 @@ static void print_tensors(const pst_ckpt *c, FILE *out) {
         for (uint32_t k = 0; k < t->n_dim; k++)
             snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%" PRIu64, k ? "," : "", t->dim[k]);
         fprintf(out, "  %-44s [%s]%*s %016" PRIx64 "  %s\n", t->name, shape,
-                (int)(14 - strlen(shape)) > 0 ? (int)(14 - strlen(shape)) : 0, "", t->xxh64, c->file[t->file]);
+                (int)(14 - strlen(shape)) > 0 ? (int)(14 - strlen(shape)) : 0, "", t->xxh3, c->file[t->file]);
         elements += t->elements;
     }
     fprintf(out, "%u tensors, %" PRIu64 " elements, %" PRIu64 " bytes\n", c->n_tensor, elements,

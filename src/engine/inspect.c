@@ -16,12 +16,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* XXH64 of a tensor's bytes as they stand in the file. */
+/* XXH3 of a tensor's bytes as they stand in the file. */
 static pst_status hash_of(const pst_st_file *f, const pst_st_entry *e, uint64_t *hash) {
     uint8_t *bytes = malloc(e->bytes ? e->bytes : 1);
     if (!bytes) return pst_fail(PST_ENOMEM, "%s: no memory for tensor %s", f->path, e->name);
     pst_status status = pst_st_read_bytes(f, e, 0, bytes, e->bytes);
-    if (status == PST_OK) *hash = pst_hash64(bytes, e->bytes, 0);
+    if (status == PST_OK) *hash = pst_hash_bytes(bytes, e->bytes);
     free(bytes);
     return status;
 }

@@ -169,7 +169,7 @@ static pst_status read_header(pst_st_file *f) {
     if (status == PST_OK) {
         json_error_t error;
         json_t *root = json_loadb(text + 8, length, JSON_REJECT_DUPLICATES, &error);
-        f->header_xxh64 = pst_hash64(text, 8 + length, 0);
+        f->header_xxh3 = pst_hash_bytes(text, 8 + length);
         status = root ? parse_header(root, 8 + length, size, f)
                  : json_error_code(&error) == json_error_out_of_memory
                      ? NO_MEMORY(f->path)

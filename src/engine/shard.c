@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -14,7 +15,7 @@
 
 enum { BLOCK = 32 << 10 };                   /* hashed and looked at while it is in the first-level cache */
 static const double CACHE_BYTES_PER_S = 1e9; /* of copying into the page cache: a faster disk needs no help */
-static const uint64_t JUDGE_NS = 20000000;   /* before that, a rate says nothing */
+enum { JUDGE = 5 };                          /* share of the time there is, before which a rate says nothing */
 
 static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "checkpoint: out of memory"); }
 
@@ -76,6 +77,7 @@ pst_status pst_shard_open(const pst_optim_row *rule, const pst_ckpt_entry *entry
     pthread_mutex_init(&s->take, NULL), pthread_mutex_init(&s->lock, NULL), pthread_cond_init(&s->moved, &attr);
     pthread_condattr_destroy(&attr);
     s->fd = s->direct = -1;
+    s->flat = pst_flat_choose(pst_cpu_isa());
     atomic_init(&s->released, UINT64_MAX);
     pst_status status = plan_file(s, rule, entry, n);
     uint64_t small = (s->end - s->header_bytes + PST_SHARD_ALIGN) / PST_SHARD_ALIGN * PST_SHARD_ALIGN;
@@ -154,23 +156,6 @@ typedef struct {
     struct iovec part[PST_SHARD_PARTS];
 } piece;
 
-/* Infinities and NaN have all bits of the exponent set. On bits, so that compilers make vectors of it. */
-static int is_finite(const uint8_t *memory, size_t bytes) {
-    const uint32_t exponent = 0x7f800000u;
-    uint32_t bad[16] = {0}, bits[16];
-    size_t i = 0;
-    for (; i + sizeof bits <= bytes; i += sizeof bits) {
-        memcpy(bits, memory + i, sizeof bits);
-        for (int k = 0; k < 16; k++) bad[k] |= (uint32_t)((bits[k] & exponent) == exponent);
-    }
-    for (; i < bytes; i += sizeof *bits) {
-        memcpy(bits, memory + i, sizeof *bits);
-        bad[0] |= (uint32_t)((*bits & exponent) == exponent);
-    }
-    for (int k = 1; k < 16; k++) bad[0] |= bad[k];
-    return !bad[0];
-}
-
 /* The memory behind [at, to) of the file, from the tensor that is next. 0: it cannot be written as it lies there. */
 static int lies_well(const pst_shard *s, piece *p, uint64_t to) {
     uint64_t at = p->at, from = s->offset, align = p->direct ? s->align : 1;
@@ -191,7 +176,8 @@ static pst_status take_bytes(pst_shard *s, uint64_t n, uint8_t *copy) {
     for (uint64_t done = 0; done < n; done += BLOCK) {
         const uint8_t *from = t->memory + s->offset + done;
         size_t bytes = n - done < BLOCK ? n - done : BLOCK;
-        if (!is_finite(from, bytes)) return pst_fail(PST_EINPUT, "%s is not finite", t->name);
+        double squares = s->flat->sum_squares(NULL, (const float *)(const void *)from, bytes / sizeof(float));
+        if (!isfinite(squares)) return pst_fail(PST_EINPUT, "%s is not finite", t->name);
         pst_hasher_add(s->taking, from, bytes);
         if (copy) memcpy(copy + done, from, bytes);
     }
@@ -214,7 +200,7 @@ static pst_status take_all(pst_shard *s, uint64_t at, uint64_t to, uint8_t *copy
 /* Whether the disk alone would be too slow to release all in time. With both locks. */
 static int is_late(pst_shard *s) {
     uint64_t passed = pst_monotonic_ns() - s->began_ns;
-    if (s->late || !s->hurry_ns || passed < JUDGE_NS || s->written == s->header_bytes) return s->late;
+    if (s->late || !s->hurry_ns || passed < s->hurry_ns / JUDGE || s->written == s->header_bytes) return s->late;
     double rate = (double)(s->written - s->header_bytes) / (double)passed * 1e9;
     double left = (double)s->hurry_ns - (double)passed, needed = (double)(s->end - s->written) / rate * 1e9;
     return s->late = rate < CACHE_BYTES_PER_S && needed > left;

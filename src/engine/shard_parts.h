@@ -3,13 +3,14 @@
 #define PST_ENGINE_SHARD_PARTS_H
 #include "base/hash.h"
 #include "engine/shard.h"
+#include "kernels/kernel.h"
 #include <pthread.h>
 #include <stdatomic.h>
 
 enum { PST_SHARD_PARTS = 64 };
 
 typedef struct {
-    char *key, *name;           /* "xxh64:NAME" (owned), and where NAME begins in it */
+    char *key, *name;           /* "xxh3:NAME" (owned), and where NAME begins in it */
     const uint8_t *memory;      /* borrowed */
     uint64_t bytes, hash;       /* hash: once all of it is taken */
 } pst_shard_tensor;
@@ -21,6 +22,7 @@ typedef struct {
 } pst_shard_flight;
 
 struct pst_shard {
+    const pst_flat *flat;       /* its sum of squares, in fp64, tells whether all numbers are finite */
     uint32_t n, align;          /* align: of direct writes */
     pst_shard_tensor *tensor;   /* in the file's order, one behind the other from header_bytes on */
     pst_st_decl *decl;          /* the same for the header */

@@ -61,10 +61,28 @@ static void bf16_picks_the_nearest(void **state) {
     }
 }
 
-static void hash_is_xxh64(void **state) {
+/* Values of the specification's own test vectors, and of xxhsum. */
+static void hashes_are_xxhash(void **state) {
     (void)state;
     assert_int_equal(pst_hash64("", 0, 0), 0xef46db3751d8e999u);
     assert_int_equal(pst_hash64("abc", 3, 0), 0x44bc2cf5ad770999u);
+    assert_int_equal(pst_hash_bytes("", 0), 0x2d06800538d394c2u);
+    assert_int_equal(pst_hash_bytes("abc", 3), 0x78af5f94892f3950u);
+}
+
+static void hash_in_parts(void **state) {
+    (void)state;
+    uint8_t data[5000];
+    for (size_t i = 0; i < sizeof data; i++) data[i] = (uint8_t)(i * 7 + i / 256);
+    pst_hasher *h = pst_hasher_open();
+    assert_non_null(h);
+    for (size_t part = 1; part < sizeof data; part = part * 3 + 1) {
+        pst_hasher_reset(h);
+        for (size_t at = 0; at < sizeof data; at += part)
+            pst_hasher_add(h, data + at, sizeof data - at < part ? sizeof data - at : part);
+        assert_int_equal(pst_hasher_value(h), pst_hash_bytes(data, sizeof data));
+    }
+    pst_hasher_close(h);
 }
 
 static void clocks(void **state) {
@@ -81,7 +99,8 @@ int main(void) {
         cmocka_unit_test(names_and_sizes),
         cmocka_unit_test(bf16_rounds_to_nearest_even),
         cmocka_unit_test(bf16_picks_the_nearest),
-        cmocka_unit_test(hash_is_xxh64),
+        cmocka_unit_test(hashes_are_xxhash),
+        cmocka_unit_test(hash_in_parts),
         cmocka_unit_test(clocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

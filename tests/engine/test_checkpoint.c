@@ -242,12 +242,12 @@ static void test_damage(void **state) {
     expect_damage("echo >> run.yaml", "run.yaml: damaged or edited");
     expect_damage("truncate -s 100 index.json", "index.json:7:4: truncated or damaged");
     expect_damage("echo '{}' > index.json", "index.json: not the index of a checkpoint");
-    expect_damage("sed -i 's/\"version\": 2/\"version\": 3/' index.json", "version 3, this program reads version 2");
+    expect_damage("sed -i 's/\"version\": 3/\"version\": 4/' index.json", "version 4, this program reads version 3");
     expect_damage("sed -i 's/\"step\": 1,/\"step\": 7,/' index.json", "index.json: damaged or edited");
     expect_damage("sed -i 's/\"file\": \"rank-0-of/\"file\": \"..\\/rank-0-of/' index.json", "is in no file of the list");
     expect_damage("sed -i 's/\"name\": \"rank-0-of/\"name\": \"..\\/rank-0-of/' index.json", "files[0] is no file name");
-    expect_damage("sed -i 's/\"header_xxh64\": \"/&x/' index.json", "rank-0-of-2.safetensors has no header_xxh64");
-    expect_damage("sed -i 's/\\(xxh64:ln_f.bias.m\":\"\\)./\\1X/' rank-0-of-2.safetensors", "the header is damaged");
+    expect_damage("sed -i 's/\"header_xxh3\": \"/&x/' index.json", "rank-0-of-2.safetensors has no header_xxh3");
+    expect_damage("sed -i 's/\\(xxh3:ln_f.bias.m\":\"\\)./\\1X/' rank-0-of-2.safetensors", "the header is damaged");
     expect_damage("truncate -s -1 rank-0-of-2.safetensors", "rank-0-of-2.safetensors: truncated");
     expect_damage("cp rank-1-of-2.safetensors rank-0-of-2.safetensors", "rank-0-of-2.safetensors: the header is damaged");
     expect_damage("f=rank-0-of-2.safetensors; printf x | dd of=$f bs=1 seek=$(($(stat -c %s $f) - 140)) conv=notrunc "

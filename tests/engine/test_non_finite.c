@@ -152,11 +152,11 @@ static void poison(const char *folder, const pst_graph *g, float (*weight)[MOST_
     for (uint32_t i = 0; i < g->n_param; i++) {
         size_t bytes = pst_param_elements(g->param + i) * sizeof(float);
         memcpy(shard + pst_st_find(c->shard[0], g->param[i].name)->offset, weight[i], bytes);
-        hash = pst_hash64(weight[i], bytes, 0);
-        rename_hash(shard, first, pst_ckpt_tensor_find(c, g->param[i].name)->xxh64, hash);
-        rename_hash(index, index_bytes, pst_ckpt_tensor_find(c, g->param[i].name)->xxh64, hash);
+        hash = pst_hash_bytes(weight[i], bytes);
+        rename_hash(shard, first, pst_ckpt_tensor_find(c, g->param[i].name)->xxh3, hash);
+        rename_hash(index, index_bytes, pst_ckpt_tensor_find(c, g->param[i].name)->xxh3, hash);
     }
-    rename_hash(index, index_bytes, c->header_xxh64[0], pst_hash64(shard, first, 0));
+    rename_hash(index, index_bytes, c->header_xxh3[0], pst_hash_bytes(shard, first));
     oracle_must(pst_ckpt_index_hash(index, index_bytes, &digits, &hash));
     char text[20];
     snprintf(text, sizeof text, "%016llx", (unsigned long long)hash);
@@ -221,7 +221,7 @@ static int same_tensors(const char *run, int step_a, int step_b) {
     }
     assert_int_equal(c[0]->n_tensor, c[1]->n_tensor);
     uint32_t differ = 0;
-    for (uint32_t i = 0; i < c[0]->n_tensor; i++) differ += c[0]->tensor[i].xxh64 != c[1]->tensor[i].xxh64;
+    for (uint32_t i = 0; i < c[0]->n_tensor; i++) differ += c[0]->tensor[i].xxh3 != c[1]->tensor[i].xxh3;
     pst_ckpt_close(c[0]), pst_ckpt_close(c[1]);
     return !differ;
 }

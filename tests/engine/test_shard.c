@@ -77,8 +77,8 @@ static void expect_tensor(const model *m, const pst_st_file *f, const char *name
     assert_true(value && e);
     assert_int_equal(pst_st_read_f32(f, e, value, n, 0), PST_OK);
     assert_memory_equal(value, m->copy + (memory - m->memory), n * sizeof *value);
-    snprintf(key, sizeof key, "xxh64:%s", name);
-    snprintf(hash, sizeof hash, "%016" PRIx64, pst_hash64(value, n * sizeof *value, 0));
+    snprintf(key, sizeof key, "xxh3:%s", name);
+    snprintf(hash, sizeof hash, "%016" PRIx64, pst_hash_bytes(value, n * sizeof *value));
     assert_string_equal(pst_st_meta(f, key), hash);
     free(value);
 }
