@@ -58,13 +58,8 @@ static pst_status add_layer_norm(model *m, const char *name) {
 }
 
 /* x[b,T,k] -> act(x weight^T + bias)[b,T,n]. */
-static pst_status add_linear(model *m, const char *name, uint64_t n, uint64_t k, float std, pst_activation activation) {
-    char text[PST_NAME_MAX];
-    uint32_t param[2];
-    PST_TRY(add_param(m, name_of(text, "%s.weight", name), n, k, std, PST_INIT_NORMAL, &param[0]));
-    PST_TRY(add_param(m, name_of(text, "%s.bias", name), n, 0, 0, PST_INIT_ZERO, &param[1]));
-    pst_attr attr = {.features = (uint32_t)n, .activation = activation};
-    return pst_graph_add(m->g, "linear", name, &attr, &m->x, 1, param, 2, &m->x);
+static pst_status add_dense(model *m, const char *name, uint64_t n, float std, pst_activation activation) {
+    return pst_graph_add_dense(m->g, name, m->x, n, std, activation, &m->x);
 }
 
 static pst_status add_dropout(model *m, const char *name) {
@@ -86,16 +81,16 @@ static pst_status add_block(model *m, uint32_t i) {
     float residual_std = (float)(0.02 / sqrt(2.0 * m->c->layers)); /* so that the stream's variance does not grow */
     uint32_t residual = m->x;
     PST_TRY(add_layer_norm(m, name_of(text, "h.%u.ln_1", i)));
-    PST_TRY(add_linear(m, name_of(text, "h.%u.attn.c_attn", i), 3 * C, C, 0.02f, PST_ACT_NONE));
+    PST_TRY(add_dense(m, name_of(text, "h.%u.attn.c_attn", i), 3 * C, 0.02f, PST_ACT_NONE));
     pst_attr attr = {.heads = m->c->heads};
     PST_TRY(pst_graph_add(m->g, "attention", name_of(text, "h.%u.attn", i), &attr, &m->x, 1, NULL, 0, &m->x));
-    PST_TRY(add_linear(m, name_of(text, "h.%u.attn.c_proj", i), C, C, residual_std, PST_ACT_NONE));
+    PST_TRY(add_dense(m, name_of(text, "h.%u.attn.c_proj", i), C, residual_std, PST_ACT_NONE));
     PST_TRY(add_dropout(m, name_of(text, "h.%u.attn.drop", i)));
     PST_TRY(add_residual(m, name_of(text, "h.%u.attn.add", i), residual));
     residual = m->x;
     PST_TRY(add_layer_norm(m, name_of(text, "h.%u.ln_2", i)));
-    PST_TRY(add_linear(m, name_of(text, "h.%u.mlp.c_fc", i), 4 * C, C, 0.02f, m->c->activation));
-    PST_TRY(add_linear(m, name_of(text, "h.%u.mlp.c_proj", i), C, 4 * C, residual_std, PST_ACT_NONE));
+    PST_TRY(add_dense(m, name_of(text, "h.%u.mlp.c_fc", i), 4 * C, 0.02f, m->c->activation));
+    PST_TRY(add_dense(m, name_of(text, "h.%u.mlp.c_proj", i), C, residual_std, PST_ACT_NONE));
     PST_TRY(add_dropout(m, name_of(text, "h.%u.mlp.drop", i)));
     return add_residual(m, name_of(text, "h.%u.mlp.add", i), residual);
 }

@@ -50,6 +50,9 @@ PST_API pst_status pst_graph_add_embedding(pst_graph *graph, const char *name, u
 /* x [..,K]; weight [N,K]; bias [N] or PST_NONE. out [..,N]: activation(x weight^T + bias). */
 PST_API pst_status pst_graph_add_linear(pst_graph *graph, const char *name, uint32_t x, uint32_t weight, uint32_t bias,
                                         pst_activation activation, uint32_t *out);
+/* The same with parameters of its own: NAME.weight [n,K], which starts normal with this std, and NAME.bias [n], zero. */
+PST_API pst_status pst_graph_add_dense(pst_graph *graph, const char *name, uint32_t x, uint64_t n, float std,
+                                       pst_activation activation, uint32_t *out);
 /* x [..,C]; weight, bias [C]; eps > 0. out like x: normalised over C (Ba, Kiros & Hinton 2016). */
 PST_API pst_status pst_graph_add_layer_norm(pst_graph *graph, const char *name, uint32_t x, uint32_t weight,
                                             uint32_t bias, float eps, uint32_t *out);

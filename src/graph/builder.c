@@ -1,6 +1,7 @@
 /* The public way to build a graph (penstock/graph.h): what a caller may get wrong is checked here, then one call each of
  * the building blocks that models/ use. */
 #include "graph/graph.h"
+#include "graph/op_list.h"
 #include <string.h>
 
 /* EINPUT when one of the arguments is NULL; `where` is the function's name. */
@@ -57,6 +58,24 @@ pst_status pst_graph_add_linear(pst_graph *g, const char *name, uint32_t x, uint
     EXPECT(g, name, out);
     pst_attr attr = {.activation = activation};
     return add(g, "linear", name, &attr, &x, 1, (uint32_t[]){weight, bias}, 2, out);
+}
+
+/* name with what follows it: a parameter of that operator. */
+static pst_status add_own_param(pst_graph *g, const char *name, const char *suffix, uint32_t n_dim, const uint64_t *dim,
+                                float std, uint32_t *param) {
+    char text[2 * PST_NAME_MAX]; /* too long a name is found out, not cut */
+    snprintf(text, sizeof text, "%s%s", name, suffix);
+    return pst_graph_add_param(g, text, n_dim, dim, n_dim > 1 ? PST_INIT_NORMAL : PST_INIT_ZERO, std, n_dim > 1, param);
+}
+
+pst_status pst_graph_add_dense(pst_graph *g, const char *name, uint32_t x, uint64_t n, float std,
+                               pst_activation activation, uint32_t *out) {
+    uint32_t weight, bias;
+    EXPECT(g, name, out);
+    if (x >= g->n_tensor) return pst_fail(PST_EINPUT, "%s reads tensor %u of %u", name, x, g->n_tensor);
+    PST_TRY(add_own_param(g, name, ".weight", 2, (uint64_t[]){n, pst_tensor_columns(&g->tensor[x])}, std, &weight));
+    PST_TRY(add_own_param(g, name, ".bias", 1, &n, 0, &bias));
+    return pst_graph_add_linear(g, name, x, weight, bias, activation, out);
 }
 
 pst_status pst_graph_add_layer_norm(pst_graph *g, const char *name, uint32_t x, uint32_t weight, uint32_t bias,

@@ -430,6 +430,10 @@ static void wrong_graphs(void **state) {
     REFUSED(pst_graph_add_linear(g, "l", t, q, PST_NONE, PST_ACT_NONE, &x), "floating point");
     REFUSED(pst_graph_add_linear(g, "l", x, p, PST_NONE, (pst_activation)8, &x), "activation 8");
     REFUSED(pst_graph_add_layer_norm(g, "n", x, p, p, 1e-5f, &x), "to be [6]");
+    REFUSED(pst_graph_add_dense(g, "d", 99, 6, 0.1f, PST_ACT_NONE, &x), "d reads tensor 99 of ");
+    char long_name[100] = {0};
+    memset(long_name, 'n', sizeof long_name - 1);
+    REFUSED(pst_graph_add_dense(g, long_name, x, 6, 0.1f, PST_ACT_NONE, &x), "the name of a parameter needs");
     REFUSED(pst_graph_add_attention(g, "a", x, 4, &x), "cannot split");
     REFUSED(pst_graph_add_attention(g, "a", x, 0, &x), "heads > 0");
     REFUSED(pst_graph_add_dropout(g, "d", x, 1, &x), "rate < 1");

@@ -22,7 +22,7 @@ run() {
     sed -n 's/^step [0-9]* *loss \([0-9.]*\) .*/\1/p' "$work/$2.out" >"$work/losses"
     awk 'NR == 1 { first = $1 } { last = $1 } END { exit !(NR > 3 && last < first / 10) }' "$work/losses" ||
         fail "$2: the loss does not fall"
-    grep -q '^read back: step 100 ' "$work/$2.out" || fail "$2: nothing was read back"
+    grep -q '^read back: step 100$' "$work/$2.out" || fail "$2: nothing was read back"
     "$work/prefix/bin/penstock" inspect "$work/$2" >"$work/inspect"
     grep -q '^step  *100$' "$work/inspect" || fail "$2: the checkpoint is not of step 100"
     grep -q 'hidden.1.weight .*rank-' "$work/inspect" || fail "$2: the checkpoint lacks a weight"
@@ -47,7 +47,7 @@ fi
 if mpirun --version >/dev/null 2>&1; then
     (cd "$work" && LD_LIBRARY_PATH=$library timeout 60 mpirun -n 2 --allow-run-as-root --oversubscribe ./by_pkg_config job) \
         >"$work/job.out" 2>&1 || fail "under mpirun: $(tail -3 "$work/job.out")"
-    [ "$(grep -c '^read back: step 100 ' "$work/job.out")" = 2 ] || fail "under mpirun: not two ranks have read back"
+    [ "$(grep -c '^read back: step 100$' "$work/job.out")" = 2 ] || fail "under mpirun: not two ranks have read back"
     "$work/prefix/bin/penstock" inspect "$work/job" | sed -n 's/^  //p' | diff "$work/one.weights" -
 fi
 
