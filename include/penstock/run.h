@@ -30,15 +30,18 @@ typedef struct {
  * caller's own that may interrupt a training must be installed with SA_ONSTACK (src/engine/train.c says why). */
 PST_API pst_status pst_train(const pst_config *config, const pst_train_options *options);
 
+#define PST_GENERATE_MAX 1000000000
 typedef struct {
     size_t size;             /* sizeof(pst_generate_options) */
     const char *source;      /* run folder, checkpoint folder, or Hugging Face safetensors with config.json beside */
-    const char *prompt;
-    int64_t tokens, top_k, seed;
-    double temperature;      /* 0: the most likely token */
+    const char *prompt;      /* NULL or "": a new line */
+    int64_t tokens;          /* to add, 0 to PST_GENERATE_MAX; 0: the prompt alone is written */
+    int64_t top_k;           /* choose among so many of the most likely; 0: among all */
+    int64_t seed;            /* of the random choice, any: the same seed gives the same text */
+    double temperature;      /* 0: always the most likely token; 1: as the model says; more: the flatter; not negative */
 } pst_generate_options;
-/* Writes prompt and continuation to `out`; in a job of several ranks, rank 0 alone does, the others return at once. Main
- * thread. */
+/* Writes prompt and continuation to `out`; in a job of several ranks, rank 0 alone does, the others return at once. EINPUT
+ * also for a number outside its range. Main thread. */
 PST_API pst_status pst_generate(const pst_generate_options *options, FILE *out);
 
 typedef struct {

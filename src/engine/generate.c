@@ -10,6 +10,7 @@
 #include "engine/save.h"
 #include "penstock/run.h"
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,11 +183,21 @@ static pst_status generate(generator *g, const pst_generate_options *o, FILE *ou
     return fputc('\n', out) == EOF ? pst_fail(PST_ENOMEM, "cannot write the text: %s", strerror(errno)) : PST_OK;
 }
 
+static pst_status check_options(const pst_generate_options *o, const FILE *out) {
+    if (!o->source || !out) return pst_fail(PST_EINPUT, "pst_generate: %s is NULL", out ? "source" : "out");
+    if (o->tokens < 0 || o->tokens > PST_GENERATE_MAX)
+        return pst_fail(PST_EINPUT, "pst_generate: tokens must be 0 to %d, not %" PRId64, PST_GENERATE_MAX, o->tokens);
+    if (o->top_k < 0) return pst_fail(PST_EINPUT, "pst_generate: top_k must be 0 or more, not %" PRId64, o->top_k);
+    if (!(o->temperature >= 0)) /* NaN neither */
+        return pst_fail(PST_EINPUT, "pst_generate: temperature must be 0 or more, not %g", o->temperature);
+    return PST_OK;
+}
+
 pst_status pst_generate(const pst_generate_options *options, FILE *out) {
     generator g = {0};
     pst_generate_options o;
     PST_TRY(pst_sized_take("pst_generate", options, &o, sizeof o));
-    if (!o.source || !out) return pst_fail(PST_EINPUT, "pst_generate: %s is NULL", out ? "source" : "out");
+    PST_TRY(check_options(&o, out));
     const char *rank = getenv("PMIX_RANK");
     if (rank && strcmp(rank, "0")) return PST_OK; /* under mpirun: one text, not one per rank */
     pst_status status = open_model(&g, o.source);

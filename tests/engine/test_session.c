@@ -207,7 +207,8 @@ static void longer_than_the_decay(void **state) {
         for (uint64_t k = 4; k < 8; k++) {
             fill(k);
             MUST(pst_session_step(s, batch, 2, &r));
-            if (!(fabs(r.lr - 1e-3) < 1e-9)) fail_msg("%s, step %llu: lr %g", decay[i], (unsigned long long)r.step, r.lr);
+            if (!(fabs(r.lr - 1e-3) < 1e-9))
+                fail_msg("%s, step %llu: lr %g", decay[i], (unsigned long long)r.step, r.lr);
         }
         pst_session_close(s);
         model_close(m);
@@ -524,6 +525,23 @@ static void wrong_plans(void **state) {
     model_close(m);
 }
 
+static void wrong_generation(void **state) {
+    (void)state;
+    pst_generate_options o = {.size = sizeof o, .tokens = 1};
+    REFUSED(pst_generate(&o, stdout), "source is NULL");
+    o.source = "nowhere";
+    REFUSED(pst_generate(&o, NULL), "out is NULL");
+    REFUSED(pst_generate(&o, stdout), "nowhere: No such file");
+    o.tokens = -5;
+    REFUSED(pst_generate(&o, stdout), "tokens must be 0 to 1000000000, not -5");
+    o.tokens = PST_GENERATE_MAX + INT64_C(1);
+    REFUSED(pst_generate(&o, stdout), "tokens must be");
+    o.tokens = 1, o.top_k = -1;
+    REFUSED(pst_generate(&o, stdout), "top_k must be 0 or more, not -1");
+    o.top_k = 0, o.temperature = NAN;
+    REFUSED(pst_generate(&o, stdout), "temperature must be 0 or more");
+}
+
 static void wrong_settings(void **state) {
     (void)state;
     pst_config *c = NULL;
@@ -592,6 +610,7 @@ int main(void) {
         cmocka_unit_test(wrong_graphs),
         cmocka_unit_test(unfinished_graphs),
         cmocka_unit_test(wrong_plans),
+        cmocka_unit_test(wrong_generation),
         cmocka_unit_test(wrong_settings),
         cmocka_unit_test(wrong_steps),
     };
