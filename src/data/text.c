@@ -2,7 +2,7 @@
  * (windows cross from file to file); its last part is kept for validation. */
 #include "base/hash.h"
 #include "data/data.h"
-#include "data/mapped.h"
+#include "data/joined.h"
 #include "data/order.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,7 +12,7 @@ enum { VOCABULARY = 256 };
 
 typedef struct {
     pst_data base;
-    pst_mapped *text;
+    pst_joined *text;
     pst_order order;
     uint64_t train, validation, hash; /* bytes of the splits, in this order in the text */
     uint32_t context;
@@ -35,7 +35,7 @@ static void describe(const pst_file_list *list, char *out, size_t size) {
 }
 
 static pst_status split(text_data *d, const pst_data_config *c, const char *what) {
-    uint64_t total = pst_mapped_bytes(d->text);
+    uint64_t total = pst_joined_bytes(d->text);
     d->validation = (uint64_t)((double)total * c->validation);
     d->train = total - d->validation;
     d->order = pst_order_make(c->seed, d->train, c->context);
@@ -63,7 +63,7 @@ static uint64_t hash_options(uint64_t hash, const pst_data_config *c) {
 static void text_close(pst_data *data) {
     text_data *d = (text_data *)data;
     if (!d) return;
-    pst_mapped_close(d->text);
+    pst_joined_close(d->text);
     free(d->window);
     free(d);
 }
@@ -82,9 +82,9 @@ static pst_status text_open(const pst_data_config *c, pst_data **out) {
     }
     d->base.row = &pst_data_text;
     d->context = c->context;
-    if ((status = pst_mapped_open(&list, &d->text)) != PST_OK) goto fail;
+    if ((status = pst_joined_open(&list, &d->text)) != PST_OK) goto fail;
     if ((status = split(d, c, what)) != PST_OK) goto fail;
-    d->hash = hash_options(pst_mapped_hash(d->text), c);
+    d->hash = hash_options(pst_joined_hash(d->text), c);
     *out = &d->base;
     return PST_OK;
 fail:
@@ -113,7 +113,7 @@ static pst_status text_sample(pst_data *data, pst_split split, uint64_t index, i
         uint64_t left = d->train + d->validation - at - 1;
         if (left < n) n = left;
     }
-    PST_TRY(pst_mapped_read(d->text, at, n + 1, d->window));
+    PST_TRY(pst_joined_read(d->text, at, n + 1, d->window));
     for (uint64_t i = 0; i < n; i++) {
         tokens[i] = d->window[i];
         targets[i] = d->window[i + 1];

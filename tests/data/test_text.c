@@ -214,7 +214,28 @@ static void test_large(void **state) {
     d->row->close(d);
 }
 
-/* More files than may be mapped at once. */
+/* Written over in place, which first makes it empty, between two samples. */
+static void test_cut_short(void **state) {
+    (void)state;
+    put("a", 0, 1000);
+    char *path[] = {"a"};
+    pst_data_config config = {path, 1, 0, 8, 1, "byte"};
+    pst_data *d;
+    int32_t token[8], target[8];
+    pst_order order = pst_order_make(1, 1000, 8);
+    assert_int_equal(pst_data_text.open(&config, &d), PST_OK);
+    assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, 0, token, target), PST_OK);
+    put("a", 0, 100);
+    pst_status status = PST_OK;
+    for (uint64_t i = 0; i < order.windows; i++) {
+        status = d->row->sample(d, PST_SPLIT_TRAIN, i, token, target);
+        assert_int_equal(status, pst_order_start(&order, i) + 9 > 100 ? PST_EINPUT : PST_OK);
+        if (status != PST_OK) assert_non_null(strstr(pst_error(), "a has 100 bytes now and had 1000"));
+    }
+    d->row->close(d);
+}
+
+/* More files than are open at once. */
 static void test_many_files(void **state) {
     (void)state;
     enum { FILES = 2100 };
@@ -243,6 +264,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_epochs),    cmocka_unit_test(test_order_depends_on_seed),
                                        cmocka_unit_test(test_samples),   cmocka_unit_test(test_validation),
                                        cmocka_unit_test(test_sentences), cmocka_unit_test(test_hash),
-                                       cmocka_unit_test(test_large),     cmocka_unit_test(test_many_files)};
+                                       cmocka_unit_test(test_large),     cmocka_unit_test(test_cut_short),
+                                       cmocka_unit_test(test_many_files)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

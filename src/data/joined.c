@@ -1,0 +1,138 @@
+/* Files are opened when they are first touched, at most MAX_OPEN at a time (a folder may hold more files than a process may
+ * open); then the one opened longest ago gives way. They are read, not mapped: a file that is cut short while it is mapped
+ * would kill the process. */
+#include "data/joined.h"
+#include "base/hash.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { MAX_OPEN = 64 };
+/* Above this size the few bytes of a sample are read at random places of a file that the page cache may not hold:
+ * reading ahead would fetch 128 KiB for each. */
+static const uint64_t RANDOM_BYTES = 1ull << 30;
+
+struct pst_joined {
+    pst_file_list list;
+    uint64_t *start;         /* [n + 1] where each file begins in the text */
+    int *fd;                 /* [n] -1: not open */
+    uint32_t open[MAX_OPEN]; /* ring of the open files */
+    uint32_t n_open, next;
+};
+
+pst_status pst_joined_open(pst_file_list *list, pst_joined **out) {
+    uint32_t n = list->n;
+    pst_joined *j = calloc(1, sizeof *j);
+    if (!j) goto no_memory;
+    j->start = calloc((size_t)n + 1, sizeof *j->start);
+    j->fd = malloc(((size_t)n + 1) * sizeof *j->fd);
+    if (!j->start || !j->fd) goto no_memory;
+    for (uint32_t i = 0; i < n; i++) j->start[i + 1] = j->start[i] + list->file[i].bytes, j->fd[i] = -1;
+    j->list = *list;
+    *list = (pst_file_list){0};
+    *out = j;
+    return PST_OK;
+no_memory:
+    pst_joined_close(j);
+    return pst_fail(PST_ENOMEM, "out of memory for the list of %u data files", n);
+}
+
+void pst_joined_close(pst_joined *j) {
+    if (!j) return;
+    for (uint32_t i = 0; i < j->n_open; i++) close(j->fd[j->open[i]]);
+    pst_files_free(&j->list);
+    free(j->start);
+    free(j->fd);
+    free(j);
+}
+
+uint64_t pst_joined_bytes(const pst_joined *j) { return j->start[j->list.n]; }
+
+uint64_t pst_joined_hash(const pst_joined *j) {
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < j->list.n; i++) {
+        const pst_file *f = &j->list.file[i];
+        const char *slash = strrchr(f->path, '/'), *name = slash ? slash + 1 : f->path;
+        hash = pst_hash64(name, strlen(name), hash); /* no folders: the same data may be mounted elsewhere */
+        hash = pst_hash64(&f->bytes, sizeof f->bytes, hash);
+    }
+    return hash;
+}
+
+static pst_status cannot_read(const pst_file *f, int error) {
+    return pst_fail(pst_status_of_errno(error), "data: cannot read %s: %s", f->path, strerror(error));
+}
+
+/* As long as it was? */
+static pst_status check_size(const pst_file *f, int fd) {
+    struct stat st;
+    if (fstat(fd, &st)) return cannot_read(f, errno);
+    if ((uint64_t)st.st_size == f->bytes) return PST_OK;
+    return pst_fail(PST_EINPUT, "data: %s has %llu bytes now and had %llu when the run began", f->path,
+                    (unsigned long long)st.st_size, (unsigned long long)f->bytes);
+}
+
+static pst_status open_file(pst_joined *j, uint32_t i) {
+    const pst_file *f = &j->list.file[i];
+    int fd = open(f->path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return cannot_read(f, errno);
+    pst_status status = check_size(f, fd);
+    if (status != PST_OK) {
+        close(fd);
+        return status;
+    }
+    if (f->bytes >= RANDOM_BYTES) posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+    if (j->n_open == MAX_OPEN) {
+        uint32_t old = j->open[j->next];
+        close(j->fd[old]);
+        j->fd[old] = -1;
+    } else {
+        j->n_open++;
+    }
+    j->open[j->next] = i;
+    j->next = (j->next + 1) % MAX_OPEN;
+    j->fd[i] = fd;
+    return PST_OK;
+}
+
+static pst_status read_file(pst_joined *j, uint32_t i, uint64_t at, uint64_t n, uint8_t *out) {
+    const pst_file *f = &j->list.file[i];
+    if (j->fd[i] < 0) PST_TRY(open_file(j, i));
+    while (n) {
+        ssize_t got = pread(j->fd[i], out, n, (off_t)at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return cannot_read(f, errno);
+        if (got == 0) {
+            PST_TRY(check_size(f, j->fd[i]));
+            return cannot_read(f, EIO); /* long enough again: it was written over just now */
+        }
+        out += got, at += (uint64_t)got, n -= (uint64_t)got;
+    }
+    return PST_OK;
+}
+
+/* The file that holds byte `at`: the last that starts at or before it (an empty file holds none). */
+static uint32_t file_of(const pst_joined *j, uint64_t at) {
+    uint32_t low = 0, high = j->list.n;
+    while (high - low > 1) {
+        uint32_t middle = low + (high - low) / 2;
+        if (j->start[middle] <= at) low = middle;
+        else high = middle;
+    }
+    return low;
+}
+
+pst_status pst_joined_read(pst_joined *j, uint64_t at, uint64_t n, uint8_t *out) {
+    uint64_t total = pst_joined_bytes(j);
+    if (at > total || n > total - at) return pst_fail(PST_EINTERNAL, "data: bytes beyond the end of the text");
+    for (uint32_t i = n ? file_of(j, at) : 0; n; i++) {
+        uint64_t here = j->start[i + 1] - at, take = here < n ? here : n;
+        if (!take) continue;
+        PST_TRY(read_file(j, i, at - j->start[i], take, out));
+        out += take, at += take, n -= take;
+    }
+    return PST_OK;
+}
