@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { GREET_S = 5, WORD_S = 3, MAX_PENDING = 128, RETRY_MS = 50, SECOND_NS = 1000000000 };
+enum { GREET_S = 5, WORD_S = 3, MAX_PENDING = 128, RETRY_MS = 50, MAX_CALLS = 5, SECOND_NS = 1000000000 };
 enum { HELLO_BYTES = 8 + PST_SECRET_NONCE, JOIN_BYTES = 8 + PST_SECRET_NONCE + PST_SECRET_PROOF, ANSWER_BYTES = 4 + PST_SECRET_PROOF };
 enum { WELCOME, OTHER_SIZE, RANK_TAKEN, N_VERDICT };
 static const char magic[8] = {'p', 's', 't', 'k', 't', 'c', 'p', 1};
@@ -133,11 +133,25 @@ static void drop(host *h, uint32_t i) {
     h->pending[i] = h->pending[--h->n_pending];
 }
 
+/* A rank answers at once: whoever has been silent longest is most likely none. */
+static void drop_oldest(host *h) {
+    uint32_t oldest = 0;
+    for (uint32_t i = 1; i < h->n_pending; i++)
+        if (h->pending[i].until < h->pending[oldest].until) oldest = i;
+    drop(h, oldest);
+}
+
+static int lacks_resources(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
 static pst_status greet(host *h) {
     uint8_t hello[HELLO_BYTES];
     int fd = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0 && lacks_resources(errno))
+        return pst_fail(PST_ENOMEM, "rank 0 cannot accept a connection: %m; it needs one for each rank (ulimit -n)");
     if (fd < 0) return PST_OK; /* it has gone again */
-    if (h->n_pending == MAX_PENDING) drop(h, 0);
+    if (h->n_pending == MAX_PENDING) drop_oldest(h);
     pending *p = &h->pending[h->n_pending++];
     *p = (pending){.fd = fd, .until = pst_monotonic_ns() + GREET_S * (uint64_t)SECOND_NS};
     set_up(fd);
@@ -223,6 +237,7 @@ static pst_status fail_missing(const host *h) {
 }
 
 static pst_status host_all(const pst_tcp_job *job, int *fd) {
+    if (job->size == 1) return PST_OK; /* the port may be another's */
     host *h = calloc(1, sizeof *h);
     if (!h) return pst_fail(PST_ENOMEM, "no memory for a rendezvous");
     *h = (host){.job = job, .fd = fd, .missing = job->size - 1, .listener = -1};
@@ -246,48 +261,63 @@ static pst_status host_all(const pst_tcp_job *job, int *fd) {
 
 static void pause_ms(long ms) { nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL); }
 
-/* Rank 0 may start last. */
-static pst_status reach(const pst_tcp_job *job, uint64_t until, int *out) {
+/* 0 with a connected socket, else why not. */
+static int connect_to(const struct addrinfo *a, uint64_t until, int *out) {
+    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
+    socklen_t bytes = sizeof error;
+    if (fd < 0) return errno;
+    if (connect(fd, a->ai_addr, a->ai_addrlen) != 0) {
+        error = errno;
+        if (error == EINPROGRESS) error = wait_for(fd, POLLOUT, until) == PST_OK ? 0 : ETIMEDOUT;
+        if (!error && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) error = errno;
+    }
+    if (error) close(fd);
+    else *out = fd;
+    return error;
+}
+
+/* Rank 0 may start last. No address is given all of the time: a firewall may swallow what goes to one of several. */
+static pst_status reach(const pst_tcp_job *job, uint32_t seconds, int *out) {
     struct addrinfo *list;
+    uint64_t now = pst_monotonic_ns(), until = now + seconds * (uint64_t)SECOND_NS;
+    uint64_t word = now + WORD_S * (uint64_t)SECOND_NS;
     int error = 0;
-    uint64_t word = pst_monotonic_ns() + WORD_S * (uint64_t)SECOND_NS;
     PST_TRY(resolve(job, &list));
     do {
         for (struct addrinfo *a = list; a; a = a->ai_next) {
-            int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-            if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) == 0) {
-                freeaddrinfo(list);
-                set_up(fd);
-                *out = fd;
-                return PST_OK;
-            }
-            error = errno;
-            if (fd >= 0) close(fd);
+            uint64_t enough = pst_monotonic_ns() + GREET_S * (uint64_t)SECOND_NS;
+            error = connect_to(a, enough < until ? enough : until, out);
+            if (error) continue;
+            freeaddrinfo(list);
+            set_up(*out);
+            return PST_OK;
         }
         pause_ms(RETRY_MS);
         if (pst_monotonic_ns() < word) continue;
         word = UINT64_MAX; /* once */
         pst_log(PST_LOG_INFO, "rank %u waits for rank 0 at %s:%s, up to %u s", job->rank, job->address, job->port,
-                job->seconds);
+                seconds);
     } while (pst_monotonic_ns() < until);
     freeaddrinfo(list);
     return pst_fail(PST_EPEER, "rank %u does not reach rank 0 at %s:%s within %u s: %s", job->rank, job->address,
-                    job->port, job->seconds, strerror(error));
+                    job->port, seconds, strerror(error));
 }
 
+/* EPEER: no answer. */
 static pst_status introduce(const pst_tcp_job *job, int fd, uint64_t until) {
     uint8_t hello[HELLO_BYTES], join[JOIN_BYTES], answer[ANSWER_BYTES], proof[PST_SECRET_PROOF];
     const uint8_t *theirs = hello + sizeof magic;
     uint8_t *ours = join + 8;
-    if (pst_tcp_read(fd, hello, sizeof hello, until) != PST_OK || memcmp(hello, magic, sizeof magic))
-        return pst_fail(PST_EINPUT, "no rank 0 of this version answers at %s:%s", job->address, job->port);
+    pst_status status = pst_tcp_read(fd, hello, sizeof hello, until);
+    if (status != PST_OK || memcmp(hello, magic, sizeof magic))
+        return pst_fail(status == PST_OK ? PST_EINPUT : status, "no rank 0 of this version answers at %s:%s", job->address, job->port);
     put_number(join, job->rank);
     put_number(join + 4, job->size);
     PST_TRY(pst_secret_random(ours, PST_SECRET_NONCE));
     PST_TRY(pst_secret_prove(job->secret, "penstock join", theirs, ours, job->rank, job->size, ours + PST_SECRET_NONCE));
     if (pst_tcp_write(fd, join, sizeof join, until) != PST_OK ||
         pst_tcp_read(fd, answer, sizeof answer, until) != PST_OK)
-        return pst_fail(PST_EINPUT, "rank 0 at %s:%s refuses rank %u: is PENSTOCK_SECRET the same there?", job->address,
+        return pst_fail(PST_EPEER, "rank 0 at %s:%s refuses rank %u: is PENSTOCK_SECRET the same there?", job->address,
                         job->port, job->rank);
     uint32_t verdict = get_number(answer);
     PST_TRY(pst_secret_prove(job->secret, "penstock answer", ours, theirs, job->rank, verdict, proof));
@@ -300,11 +330,25 @@ static pst_status introduce(const pst_tcp_job *job, int fd, uint64_t until) {
     return pst_fail(PST_EINPUT, "RANK %u is already there: two processes have the same RANK", job->rank);
 }
 
+/* Rank 0 hangs up on whoever has another secret, but also on the oldest of more than MAX_PENDING who have not answered
+ * yet: so a rank calls again before it doubts its secret. */
+static pst_status call_root(const pst_tcp_job *job, int *fd) {
+    uint64_t until = pst_monotonic_ns() + job->seconds * (uint64_t)SECOND_NS;
+    PST_TRY(reach(job, job->seconds, fd));
+    pst_status status = introduce(job, *fd, until);
+    for (int i = 1; i < MAX_CALLS && status == PST_EPEER && pst_monotonic_ns() < until; i++) {
+        close(*fd);
+        *fd = -1;
+        pause_ms(RETRY_MS);
+        PST_TRY(reach(job, GREET_S, fd));
+        status = introduce(job, *fd, until);
+    }
+    return status == PST_EPEER ? PST_EINPUT : status; /* introduce() has said what to look at */
+}
+
 pst_status pst_tcp_join(const pst_tcp_job *job, int *fd) {
     for (uint32_t r = 0; r < job->size; r++) fd[r] = -1;
-    uint64_t until = pst_monotonic_ns() + job->seconds * (uint64_t)SECOND_NS;
-    pst_status status = job->rank ? reach(job, until, &fd[0]) : host_all(job, fd);
-    if (status == PST_OK && job->rank) status = introduce(job, fd[0], until);
+    pst_status status = job->rank ? call_root(job, &fd[0]) : host_all(job, fd);
     for (uint32_t r = 0; status != PST_OK && r < job->size; r++) {
         if (fd[r] >= 0) close(fd[r]);
         fd[r] = -1;
