@@ -72,7 +72,7 @@ PST_API pst_status pst_session_load(pst_session *session, const char *path);
 /* A parameter's values, fp32, in the order of its shape: out has room for exactly `elements`, which has to be its
  * number. In a job of several processes every one gets them. */
 PST_API pst_status pst_session_read(pst_session *session, const char *param, float *out, uint64_t elements);
-/* XXH3 of all weights (docs/formats.md): equal when every bit of them is. */
+/* XXH64 of all weights (docs/formats.md): equal when every bit of them is. */
 PST_API pst_status pst_session_hash(pst_session *session, uint64_t *hash);
 /* Optimizer steps done, those before a load included; 0 for NULL. Not collective. */
 PST_API uint64_t pst_session_steps(const pst_session *session);

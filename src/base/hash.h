@@ -3,10 +3,10 @@
 #define PST_BASE_HASH_H
 #include <stddef.h>
 #include <stdint.h>
-/* XXH64, of names and fields, which chain by their seeds. */
+/* XXH64, of names, fields (which chain by their seeds) and, as metrics.jsonl promises, weights. */
 uint64_t pst_hash64(const void *data, size_t bytes, uint64_t seed);
 
-/* XXH3 (64 bits), of what tensors and files hold: as fast as memory. */
+/* XXH3 (64 bits), of what checkpoints hold: as fast as memory. */
 uint64_t pst_hash_bytes(const void *data, size_t bytes);
 
 /* The same of data that comes in parts. NULL: no memory. */

@@ -90,7 +90,7 @@ pst_status pst_ckpt_read_param(const pst_ckpt *ckpt, const pst_param *param, con
 /* For people: what the index says. `path` as for pst_ckpt_find. */
 pst_status pst_ckpt_print(const char *path, FILE *out);
 
-/* The hash of all weights that metrics.jsonl ends with: XXH3 over the lines "name F32 [d0,d1] xxh3\n" sorted by name.
+/* The hash of all weights that metrics.jsonl ends with: XXH64 over the lines "name F32 [d0,d1] xxh64\n" sorted by name.
  * hash[i]: pst_weights_hash_one of parameter i, gathered from the ranks that hold them. */
 uint64_t pst_weights_hash_one(const pst_param *param, const float *weight);
 pst_status pst_weights_hash(const pst_graph *graph, const uint64_t *hash, uint64_t *out);

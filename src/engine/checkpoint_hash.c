@@ -6,7 +6,7 @@
 #include <string.h>
 
 uint64_t pst_weights_hash_one(const pst_param *param, const float *weight) {
-    return pst_hash_bytes(weight, pst_param_elements(param) * sizeof *weight);
+    return pst_hash64(weight, pst_param_elements(param) * sizeof *weight, 0);
 }
 
 pst_status pst_weights_hash(const pst_graph *graph, const uint64_t *hash, uint64_t *out) {
@@ -26,7 +26,7 @@ pst_status pst_weights_hash(const pst_graph *graph, const uint64_t *hash, uint64
         if (!ferror(stream)) status = PST_OK;
     }
     if (stream && fclose(stream)) status = PST_ENOMEM;
-    if (status == PST_OK) *out = pst_hash_bytes(text, bytes);
+    if (status == PST_OK) *out = pst_hash64(text, bytes, 0);
     else pst_fail(status, "out of memory for the hash of the weights");
     free(text);
     free(order);

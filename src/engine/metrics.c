@@ -232,10 +232,10 @@ void pst_metrics_checkpoint(pst_metrics *m, const pst_metrics_saved *saved, cons
                json_pack("{s:s,s:I,s:s}", "event", "checkpoint_failed", "step", (json_int_t)saved->step, "why", why));
 }
 
-void pst_metrics_end(pst_metrics *m, uint64_t steps, const uint64_t *weights_xxh3, const char *why) {
+void pst_metrics_end(pst_metrics *m, uint64_t steps, const uint64_t *weights_xxh64, const char *why) {
     char hash[20];
-    if (weights_xxh3) snprintf(hash, sizeof hash, "%016" PRIx64, *weights_xxh3);
-    write_line(m, json_pack("{s:s,s:I,s:s?,s:s,s:f}", "event", "end", "steps", (json_int_t)steps, "weights_xxh3",
-                            weights_xxh3 ? hash : NULL, "why", why, "time", pst_metrics_time()));
+    if (weights_xxh64) snprintf(hash, sizeof hash, "%016" PRIx64, *weights_xxh64);
+    write_line(m, json_pack("{s:s,s:I,s:s?,s:s,s:f}", "event", "end", "steps", (json_int_t)steps, "weights_xxh64",
+                            weights_xxh64 ? hash : NULL, "why", why, "time", pst_metrics_time()));
     pst_metrics_newline(m);
 }

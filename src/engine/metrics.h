@@ -52,8 +52,8 @@ void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t
 void pst_metrics_non_finite(pst_metrics *m, uint64_t step, uint64_t skipped, const pst_culprit *c);
 /* why: NULL, or why there is none. */
 void pst_metrics_checkpoint(pst_metrics *m, const pst_metrics_saved *saved, const char *path, const char *why);
-/* weights_xxh3: NULL when there are none (device timed). */
-void pst_metrics_end(pst_metrics *m, uint64_t steps, const uint64_t *weights_xxh3, const char *why);
+/* weights_xxh64: NULL when there are none (device timed). */
+void pst_metrics_end(pst_metrics *m, uint64_t steps, const uint64_t *weights_xxh64, const char *why);
 /* Shares of the steps' time by kind of work over all ranks, as text; of the steps but the first where there are more. */
 void pst_metrics_work_text(const pst_metrics *m, char *text, size_t bytes);
 /* Ends the progress line of a terminal, before other text is printed. */

@@ -106,7 +106,7 @@ pst_status pst_save_check_resume(const pst_prepared *p, pst_data *data, const ch
 pst_status pst_save_check_hf(const pst_prepared *p, const char *source);
 /* The run folder whose newest checkpoint `resume` means; "" when it is another one. */
 pst_status pst_save_resumed_run(const char *resume, char *run, size_t bytes);
-/* XXH3 of all weights (docs/formats.md), collective. */
+/* XXH64 of all weights (docs/formats.md), collective. */
 pst_status pst_save_weights_hash(pst_trainer *t, uint64_t *hash);
 /* Weights of a Hugging Face file (model.weights), collective. */
 pst_status pst_save_import(pst_trainer *t, const char *path);

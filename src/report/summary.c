@@ -118,7 +118,7 @@ static void draw_times(const pst_report_data *d, FILE *out) {
 }
 
 static void draw_hash(const pst_report_data *d, FILE *out) {
-    const char *hash = pst_report_text(d->metrics.end, "weights_xxh3");
+    const char *hash = pst_report_text(d->metrics.end, "weights_xxh64");
     if (!*hash) return;
     open_fact("Hash of the weights", out);
     fputs("<code>", out);

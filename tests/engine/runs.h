@@ -52,7 +52,7 @@ static inline void run_read_line(const json_t *j, run_result *r) {
     } else if (event && !strcmp(event, "validation")) {
         r->validation = json_real_value(json_object_get(j, "loss"));
     } else if (event && !strcmp(event, "end")) {
-        snprintf(r->hash, sizeof r->hash, "%s", json_string_value(json_object_get(j, "weights_xxh3")));
+        snprintf(r->hash, sizeof r->hash, "%s", json_string_value(json_object_get(j, "weights_xxh64")));
     }
 }
 

@@ -203,7 +203,7 @@ static int is_done(const char *told) {
         char loss[40];
         json_t *j = json_loads(line, 0, NULL);
         const char *event = json_string_value(json_object_get(j, "event"));
-        const char *hash = json_string_value(json_object_get(j, "weights_xxh3"));
+        const char *hash = json_string_value(json_object_get(j, "weights_xxh64"));
         json_int_t step = json_integer_value(json_object_get(j, "step"));
         snprintf(loss, sizeof loss, "%.17g", json_real_value(json_object_get(j, "loss")));
         if (j && !event && (step < 1 || step > STEPS || strcmp(loss, calm.loss[step - 1])))

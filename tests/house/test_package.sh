@@ -135,7 +135,7 @@ env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/ $isolate sh inside.sh "$root" $
 [ $rc != 77 ] || { echo "skipped: cannot bind /proc, /sys and /dev"; exit 77; }
 [ $rc = 0 ] || exit 1
 
-hash_of() { sed -n 's/.*"weights_xxh3":"\([0-9a-f]*\)".*/\1/p' "$1/metrics.jsonl"; }
+hash_of() { sed -n 's/.*"weights_xxh64":"\([0-9a-f]*\)".*/\1/p' "$1/metrics.jsonl"; }
 (cd "$SOURCE_DIR" && "$PENSTOCK" train demo/demo.yaml -n 2 steps=2 warmup=1 batch=8 validate_every=0 validation=0.001 \
     name=tree -q --runs "$work/runs") || fail "training in the source tree"
 expected=$(hash_of runs/tree)

@@ -217,7 +217,7 @@ static void test_page(void **state) {
         "{\"step\":1,\"loss\":1e90,\"step_ms\":-5,\"bubble\":1e99,\"lr\":1e-300,\"peak_bytes\":[5],"
         "\"predicted_peak_bytes\":[5],\"work_s\":{\"<evil>\":1}}\n"
         "{\"event\":\"<evil>\",\"<evil>\":\"<evil>\",\"step\":\"<evil>\"}\n"
-        "{\"event\":\"end\",\"why\":\"<evil>\",\"weights_xxh3\":\"<evil>\"}\n");
+        "{\"event\":\"end\",\"why\":\"<evil>\",\"weights_xxh64\":\"<evil>\"}\n");
     d.plan_text = strdup("<evil>");
     text = page_of(&d);
     assert_null(strstr(text, "<evil>"));
