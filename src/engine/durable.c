@@ -152,17 +152,17 @@ pst_status pst_durable_sync_folder(const char *path) {
 }
 
 pst_status pst_durable_lock(const char *path, int *fd) {
-    int f = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), failed = -1;
+    int f = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), error = 0;
     if (f < 0) return cannot("open", path);
-    for (int i = 0;
-         i < LOCK_TRIES && (failed = flock(f, LOCK_EX | LOCK_NB)) && (errno == EWOULDBLOCK || errno == EINTR); i++)
-        nanosleep(&(struct timespec){.tv_nsec = LOCK_MS * 1000000}, NULL);
-    if (failed && errno == EWOULDBLOCK) {
-        close(f);
+    for (int i = 0; i < LOCK_TRIES; i++) {
+        if (i) nanosleep(&(struct timespec){.tv_nsec = LOCK_MS * 1000000}, NULL);
+        error = flock(f, LOCK_EX | LOCK_NB) ? errno : 0;
+        if (error != EWOULDBLOCK && error != EINTR) break;
+    }
+    if (error) close(f), f = -1;
+    if (error == EWOULDBLOCK)
         return pst_fail(PST_EINPUT,
                         "another process is training in %s: let it end first, or start a run of another name", path);
-    }
-    if (failed) close(f), f = -1;
     *fd = f;
     return PST_OK;
 }
