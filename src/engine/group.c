@@ -60,11 +60,13 @@ pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_ra
     return PST_OK;
 }
 
-/* PENSTOCK_FAULT: all ranks that our launcher has started see the same text, and one says what is wrong with it. */
+/* PENSTOCK_FAULT: all ranks that our launcher has started see the same text, and one says what is wrong with it. Lack of
+ * memory is this rank's alone. */
 static pst_status inject(pst_group *g, uint32_t rank, pst_transport **t) {
     pst_inject *fresh;
     pst_status status = pst_inject_open(rank, &fresh);
-    if (status != PST_OK) return g->world->launched_by_us ? pst_group_agree_world(g->world, status) : status;
+    if (status == PST_EINPUT && g->world->launched_by_us) return pst_group_agree_world(g->world, status);
+    if (status != PST_OK) return status;
     if (!fresh) return PST_OK;
     g->inject = fresh;
     *t = pst_inject_wrap(fresh, *t);
