@@ -31,7 +31,7 @@ static pst_status diverged(const pst_trainer *t, double loss, double norm, const
                     t->step, fabs(loss), fabs(norm), what, advice, last);
 }
 
-/* Once at length; the others are counted, and each has its line in metrics.jsonl. */
+/* Once in a process at length; the others are counted, and each has its line in metrics.jsonl. */
 static pst_status skip(pst_trainer *t, double loss, double norm, const pst_culprit *first, const char *what) {
     t->skipped++;
     if (++t->skipped_in_row >= MOST_IN_ROW)
@@ -40,7 +40,7 @@ static pst_status skip(pst_trainer *t, double loss, double norm, const pst_culpr
                         "lower train.lr (%g), or look at the data",
                         MOST_IN_ROW, t->step, fabs(loss), fabs(norm), what, t->config->train.lr);
     if (t->metrics) pst_metrics_non_finite(t->metrics, t->step, t->skipped, first);
-    if (t->metrics && t->skipped == 1)
+    if (t->metrics && !t->said_skip++)
         pst_log(PST_LOG_WARN,
                 "step %" PRIu64 " is skipped: loss %g, gradient norm %g; %s; later ones are in metrics.jsonl", t->step,
                 fabs(loss), fabs(norm), what);

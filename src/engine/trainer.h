@@ -35,6 +35,7 @@ typedef struct {
     int study;                      /* the device computes nothing: no losses, no weights, times only */
     uint64_t step;                  /* optimizer steps done, those that were skipped included */
     uint64_t skipped, skipped_in_row; /* steps that were not finite and left the weights alone: all, the latest */
+    int said_skip;                  /* the first one that this process skips is said at length */
     pst_culprit *culprit;           /* [n_rank] what a replay has found, */
     pst_culprit *own_culprit;       /* [n_local] and this process' part of it */
     double validation_loss, best_loss; /* the last one, NaN when there is none; the best so far, infinity */
