@@ -6,7 +6,9 @@
  * all processes call it alike, with the same values. Losses and weights have the same bits either way.
  *
  * Errors: EINPUT a NULL, contradictions, unusable files; EPEER a rank or link failed; ENOMEM memory or disk;
- * EINTERNAL. After EPEER or EINTERNAL a session can only be closed. A session belongs to one thread at a time. Several may
+ * EINTERNAL. After EPEER or EINTERNAL a session can only be closed. A failure that the other processes of a job cannot know
+ * of would leave them waiting: when opening has met one, or a session that has failed is closed, the process says so on
+ * stderr and asks the launcher to end the job, this process with it. A session belongs to one thread at a time. Several may
  * be open in one process; in one that a launcher started, only one in its life. Nothing is printed to stdout; stderr gets what log.level lets
  * through. A signal handler of the program that may interrupt a call here must be installed with SA_ONSTACK: oneDNN keeps
  * live data below the stack pointer. */
@@ -40,13 +42,13 @@ static inline void pst_step_result_init(pst_step_result *result) {
 }
 
 /* Takes memory for every rank that runs here, and gives the parameters their first values. config: train.* (batch,
- * optimizer, lr, warm-up and decay over train.steps, clip, seed), parallel.threads, memory, device, checkpoint.keep,
- * log.level; train.batch has to be the plan's micro-batches times b. config, graph and plan are copied. *session is
+ * optimizer, lr, warm-up and decay over train.steps, clip, seed, non_finite, hang_factor, hang_slack), parallel.threads,
+ * memory, device, transport, checkpoint.keep, log.level; train.batch has to be the plan's micro-batches times b. config, graph and plan are copied. *session is
  * the caller's; free with pst_session_close. ENOMEM also when a rank would not fit in memory, with a change that
  * would. */
 PST_API pst_status pst_session_open(const pst_config *config, const pst_graph *graph, const pst_plan *plan,
                                     pst_session **session);
-/* NULL: nothing. Nothing is saved. Not collective after a failure. */
+/* NULL: nothing. Nothing is saved. Not collective after a failure. pst_error() stays as it was. */
 PST_API void pst_session_close(pst_session *session);
 
 /* One optimizer step on one batch. data[i], i < n_data: the i-th data tensor that was added to the graph, for the whole

@@ -185,6 +185,8 @@ pst_status pst_session_open(const pst_config *config, const pst_graph *graph, co
 void pst_session_close(pst_session *s) {
     if (!s) return;
     pst_trainer *t = &s->t;
+    char said[4096]; /* why it is closed, perhaps; closing has messages of its own */
+    snprintf(said, sizeof said, "%s", pst_error());
     if (t->group) pst_group_close(t->group, s->broken);
     if (t->world) t->world->ops->close(t->world);
     pst_setup_close(t);
@@ -192,6 +194,7 @@ void pst_session_close(pst_session *s) {
     pst_config_close(s->config);
     free(s->feed), free(s->sum);
     free(s);
+    pst_fail(PST_OK, "%s", said);
 }
 
 /* What every function begins with. */
@@ -284,14 +287,14 @@ static pst_status take_folder(pst_trainer *t, const char *folder) {
 
 /* A run survives a checkpoint that cannot be written, and its message is in the metrics; a program is told. */
 static pst_status save(pst_trainer *t) {
-    char said[1024];
+    uint64_t before = t->checkpointed;
     t->checkpointed = UINT64_MAX;
-    PST_TRY(pst_group_agree(t->group, pst_saving_open(t)));
-    PST_TRY(pst_saving_start(t, 1));
-    PST_TRY(pst_saving_finish(t));
-    if (t->checkpointed == t->step) return PST_OK;
-    snprintf(said, sizeof said, "%s", pst_error());
-    return pst_fail(PST_ENOMEM, "%s", said);
+    pst_status status = pst_group_agree(t->group, pst_saving_open(t));
+    if (status == PST_OK) status = pst_saving_start(t, 1);
+    if (status == PST_OK) status = pst_saving_finish(t);
+    if (status == PST_OK && t->checkpointed == t->step) return PST_OK;
+    t->checkpointed = before;
+    return status == PST_OK ? pst_fail(PST_ENOMEM, "%s", pst_error()) : status;
 }
 
 pst_status pst_session_save(pst_session *s, const char *folder) {

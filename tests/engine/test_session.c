@@ -352,6 +352,24 @@ static void full_disk(void **state) {
     model_close(m);
 }
 
+/* A save that fails takes nothing away of what was saved before, in what is said of it neither. */
+static void diverges_after_a_full_disk(void **state) {
+    (void)state;
+    model m = {config_of((const char *[]){"lr=1e25"}, 1), graph_of("test", 0)};
+    pst_session *s = session_of(m, 1);
+    train(s, 0, 1, NULL);
+    MUST(pst_session_save(s, "diverges"));
+    pst_durable_full_after(1);
+    assert_int_equal(pst_session_save(s, "diverges"), PST_ENOMEM);
+    pst_durable_full_after(0);
+    assert_non_null(strstr(pst_error(), "No space left"));
+    fill(1);
+    REFUSED(pst_session_step(s, batch, 2, NULL), "the last checkpoint is of step 1");
+    pst_session_close(s);
+    assert_non_null(strstr(pst_error(), "the last checkpoint is of step 1")); /* closing keeps it */
+    model_close(m);
+}
+
 static void wrong_checkpoints(void **state) {
     (void)state;
     model m = model_of(0), other = {config_of((const char *[]){"optimizer=sgd"}, 1), graph_of("test", 0)};
@@ -606,6 +624,7 @@ int main(void) {
         cmocka_unit_test(plans),
         cmocka_unit_test(goes_on_from_a_checkpoint),
         cmocka_unit_test(full_disk),
+        cmocka_unit_test(diverges_after_a_full_disk),
         cmocka_unit_test(wrong_checkpoints),
         cmocka_unit_test(wrong_graphs),
         cmocka_unit_test(unfinished_graphs),
