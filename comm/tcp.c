@@ -5,6 +5,7 @@
 #include "comm/board.h"
 #include "comm/secret.h"
 #include "comm/world.h"
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -140,17 +141,41 @@ static pst_status read_variables(pst_tcp_job *job) {
     return PST_OK;
 }
 
-/* Who else is on this host follows from the names that all have published. */
+/* What ranks know of each other from the start: who is on the same host, and who shares its processors. */
+typedef struct {
+    char host[sizeof ((pst_world *)0)->host];
+    cpu_set_t mask; /* empty: not known */
+} place;
+
+static pst_status publish_place(tcp_world *w) {
+    place mine = {0};
+    memcpy(mine.host, w->base.host, sizeof mine.host);
+    if (sched_getaffinity(0, sizeof mine.mask, &mine.mask) != 0) CPU_ZERO(&mine.mask);
+    return w->base.ops->put(&w->base, "penstock.place", &mine, sizeof mine);
+}
+
+static pst_status fetch_place(tcp_world *w, uint32_t rank, place *out) {
+    void *value;
+    size_t bytes;
+    PST_TRY(pst_board_get(&w->board, rank, "penstock.place", &value, &bytes));
+    if (bytes == sizeof *out) memcpy(out, value, bytes);
+    free(value);
+    return bytes == sizeof *out ? PST_OK : pst_fail(PST_EPEER, "rank %u is of another version", rank);
+}
+
 static pst_status find_neighbours(tcp_world *w) {
-    w->base.local_rank = w->base.local_size = 0;
-    for (uint32_t r = 0; r < w->base.size; r++) {
-        void *name;
-        size_t bytes;
-        PST_TRY(pst_board_get(&w->board, r, "penstock.host", &name, &bytes));
-        int here = bytes == sizeof w->base.host && !memcmp(name, w->base.host, bytes);
-        free(name);
-        if (here && r < w->base.rank) w->base.local_rank++;
-        w->base.local_size += (uint32_t)here;
+    pst_world *b = &w->base;
+    place mine, theirs;
+    cpu_set_t both;
+    PST_TRY(fetch_place(w, b->rank, &mine));
+    for (uint32_t r = 0; r < b->size; r++) {
+        PST_TRY(fetch_place(w, r, &theirs));
+        int here = !memcmp(theirs.host, mine.host, sizeof mine.host);
+        if (!here) continue;
+        CPU_AND(&both, &mine.mask, &theirs.mask);
+        if (r < b->rank) b->local_rank++;
+        b->local_size++;
+        b->sharing += CPU_COUNT(&both) || !CPU_COUNT(&mine.mask) || !CPU_COUNT(&theirs.mask);
     }
     return PST_OK;
 }
@@ -177,7 +202,7 @@ static pst_status tcp_open(pst_world **world) {
     pst_status status = fd ? pst_tcp_join(&job, fd) : pst_fail(PST_ENOMEM, "no memory for %u ranks", job.size);
     if (status == PST_OK) w->fd = fd;
     else free(fd);
-    if (status == PST_OK) status = w->base.ops->put(&w->base, "penstock.host", w->base.host, sizeof w->base.host);
+    if (status == PST_OK) status = publish_place(w);
     if (status == PST_OK) status = w->base.ops->fence(&w->base);
     if (status == PST_OK) status = find_neighbours(w);
     if (status != PST_OK) {

@@ -193,13 +193,18 @@ static pst_status check_options(const pst_generate_options *o, const FILE *out) 
     return PST_OK;
 }
 
+/* Of a job: one text, not one per rank. */
+static int writes(void) {
+    const char *world = pst_registry_world()->name, *rank = getenv(strcmp(world, "tcp") ? "PMIX_RANK" : "RANK");
+    return !strcmp(world, "single") || !rank || atoi(rank) == 0;
+}
+
 pst_status pst_generate(const pst_generate_options *options, FILE *out) {
     generator g = {0};
     pst_generate_options o;
     PST_TRY(pst_sized_take("pst_generate", options, &o, sizeof o));
     PST_TRY(check_options(&o, out));
-    const char *rank = getenv("PMIX_RANK");
-    if (rank && strcmp(rank, "0")) return PST_OK; /* under mpirun: one text, not one per rank */
+    if (!writes()) return PST_OK;
     pst_status status = open_model(&g, o.source);
     if (status == PST_OK) {
         find_tensors(&g);

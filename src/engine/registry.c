@@ -120,6 +120,19 @@ pst_status pst_registry_transport(const char *name, const pst_world *world, cons
     return unknown("transport", name);
 }
 
+pst_status pst_registry_joins(const char *name, const pst_world *world, uint32_t n_rank) {
+    int self = !strcmp(name, "self");
+    if (self && world->size > 1)
+        return pst_fail(PST_EINPUT, "transport self runs all ranks in one process, but this job has %u processes",
+                        world->size);
+    if (!self && strcmp(name, "auto") && world->size == 1 && n_rank > 1)
+        return pst_fail(PST_EINPUT,
+                        "transport %s needs a process for each of %u ranks, but all are in this one; give auto or self, "
+                        "or start the program with mpirun -n %u",
+                        name, n_rank, n_rank);
+    return PST_OK;
+}
+
 const pst_world_ops *pst_registry_world(void) {
     for (uint32_t i = 0; i + 1 < COUNT(worlds); i++) {
         const char *why = worlds[i]->reject ? worlds[i]->reject() : NULL;

@@ -15,6 +15,8 @@ pst_status pst_registry_data(const char *name, const pst_data_row **row);
 pst_status pst_registry_device(const char *name, const pst_device_config *config, const pst_device_ops **ops);
 /* "auto": the first in the list that does not reject this world. */
 pst_status pst_registry_transport(const char *name, const pst_world *world, const pst_transport_ops **ops);
+/* Whether that transport can join n_rank ranks of this world: `self` needs all in one process, others one in each. */
+pst_status pst_registry_joins(const char *name, const pst_world *world, uint32_t n_rank);
 /* The first world whose launcher is there; `single` always is. */
 const pst_world_ops *pst_registry_world(void);
 

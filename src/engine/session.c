@@ -118,7 +118,7 @@ static pst_status check_plan(const pst_config *c, const pst_plan *plan, const ps
     if (world->size > 1 && world->size != plan->n_rank)
         return pst_fail(PST_EINPUT, "the plan is for %u ranks, but the job has %u processes", plan->n_rank,
                         world->size);
-    return PST_OK;
+    return pst_registry_joins(c->parallel.transport, world, plan->n_rank);
 }
 
 /* Each process for itself. */
@@ -127,7 +127,7 @@ static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan
     pst_prepare_options options = {.n_rank = plan->n_rank, .graph = graph, .plan = plan};
     PST_TRY(pst_plan_check(plan, graph));
     PST_TRY(check_plan(s->config, plan, t->world));
-    PST_TRY(pst_setup_plan(s->config, options, t->world->size == 1 ? plan->n_rank : t->world->local_size, &t->p));
+    PST_TRY(pst_setup_plan(s->config, options, t->world, &t->p));
     return open_feeds(s);
 }
 

@@ -30,8 +30,8 @@ static pst_status open_data(const pst_config *c, uint32_t context, pst_data **da
     return row->open(&config, data);
 }
 
-uint32_t pst_setup_threads(const pst_config *c, uint32_t ranks_here) {
-    return c->parallel.threads ? (uint32_t)c->parallel.threads : pst_machine_threads(ranks_here);
+uint32_t pst_setup_threads(const pst_config *c, uint32_t sharing) {
+    return c->parallel.threads ? (uint32_t)c->parallel.threads : pst_machine_threads(sharing);
 }
 
 /* What a rank may use: as configured, else its share of what the machine has free. */
@@ -70,11 +70,12 @@ static pst_status check_runs(const pst_train_options *o) {
     return PST_OK;
 }
 
-pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, uint32_t ranks_here,
+pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, const pst_world *world,
                           pst_prepared **prepared) {
     const pst_device_ops *ops;
     pst_prepared *p;
-    options.threads = pst_setup_threads(c, ranks_here);
+    uint32_t ranks_here = world && world->size > 1 ? world->local_size : options.n_rank;
+    options.threads = pst_setup_threads(c, world && world->size > 1 && world->sharing ? world->sharing : ranks_here);
     options.isa = pst_cpu_isa();
     options.n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
     PST_TRY(pst_prepare(c, &options, &p));
@@ -86,8 +87,8 @@ pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, uint
     return status;
 }
 
-pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, uint32_t n_rank, uint32_t ranks_here,
-                             pst_data **data, pst_prepared **prepared) {
+pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, uint32_t n_rank,
+                             const pst_world *world, pst_data **data, pst_prepared **prepared) {
     const pst_model_row *model;
     pst_model_config sizes;
     pst_data *d = NULL;
@@ -95,7 +96,7 @@ pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, ui
     PST_TRY(pst_prepare_model(c, 0, &model, &sizes));
     PST_TRY(open_data(c, sizes.context, &d));
     pst_prepare_options options = {.n_rank = n_rank, .vocabulary = d->row->vocabulary(d)};
-    pst_status status = pst_setup_plan(c, options, ranks_here, &p);
+    pst_status status = pst_setup_plan(c, options, world, &p);
     if (status == PST_OK) status = check_sources(p, d, o->resume);
     if (status == PST_OK) status = check_runs(o);
     if (status != PST_OK) {

@@ -214,10 +214,7 @@ static pst_status rehearse(const pst_simulate_options *o, const study *s, const 
     pst_rehearsal r = {0};
     if (alone && s->job->n_rank > 1 && !self && o->argv) return start_local(o, s->job->n_rank);
     PST_TRY(ops->open(&world));
-    pst_status status = PST_OK;
-    if (alone != self && s->job->n_rank > 1)
-        status = pst_fail(PST_EINPUT, "transport %s needs %s", o->transport,
-                          self ? "all ranks in one process" : "a process for each rank");
+    pst_status status = pst_registry_joins(o->transport, world, s->job->n_rank);
     if (status == PST_OK) status = pst_rehearse(world, o->transport, s->job, s->cut, (uint32_t)o->rounds, &r);
     if (status == PST_OK && world->rank == 0) status = report(o, s, t, &r, out);
     pst_rehearsal_close(&r);

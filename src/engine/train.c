@@ -184,8 +184,8 @@ static pst_status finish(pst_trainer *t) {
 
 /* Each rank looks for itself; all leave together, with one message. */
 static pst_status prepare(pst_trainer *t, uint32_t n_rank) {
-    uint32_t ranks_here = t->world->size == 1 ? n_rank : t->world->local_size;
-    pst_status status = pst_setup_prepare(t->config, t->options, n_rank, ranks_here, &t->data, &t->p);
+    pst_status status = pst_registry_joins(t->config->parallel.transport, t->world, n_rank);
+    if (status == PST_OK) status = pst_setup_prepare(t->config, t->options, n_rank, t->world, &t->data, &t->p);
     return pst_group_agree_world(t->world, status);
 }
 
@@ -242,7 +242,7 @@ static pst_status train_local(const pst_config *c, const pst_train_options *o, u
     pst_data *data;
     pst_prepared *p;
     int exit_status = 0;
-    PST_TRY(pst_setup_prepare(c, o, n_rank, n_rank, &data, &p));
+    PST_TRY(pst_setup_prepare(c, o, n_rank, NULL, &data, &p));
     data->row->close(data);
     pst_prepared_close(p);
     PST_TRY(pst_launch_local(n_rank, o->argv, 3000, &exit_status));
@@ -262,11 +262,7 @@ static pst_status check_job(const pst_config *c, const pst_train_options *o, con
     if (o->ranks && o->ranks != world->size)
         return pst_fail(PST_EINPUT, "-n %" PRId64 ", but the launcher has started %u ranks; leave -n out", o->ranks,
                         world->size);
-    PST_TRY(pst_prepare_ranks(c, world->size, n_rank));
-    if (!strcmp(c->parallel.transport, "self") && world->size > 1)
-        return pst_fail(PST_EINPUT, "transport self runs all ranks in one process, but this job has %u processes",
-                        world->size);
-    return PST_OK;
+    return pst_prepare_ranks(c, world->size, n_rank);
 }
 
 pst_status pst_train(const pst_config *c, const pst_train_options *options) {

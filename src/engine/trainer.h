@@ -44,20 +44,20 @@ typedef struct {
 } pst_trainer;
 
 /* setup.c. Parts that a run and a session (session.c) are made of: what log.level names is said from now on; threads of
- * each rank, with so many on this host; the plan in full (options: threads, isa and n_eval_micro are filled in), when the
- * device is there and every rank fits in memory; mkdir -p of everything above the last name; room for what steps
- * measure (t->report, own, fit). */
+ * each rank, where so many share the processors; the plan in full (options: threads, isa and n_eval_micro are filled in;
+ * world: NULL when all ranks will be here), when the device is there and every rank fits in memory; mkdir -p of
+ * everything above the last name; room for what steps measure (t->report, own, fit). */
 void pst_setup_log(const char *level);
-uint32_t pst_setup_threads(const pst_config *c, uint32_t ranks_here);
-pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, uint32_t ranks_here,
+uint32_t pst_setup_threads(const pst_config *c, uint32_t sharing);
+pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, const pst_world *world,
                           pst_prepared **prepared);
 pst_status pst_setup_parents(const char *path);
 pst_status pst_setup_room(pst_trainer *t);
 
 /* A whole run, in this order. prepare: everything that can be known to be wrong before any rank starts; each rank for
- * itself, or once before they are started. ranks_here: of the job on this host. The others are collective. */
-pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, uint32_t n_rank, uint32_t ranks_here,
-                             pst_data **data, pst_prepared **prepared);
+ * itself, or once before they are started. world: as above. The others are collective. */
+pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, uint32_t n_rank,
+                             const pst_world *world, pst_data **data, pst_prepared **prepared);
 pst_status pst_setup_folder(pst_trainer *t);    /* run.yaml and plan.yaml in it; this process' alone from here on */
 pst_status pst_setup_weights(pst_trainer *t);   /* from the seed, a file, or the checkpoint to go on from */
 pst_status pst_setup_metrics(pst_trainer *t);   /* and the room that steps need: none is asked for later */

@@ -69,6 +69,14 @@ generate x runs/run -t 3 -p "$(printf '\303\244\377')"
 generate y runs/run -t 200 -s 1 -p bottle
 [ "$(tr -cd 'a-z ,' <y | wc -c)" -gt 120 ] || fail "the model has learned nothing: $(cat y)"
 
+# one text for a job, however its ranks were started
+export WORLD_SIZE=2 MASTER_ADDR=localhost MASTER_PORT=29500 RANK=0
+generate z runs/run -t 50 -s 7
+same a z
+RANK=1; generate z runs/run -t 50 -s 7
+[ ! -s z ] || fail "rank 1 has written: $(cat z)"
+unset WORLD_SIZE MASTER_ADDR MASTER_PORT RANK
+
 # what is no model of bytes
 tiny=$SOURCE_DIR/../shared/data/checkpoints/tiny_gpt2
 if [ -d "$tiny" ]; then

@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -65,6 +66,7 @@ static int exchange(pst_world *w) {
         }
     }
     RANK_CHECK(w->local_rank == w->rank && w->local_size == w->size);
+    RANK_CHECK(w->sharing == (getenv("BOUND") ? 1 : w->size));
     return 0;
 }
 
@@ -99,6 +101,28 @@ static void test_together(void **state) {
     choose_port();
     for (uint32_t r = N; r-- > 0;) pid[r] = start_rank(r, N, secret, "");
     for (uint32_t r = 0; r < N; r++) assert_int_equal(end_of(pid[r]), 0);
+}
+
+/* Ranks that somebody has bound to processors of their own do not share them with their neighbours. */
+static void test_bound(void **state) {
+    (void)state;
+    cpu_set_t all, one;
+    pid_t pid[2];
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    if (CPU_COUNT(&all) < 2) skip();
+    choose_port();
+    setenv("BOUND", "1", 1);
+    for (int cpu = 0, r = 0; r < 2; cpu++) {
+        if (!CPU_ISSET(cpu, &all)) continue;
+        CPU_ZERO(&one);
+        CPU_SET(cpu, &one);
+        assert_int_equal(sched_setaffinity(0, sizeof one, &one), 0); /* inherited */
+        pid[r] = start_rank((uint32_t)r, 2, secret, "");
+        r++;
+    }
+    unsetenv("BOUND");
+    assert_int_equal(sched_setaffinity(0, sizeof all, &all), 0);
+    for (int r = 0; r < 2; r++) assert_int_equal(end_of(pid[r]), 0);
 }
 
 /* --- strangers ---------------------------------------------------------------------------------------------------- */
@@ -350,7 +374,8 @@ int main(int argc, char **argv) {
         rank_close(&r);
         return status;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_together),   cmocka_unit_test(test_strangers),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_together),   cmocka_unit_test(test_bound),
+                                       cmocka_unit_test(test_strangers),
                                        cmocka_unit_test(test_crowd),      cmocka_unit_test(test_alone),
                                        cmocka_unit_test(test_silent_port), cmocka_unit_test(test_descriptors),
                                        cmocka_unit_test(test_false_root), cmocka_unit_test(test_variables),

@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "data/data.h"
 #include "engine/durable.h"
+#include "engine/registry.h"
 #include "engine/runs.h"
 #include "penstock/train.h"
 #include <math.h>
@@ -570,6 +571,22 @@ static void wrong_settings(void **state) {
     REFUSED(pst_config_open(NULL, NULL, 0, &c), "name is NULL");
     REFUSED(pst_config_open("a/b", NULL, 0, &c), "folder's name");
     assert_null(c);
+
+    /* Each transport says where ranks are: none is passed over in silence. */
+    const char *ucx = "parallel.transport=ucx";
+    pst_config *several = config_of(&ucx, 1);
+    model m = model_of(0);
+    pst_plan *plan;
+    pst_session *s = NULL;
+    MUST(pst_plan_solve(several, m.graph, 2, &plan));
+    REFUSED(pst_session_open(several, m.graph, plan, &s), "transport ucx needs a process for each of 2 ranks");
+    assert_null(s);
+    REFUSED(pst_registry_joins("self", &(pst_world){.size = 2}, 2), "but this job has 2 processes");
+    MUST(pst_registry_joins("self", &(pst_world){.size = 1}, 2));
+    MUST(pst_registry_joins("ucx", &(pst_world){.size = 1}, 1)); /* there is nothing to carry */
+    pst_plan_close(plan);
+    pst_config_close(several);
+    model_close(m);
 }
 
 static void wrong_steps(void **state) {
