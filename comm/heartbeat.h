@@ -46,6 +46,8 @@ void pst_heartbeat_page_mark_gone(pst_heartbeat_page *page, uint32_t rank);
 int pst_heartbeat_page_alive(const pst_heartbeat_page *page, uint32_t rank);
 /* 1 when it never opened one. */
 int pst_heartbeat_page_absent(const pst_heartbeat_page *page, uint32_t rank);
+/* 1 when it has begun an instruction. */
+int pst_heartbeat_page_started(const pst_heartbeat_page *page, uint32_t rank);
 /* 1 when a rank has found another one silent, and which. */
 int pst_heartbeat_page_silent(const pst_heartbeat_page *page, uint32_t *rank);
 /* 1 when a rank was accused (pst_heartbeat_accuse): which, and why; *verdict lives as long as the page. */

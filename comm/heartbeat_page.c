@@ -80,6 +80,10 @@ int pst_heartbeat_page_absent(const pst_heartbeat_page *page, uint32_t rank) {
     return atomic_load(&page->line[rank].state) == LINE_ABSENT;
 }
 
+int pst_heartbeat_page_started(const pst_heartbeat_page *page, uint32_t rank) {
+    return page->line[rank].instr != PAGE_NO_INSTR;
+}
+
 int pst_heartbeat_page_silent(const pst_heartbeat_page *page, uint32_t *rank) {
     uint64_t fault = atomic_load(&page->fault);
     if (fault >> 32 != FAULT_SILENT || (uint32_t)fault >= page->n) return 0;

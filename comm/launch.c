@@ -23,6 +23,8 @@
 #define STOP_NS ((PST_HEARTBEAT_MS * PST_HEARTBEAT_MISSES + 500) * UINT64_C(1000000))
 #define GRACE_AFTER_KILL_NS UINT64_C(1000000000)
 #define LOOK_NS UINT64_C(200000000)
+/* Reading data and weights has no limit, but whoever waits hears what for. */
+#define START_NS UINT64_C(10000000000)
 
 /* Who is to blame, ever more certain: a rank that left with status 3 mostly followed another one. So may one that
  * aborted: UCX does when it reads the memory of a process that is just going. */
@@ -48,6 +50,7 @@ typedef struct {
     int interrupts, last_signal;
     uint64_t interrupted_ns; /* when the last one came */
     int any_left_early; /* some rank's left_early: status 0 before its heartbeat had begun */
+    uint64_t began_ns;  /* 0: who is late has been named, or nobody is */
     int ending;         /* somebody failed: the rest has until kill_ns */
     uint64_t kill_ns;
     certainty blame;
@@ -242,15 +245,27 @@ static void rank_ended(launcher *l, uint32_t rank, int wait_status) {
 }
 
 /* A rank that went with status 0 before it had come to the others is a fault when they have come together meanwhile and
- * would wait for it; ranks that all leave so had nothing to do. Returns when to look again. */
-static uint64_t check_left_early(launcher *l, uint64_t now) {
-    if (!l->any_left_early || l->ending) return PST_NEVER;
+ * would wait for it; ranks that all leave so had nothing to do. */
+static void check_left_early(launcher *l) {
     uint32_t i = 0, left = 0;
+    if (!l->any_left_early || l->ending) return;
     while (i < l->n && !pst_heartbeat_page_alive(l->page, i)) i++;
     while (left < l->n && !l->rank[left].left_early) left++;
-    if (i == l->n) return now + LOOK_NS;
-    blame(l, CULPRIT, left, 3, "exited with status 0 before it had joined the others");
-    return PST_NEVER;
+    if (i < l->n) blame(l, CULPRIT, left, 3, "exited with status 0 before it had joined the others");
+}
+
+/* Says once which rank has not come as far as its first instruction; those that have not come to the others first. */
+static void check_late(launcher *l, uint64_t now) {
+    uint32_t late = l->n;
+    if (!l->began_ns || l->ending || now < l->began_ns + START_NS) return;
+    l->began_ns = 0;
+    for (uint32_t i = l->n; i-- > 0;)
+        if (l->rank[i].pid && !pst_heartbeat_page_started(l->page, i) &&
+            (late == l->n || pst_heartbeat_page_absent(l->page, i) || !pst_heartbeat_page_absent(l->page, late)))
+            late = i;
+    if (late == l->n) return;
+    say_line("waiting for rank %u on %s: after %.0f s it has not %s yet", late, l->host, (double)START_NS * 1e-9,
+             pst_heartbeat_page_absent(l->page, late) ? "joined the others" : "begun to compute");
 }
 
 /* Reaps our own children only. Those killed are looked at before those that exited: they may have pulled them along. */
@@ -294,15 +309,17 @@ static void read_abort(launcher *l) {
     blame(l, CULPRIT, rank, status ? status : 5, what);
 }
 
+/* Looks at the page by itself, too: ranks that have found out who holds them up may be held up in leaving. */
 static void watch_ranks(launcher *l) {
     while (l->live) {
-        uint64_t now = pst_monotonic_ns(), next = least(check_left_early(l, now), check_stopped(l, now));
+        uint64_t now = pst_monotonic_ns(), next = least(now + LOOK_NS, check_stopped(l, now));
+        check_left_early(l);
+        check_late(l, now);
         if (l->ending && now >= l->kill_ns) kill_ranks(l, now);
         if (l->ending) next = least(next, l->kill_ns);
-        int timeout = next == PST_NEVER ? -1 : next <= now ? 0 : (int)((next - now) / 1000000 + 1);
         struct pollfd fds[2] = {{.fd = l->signal_fd, .events = POLLIN},
                                 {.fd = pst_server_abort_fd(l->server), .events = POLLIN}};
-        poll(fds, 2, timeout);
+        poll(fds, 2, next <= now ? 0 : (int)((next - now) / 1000000 + 1));
         read_signals(l);
         if (fds[1].revents) read_abort(l);
         read_verdict(l);
@@ -337,6 +354,7 @@ pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms, i
     if (gethostname(l.host, sizeof l.host - 1)) strcpy(l.host, "localhost");
     l.rank = calloc(n, sizeof *l.rank);
     if (!l.rank) return pst_fail(PST_ENOMEM, "no memory for %u ranks", n);
+    l.began_ns = pst_monotonic_ns();
     fflush(NULL);
     pst_status status = prepare(&l);
     for (uint32_t i = 0; status == PST_OK && i < n; i++) status = start_rank(&l, i);

@@ -41,7 +41,8 @@ static int wait_for_rank_2(rank_state *r, const char *way) {
         if (!strcmp(way, "abort")) r->world->ops->abort(r->world, 4, "no disk");
         if (!strcmp(way, "fail")) return rank_give_up(r, pst_fail(PST_ENOMEM, "no disk"));
     }
-    if (!strcmp(way, "deaf"))
+    if (r->world->rank == 2 && !strcmp(way, "accuse")) pst_heartbeat_accuse(r->heartbeat, 1, 0, "rank 1 it was");
+    if (!strcmp(way, "deaf") || !strcmp(way, "accuse"))
         for (;;) pause();
     RANK_CHECK(rank_post(r, PST_TRANSFER_RECV, 2, 0, 0, &word, sizeof word, &request) == PST_OK);
     return rank_give_up(r, rank_finish(r, request));
@@ -239,6 +240,15 @@ static void ranks_that_do_not_leave_are_killed(void **state) {
     assert_int_equal(finish(&c, start, 5000), 3);
 }
 
+/* They know who it was, and are held up in leaving: nothing ends that would wake the launcher. */
+static void a_verdict_is_said_though_nobody_leaves(void **state) {
+    (void)state;
+    uint64_t start = pst_monotonic_ns();
+    child c = start_launcher(3, "wait", "accuse", 100);
+    assert_int_equal(finish(&c, start, LIMIT_MS), 3);
+    assert_said(&c, "penstock: rank 1 it was\n");
+}
+
 static void signals_are_forwarded(void **state) {
     (void)state;
     const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -360,6 +370,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(signals_are_forwarded),           cmocka_unit_test(a_second_signal_kills),
         cmocka_unit_test(ranks_die_with_the_launcher),     cmocka_unit_test(stops),
         cmocka_unit_test(nothing_is_left_behind),
+        cmocka_unit_test(a_verdict_is_said_though_nobody_leaves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

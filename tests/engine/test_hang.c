@@ -15,11 +15,12 @@
     "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/graph/*.[ch]\"]}\n"
 #define ENDLESS MODEL "train: {steps: 1000000, batch: 4, micro_batch: 1, warmup: 0}\ncheckpoint: {every: 0}\n"
 
-enum { LIMIT_S = 60, BUSY = 8 };
+/* STRIKE_S: a starved run may take long until its fault strikes, and is no hang. PROMISE_S: beyond the limit. */
+enum { LIMIT_S = 60, STRIKE_S = 300, BUSY = 8, PROMISE_S = 2, BUSY_ELSEWHERE = 3 };
 #define SLACK 0.3
 
 static unsigned seed;
-static int count = 2; /* of each fault */
+static int count = 2, is_soak; /* of each fault; PST_SOAK is set */
 
 static unsigned draw(unsigned n) { return (unsigned)rand_r(&seed) % n; }
 
@@ -57,6 +58,16 @@ static int names(const char *said, int rank, const char *what) {
     return strstr(line, what) && strstr(line + strlen(start), "rank ") && strstr(line, "step ");
 }
 
+/* Until the fault has struck, which the rank says. */
+static int strikes(const process *p) {
+    for (double end = process_now() + STRIKE_S; process_now() < end; process_sleep_ms(5)) {
+        int is_over = !process_alive(p->pid);
+        if (strstr(process_said(p), "PENSTOCK_FAULT: rank ")) return 1;
+        if (is_over) return 0;
+    }
+    return 0;
+}
+
 static void try_fault(tally *t, const char *kind, int n, const char *what) {
     char fault[64], name[32];
     int rank = (int)draw((unsigned)n), skip = !strcmp(kind, "skip");
@@ -64,8 +75,9 @@ static void try_fault(tally *t, const char *kind, int n, const char *what) {
     else snprintf(fault, sizeof fault, "%s:rank=%d,message=%u", kind, rank, 20 + draw(count > 10 ? 700 : 60));
     snprintf(name, sizeof name, "%s-%d", kind, t->tried);
     process p = run_with(fault, n, name);
-    int status = process_wait(&p, LIMIT_S);
+    int struck = strikes(&p), status = process_wait(&p, struck ? LIMIT_S : 0);
     double now = process_now();
+    if (!struck) fail_msg("%s, %d ranks: it did not strike: exit status %d: %s", fault, n, status, process_said(&p));
     const char *said = process_said(&p);
     double began = number_after(said, " at ", now), limit = number_after(said, "(limit ", SLACK);
     int right = status == 3 && names(said, rank, what);
@@ -80,15 +92,20 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* The promise is 2 s; what a busy machine adds is printed, not judged. */
+/* A hundred on an idle machine keep the promise; of a few beside other tests the median does, by threefold. */
 static void fault(const char *kind, const char *what) {
     tally t = {0};
+    int late = 0;
     for (int i = 0; i < count; i++) try_fault(&t, kind, 2 + i % 3, what);
     qsort(t.late, (size_t)t.tried, sizeof *t.late, by_value);
+    for (int i = 0; i < t.tried; i++) late += t.late[i] > PROMISE_S;
+    double median = t.late[(t.tried - 1) / 2];
     printf("%-5s right %d of %d; seconds beyond the limit until the job is over: median %.2f, largest %.2f\n", kind,
-           t.right, t.tried, t.late[t.tried / 2], t.late[t.tried - 1]);
+           t.right, t.tried, median, t.late[t.tried - 1]);
     fflush(stdout);
     assert_true(t.right * 100 >= t.tried * 99);
+    if (is_soak) assert_true(late * 100 <= t.tried);
+    else assert_true(median < PROMISE_S * BUSY_ELSEWHERE);
 }
 
 static void test_stop(void **state) {
@@ -234,7 +251,7 @@ int main(void) {
         cmocka_unit_test(test_nonsense), cmocka_unit_test(test_busy_machine),
     };
     const char *soak = getenv("PST_SOAK"), *given = getenv("PST_SEED");
-    if (soak) count = atoi(soak);
+    if (soak) count = atoi(soak), is_soak = 1;
     if (count < 1 || count > 1000) count = 1000;
     seed = given ? (unsigned)atoi(given) : (unsigned)getpid();
     printf("seed %u\n", seed);
