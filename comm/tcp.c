@@ -1,18 +1,24 @@
 /* World `tcp`: ranks that nobody launched together, found through MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE, and kept
- * to themselves by PENSTOCK_SECRET. A fence sends what each has put to rank 0, which sends everything to all. One thread. */
+ * to themselves by PENSTOCK_SECRET. A fence sends what each has put to rank 0, which sends everything to all. The
+ * connections stay open, and tell ranks of different hosts that one has died. One thread. */
 #include "comm/tcp.h"
 #include "base/clock.h"
 #include "comm/board.h"
 #include "comm/secret.h"
 #include "comm/world.h"
+#include <errno.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
-enum { JOIN_SECONDS = 120, HEAD_BYTES = 16, MAX_KEY = 256 };
+enum { JOIN_SECONDS = 120, HEAD_BYTES = 16, MAX_KEY = 256, MAX_WHY = 512, LOOK_NS = 50000000 };
 static const uint64_t MAX_FENCE = UINT64_C(1) << 30;
+/* In place of a parcel's length: the sender leaves, and this many bytes say why; 0: in good order. */
+static const uint64_t FAREWELL = UINT64_C(1) << 63;
 
 /* Puts since the last fence, as they travel: rank, length of key (u32 each), length of value (u64), key, value. */
 typedef struct {
@@ -24,7 +30,9 @@ typedef struct {
     pst_world base;
     pst_board board;
     parcel fresh;
-    int *fd; /* [size], see tcp.h */
+    int *fd;              /* [size], see tcp.h */
+    struct pollfd *watch; /* [size] events: 0 for those that are not looked at, or no more */
+    uint64_t next_look;   /* pst_monotonic_ns() */
 } tcp_world;
 
 /* --- parcels ------------------------------------------------------------------------------------------------------ */
@@ -83,6 +91,7 @@ static pst_status parcel_write(const parcel *p, int fd) {
 static pst_status parcel_read(parcel *p, int fd) {
     uint64_t bytes;
     PST_TRY(pst_tcp_read(fd, &bytes, sizeof bytes, PST_NEVER));
+    if (bytes & FAREWELL) return pst_fail(PST_EPEER, "it has left");
     if (bytes > MAX_FENCE) return pst_fail(PST_EINTERNAL, "a fence's parcel makes no sense");
     PST_TRY(parcel_grow(p, bytes));
     PST_TRY(pst_tcp_read(fd, p->at + p->bytes, bytes, PST_NEVER));
@@ -171,6 +180,7 @@ static pst_status find_neighbours(tcp_world *w) {
     for (uint32_t r = 0; r < b->size; r++) {
         PST_TRY(fetch_place(w, r, &theirs));
         int here = !memcmp(theirs.host, mine.host, sizeof mine.host);
+        w->watch[r].events = here ? 0 : POLLRDHUP;
         if (!here) continue;
         CPU_AND(&both, &mine.mask, &theirs.mask);
         if (r < b->rank) b->local_rank++;
@@ -180,12 +190,26 @@ static pst_status find_neighbours(tcp_world *w) {
     return PST_OK;
 }
 
+/* Blocks on nobody: who does not take the word sees the connection end. */
+static void hang_up(tcp_world *w, const char *why) {
+    char word[8 + MAX_WHY];
+    uint64_t length = strnlen(why, MAX_WHY), head = FAREWELL + length;
+    memcpy(word, &head, 8);
+    memcpy(word + 8, why, length);
+    for (uint32_t r = 0; w->fd && r < w->base.size; r++) {
+        if (w->fd[r] < 0) continue;
+        (void)!send(w->fd[r], word, 8 + length, MSG_NOSIGNAL | MSG_DONTWAIT);
+        close(w->fd[r]);
+        w->fd[r] = -1;
+    }
+}
+
 static void tcp_close(pst_world *world) {
     tcp_world *w = (tcp_world *)world;
-    for (uint32_t r = 0; w->fd && r < w->base.size; r++)
-        if (w->fd[r] >= 0) close(w->fd[r]);
+    hang_up(w, "");
     pst_board_clear(&w->board);
     free(w->fresh.at);
+    free(w->watch);
     free(w->fd);
     free(w);
 }
@@ -199,7 +223,8 @@ static pst_status tcp_open(pst_world **world) {
     snprintf(w->base.job, sizeof w->base.job, "%.40s:%.16s", job.address, job.port);
     if (gethostname(w->base.host, sizeof w->base.host - 1)) strcpy(w->base.host, "localhost");
     int *fd = malloc(job.size * sizeof *fd);
-    pst_status status = fd ? pst_tcp_join(&job, fd) : pst_fail(PST_ENOMEM, "no memory for %u ranks", job.size);
+    w->watch = calloc(job.size, sizeof *w->watch);
+    pst_status status = fd && w->watch ? pst_tcp_join(&job, fd) : pst_fail(PST_ENOMEM, "no memory for %u ranks", job.size);
     if (status == PST_OK) w->fd = fd;
     else free(fd);
     if (status == PST_OK) status = publish_place(w);
@@ -265,14 +290,41 @@ static pst_status tcp_fence(pst_world *world) {
     return status;
 }
 
-/* The others find the connection closed at their next fence; ranks of this host hear it from the heartbeat. */
-static void tcp_abort(pst_world *world, int exit_status, const char *why) {
-    tcp_world *w = (tcp_world *)world;
-    (void)exit_status, (void)why;
-    for (uint32_t r = 0; r < w->base.size; r++) {
-        if (w->fd[r] >= 0) close(w->fd[r]);
-        w->fd[r] = -1;
+/* Something has come from a rank that is not at a fence, or nothing more will. */
+static pst_status listen_to(tcp_world *w, uint32_t rank) {
+    struct {
+        uint64_t head;
+        char why[MAX_WHY + 1];
+    } word = {0};
+    place theirs = {0};
+    ssize_t n = recv(w->fd[rank], &word, 8 + MAX_WHY, MSG_PEEK | MSG_DONTWAIT);
+    const char *end = n < 0 ? strerror(errno) : "the connection was closed";
+    int farewell = n >= 8 && word.head & FAREWELL;
+    if (farewell && word.head == FAREWELL) {
+        w->watch[rank].events = 0;
+        return PST_OK;
     }
+    if (fetch_place(w, rank, &theirs) != PST_OK) theirs.host[0] = 0;
+    if (farewell) return pst_fail(PST_EPEER, "rank %u on %s has given up: %s", rank, theirs.host, word.why);
+    return pst_fail(PST_EPEER, "rank %u on %s is gone: %s", rank, theirs.host, end);
+}
+
+/* Rank 0 sees all others, and they see it: what it says when it leaves reaches everybody. */
+static pst_status tcp_check(pst_world *world) {
+    tcp_world *w = (tcp_world *)world;
+    uint64_t now = pst_monotonic_ns();
+    if (now < w->next_look) return PST_OK;
+    w->next_look = now + LOOK_NS;
+    for (uint32_t r = 0; r < world->size; r++) w->watch[r].fd = w->watch[r].events ? w->fd[r] : -1;
+    if (poll(w->watch, world->size, 0) <= 0) return PST_OK;
+    for (uint32_t r = 0; r < world->size; r++)
+        if (w->watch[r].fd >= 0 && w->watch[r].revents) PST_TRY(listen_to(w, r));
+    return PST_OK;
+}
+
+static void tcp_abort(pst_world *world, int exit_status, const char *why) {
+    (void)exit_status;
+    hang_up((tcp_world *)world, why && *why ? why : "without a word");
 }
 
 const pst_world_ops pst_world_tcp = {
@@ -282,6 +334,7 @@ const pst_world_ops pst_world_tcp = {
     .put = tcp_put,
     .get = tcp_get,
     .fence = tcp_fence,
+    .check = tcp_check,
     .abort = tcp_abort,
     .close = tcp_close,
 };

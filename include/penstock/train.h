@@ -2,8 +2,9 @@
  *
  * In a process on its own, a session runs all ranks of the plan in it, one after another in the calling thread (their
  * kernels use parallel.threads each): for study, tests and small models. In a job of several processes (mpirun, srun
- * --mpi=pmix) each process runs one rank, the plan needs as many ranks as the job, and every function here is collective:
- * all processes call it alike, with the same values. Losses and weights have the same bits either way.
+ * --mpi=pmix, or started one by one with RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and PENSTOCK_SECRET) each process runs
+ * one rank, the plan needs as many ranks as the job, and every function here is collective: all processes call it alike,
+ * with the same values. Losses and weights have the same bits either way.
  *
  * Errors: EINPUT a NULL, contradictions, unusable files; EPEER a rank or link failed; ENOMEM memory or disk;
  * EINTERNAL. After EPEER or EINTERNAL a session can only be closed. A failure that the other processes of a job cannot know

@@ -88,12 +88,13 @@ pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary)
     return pst_hang_open(p, g->heartbeat, own, g->world->rank, g->world->host, &g->hang);
 }
 
-/* This rank failed and the others may not know. Our own launcher watches; another one is asked to end the job, for a rank
- * may wait where it hears nothing of us, and some launchers let it. It may end us at once: so why is said before. */
+/* This rank failed and the others may not know. A world that looks after its ranks tells them; our own launcher watches;
+ * another one is asked to end the job, for a rank may wait where it hears nothing of us, and some launchers let it. It may end us at once: so why is said before. */
 static void give_up(pst_group *g, pst_status status) {
     if (g->heartbeat) pst_heartbeat_fail(g->heartbeat);
     if (g->transport) g->transport->ops->abort(g->transport);
     if (!g->world || !g->transport) return;
+    if (g->world->ops->check) g->world->ops->abort(g->world, pst_status_exit(status), pst_error());
     int others_say = g->heartbeat && pst_heartbeat_accused(g->heartbeat);
     if (others_say) pst_error_clear();
     if (g->world->launched_by_us || others_say) {
@@ -128,6 +129,7 @@ static pst_status check_peers(void *arg) {
     uint32_t silent;
     if (!g->heartbeat) return PST_OK;
     pst_status status = pst_heartbeat_check(g->heartbeat);
+    if (status == PST_OK && g->world->ops->check) PST_TRY(g->world->ops->check(g->world));
     if (status == PST_OK) return pst_hang_look(g->hang, g->executor[0]);
     return pst_heartbeat_silent(g->heartbeat, &silent) ? pst_hang_silent(g->hang, silent, g->executor[0]) : status;
 }
@@ -143,14 +145,20 @@ static pst_status blame_size(pst_group *g, pst_status status) {
     return status;
 }
 
-/* When a peer dies, the transport may report an error first or nothing at all; the heartbeat knows who it was. */
+/* 1 when somebody else is known to have failed; this thread's message says who. */
+static int others_failed(pst_group *g) {
+    if (pst_heartbeat_check(g->heartbeat) == PST_EPEER) return 1;
+    return g->world->ops->check && g->world->ops->check(g->world) == PST_EPEER;
+}
+
+/* When a peer dies, the transport may report an error first or nothing at all; heartbeat and world know who it was. */
 static pst_status blame(pst_group *g, pst_status status) {
     status = blame_size(g, status);
     if (status == PST_OK || status == PST_EINPUT || !g->heartbeat) return status;
     char said[1024];
     snprintf(said, sizeof said, "%s", pst_error());
     uint64_t until = pst_monotonic_ns() + (status == PST_EPEER ? BLAME_NS : 0);
-    while (pst_heartbeat_check(g->heartbeat) != PST_EPEER) {
+    while (!others_failed(g)) {
         if (pst_monotonic_ns() >= until) return pst_fail(status, "%s", said);
         nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
     }
