@@ -5,6 +5,7 @@
 #include "comm/heartbeat_page.h"
 #include "comm/launch_environment.h"
 #include "comm/server.h"
+#include "comm/ucx_sweep.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -49,6 +50,7 @@ typedef struct {
     struct sigaction child;  /* the caller's; ignored children could not be waited for */
     int interrupts, last_signal;
     uint64_t interrupted_ns; /* when the last one came */
+    int any_killed;     /* by whatever signal */
     int any_left_early; /* some rank's left_early: status 0 before its heartbeat had begun */
     uint64_t began_ns;  /* 0: who is late has been named, or nobody is */
     int ending;         /* somebody failed: the rest has until kill_ns */
@@ -223,6 +225,7 @@ static void rank_ended(launcher *l, uint32_t rank, int wait_status) {
     l->live--;
     if (WIFSIGNALED(wait_status)) {
         int signal = WTERMSIG(wait_status);
+        l->any_killed = 1;
         snprintf(what, sizeof what, "was killed by signal %d", signal);
         if (r->killed_by_us) return;
         if (l->interrupts && (signal == SIGINT || signal == SIGTERM))
@@ -360,6 +363,7 @@ pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms, i
     for (uint32_t i = 0; status == PST_OK && i < n; i++) status = start_rank(&l, i);
     if (status != PST_OK && l.live) kill_ranks(&l, pst_monotonic_ns());
     if (l.server) watch_ranks(&l);
+    if (l.any_killed) pst_ucx_sweep();
     if (status == PST_OK) {
         settle_blame(&l);
         *exit_status = l.blame ? l.exit_status : l.interrupts > 1 ? 128 + l.last_signal : 0;

@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <ucs/config/global_opts.h>
 #include <ucs/debug/debug.h>
+#include <unistd.h>
 
 /* UCX has read its variables when it was loaded; what it does by default to its host program is undone here. */
 void pst_ucx_calm_down(void) {
@@ -41,10 +43,23 @@ static pst_status open_context(pst_ucx *u, const pst_world *world) {
     return rc == UCS_OK ? PST_OK : pst_ucx_fail(PST_ENOMEM, "start", rc);
 }
 
-static pst_status open_worker(pst_ucx *u) {
+/* UCX's segments have a name while it makes them, and a rank that dies with its launcher meanwhile would leave them: it
+ * dies a little later. */
+static ucs_status_t create_worker(pst_ucx *u) {
     ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                   .thread_mode = UCS_THREAD_MODE_SINGLE};
+    pid_t parent = getppid();
+    int death = 0;
+    if (prctl(PR_GET_PDEATHSIG, &death)) death = 0;
+    if (death) prctl(PR_SET_PDEATHSIG, 0);
     ucs_status_t rc = ucp_worker_create(u->context, &params, &u->worker);
+    if (death) prctl(PR_SET_PDEATHSIG, death);
+    if (death && getppid() != parent) raise(death);
+    return rc;
+}
+
+static pst_status open_worker(pst_ucx *u) {
+    ucs_status_t rc = create_worker(u);
     if (rc != UCS_OK) return pst_ucx_fail(PST_ENOMEM, "open a worker (penstock doctor says what is missing)", rc);
     rc = ucp_worker_get_efd(u->worker, &u->fd);
     return rc == UCS_OK ? PST_OK : pst_ucx_fail(PST_ENOMEM, "open a wake-up descriptor", rc);
