@@ -203,10 +203,19 @@ static void ucx_abort(pst_transport *t) {
     u->aborted = 1;
 }
 
+__attribute__((noinline)) static ucs_status_ptr_t begin_flush(pst_ucx *u) {
+    if (PST_UCX_GUARD()) {
+        u->aborted = u->lost = 1;
+        return UCS_STATUS_PTR(UCS_ERR_CONNECTION_RESET);
+    }
+    ucs_status_ptr_t ucp = ucp_worker_flush_nbx(u->worker, &(ucp_request_param_t){0});
+    pst_ucx_guard_end();
+    return ucp;
+}
+
 /* Waits, bounded, until what was sent has left: UCX may hold an acknowledgement back that a peer still needs. */
 static int flush(pst_ucx *u) {
-    ucp_request_param_t param = {0};
-    ucs_status_ptr_t ucp = ucp_worker_flush_nbx(u->worker, &param);
+    ucs_status_ptr_t ucp = begin_flush(u);
     uint64_t until = pst_monotonic_ns() + CLOSE_MS * UINT64_C(1000000);
     if (!UCS_PTR_IS_PTR(ucp)) return ucp == NULL;
     ucs_status_t rc;
@@ -217,27 +226,28 @@ static int flush(pst_ucx *u) {
     return rc == UCS_OK;
 }
 
+__attribute__((noinline)) static void cancel(pst_ucx *u, pst_ucx_request *r) {
+    if (PST_UCX_GUARD()) {
+        u->aborted = u->lost = 1;
+        return;
+    }
+    ucp_request_cancel(u->worker, r->ucp);
+    pst_ucx_guard_end();
+}
+
 static uint32_t cancel_all(pst_ucx *u) {
     uint32_t left = 0;
-    for (pst_ucx_request *r = u->all; r; r = r->all)
-        if (r->posted && !r->done && r->ucp) ucp_request_cancel(u->worker, r->ucp);
+    for (pst_ucx_request *r = u->all; r && !u->aborted; r = r->all)
+        if (r->posted && !r->done && r->ucp) cancel(u, r);
     for (int i = 0; i < 100; i++) progress_worker(u);
     for (pst_ucx_request *r = u->all; r; r = r->all) left += r->posted && !r->done;
     return left;
 }
 
-/* A worker that still waits for a dead peer is left to the end of the process: UCX has no way to give it back that is
- * sure not to hang. Nobody progresses it any more, so it touches no memory of ours. */
 static void ucx_close(pst_transport *t) {
-    static pst_ucx *left_behind;
     pst_ucx *u = (pst_ucx *)t;
-    if (!u->aborted && !cancel_all(u) && !u->aborted && flush(u)) {
-        pst_ucx_release(u);
-        pst_ucx_guard_close();
-        return;
-    }
-    u->left_behind = left_behind;
-    left_behind = u;
+    if (u->aborted || cancel_all(u) || u->aborted || !flush(u)) u->aborted = 1;
+    pst_ucx_release(u);
     pst_ucx_guard_close();
 }
 

@@ -1,5 +1,6 @@
 /* Transport `ucx`, its beginning and end: UCX's context and worker, and the peers' addresses by way of the world. */
 #include "comm/secret.h"
+#include "comm/ucx_guard.h"
 #include "comm/ucx_parts.h"
 #include "comm/world.h"
 #include <signal.h>
@@ -94,6 +95,16 @@ static pst_status fetch_mask(pst_ucx *u, pst_world *world) {
     return bytes == sizeof u->mask ? PST_OK : pst_fail(PST_EPEER, "rank 0 could not open transport ucx");
 }
 
+__attribute__((noinline)) static ucs_status_t create_endpoint(pst_ucx *u, const ucp_ep_params_t *params, ucp_ep_h *ep) {
+    if (PST_UCX_GUARD()) {
+        u->aborted = u->lost = 1;
+        return UCS_ERR_CONNECTION_RESET;
+    }
+    ucs_status_t rc = ucp_ep_create(u->worker, params, ep);
+    pst_ucx_guard_end();
+    return rc;
+}
+
 static pst_status connect_rank(pst_ucx *u, pst_world *world, uint32_t rank) {
     void *address;
     size_t bytes;
@@ -105,7 +116,7 @@ static pst_status connect_rank(pst_ucx *u, pst_world *world, uint32_t rank) {
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
                               .address = address,
                               .err_mode = UCP_ERR_HANDLING_MODE_NONE};
-    ucs_status_t rc = ucp_ep_create(u->worker, &params, &u->ep[rank]);
+    ucs_status_t rc = create_endpoint(u, &params, &u->ep[rank]);
     free(address);
     if (rc == UCS_OK) return PST_OK;
     u->ep[rank] = NULL;
@@ -132,8 +143,26 @@ pst_status pst_ucx_connect(pst_ucx *u, pst_world *world, pst_status mine) {
     return connect_all(u, world, mine);
 }
 
+/* Takes its endpoints along, without asking a peer. */
+__attribute__((noinline)) static void destroy_worker(pst_ucx *u) {
+    if (PST_UCX_GUARD()) {
+        u->aborted = 1;
+        return;
+    }
+    ucp_worker_destroy(u->worker);
+    pst_ucx_guard_end();
+}
+
+/* A worker that still waits for a dead peer, or that UCX has aborted in, is left to the end of the process: UCX has no way
+ * to give it back that is sure not to hang. Nobody progresses it any more, so it touches no memory of ours. */
 void pst_ucx_release(pst_ucx *u) {
-    if (u->worker) ucp_worker_destroy(u->worker); /* takes its endpoints along, without asking a peer */
+    static pst_ucx *left_behind;
+    if (u->worker && !u->aborted) destroy_worker(u);
+    if (u->aborted) {
+        u->left_behind = left_behind;
+        left_behind = u;
+        return;
+    }
     if (u->context) ucp_cleanup(u->context);
     for (pst_ucx_request *r = u->all, *next; r; r = next) {
         next = r->all;
