@@ -86,63 +86,68 @@ static pst_heartbeat_page *page_of_launcher(uint32_t n) {
     return page;
 }
 
+/* Where the first rank of a host has the page's file: it has no name that could stay behind. */
 typedef struct {
-    char host[64], name[64];
-} announcement; /* name: empty but for the first rank of a host */
+    char host[64];
+    int32_t pid, fd; /* fd -1: not the first rank, or it has failed */
+    uint64_t word[2]; /* the page's own */
+} announcement;
 
-static pst_status create_segment(uint32_t n, char name[64], pst_heartbeat_page **page) {
+static pst_status create_page(uint32_t n, announcement *a, pst_heartbeat_page **page) {
     uint64_t word[2];
+    int fd;
     PST_TRY(pst_secret_random(word, sizeof word));
-    snprintf(name, 64, "/penstock-%016llx%016llx", (unsigned long long)word[0], (unsigned long long)word[1]);
-    int fd = shm_open(name, O_RDWR | O_CREAT | O_EXCL, 0600);
-    if (fd < 0) return pst_fail(PST_ENOMEM, "no shared page for the heartbeat: %m");
-    pst_heartbeat_page *p = ftruncate(fd, (off_t)pst_page_bytes(n)) ? NULL : pst_page_map(fd, n);
-    int why = errno;
-    close(fd);
-    if (!p) {
-        shm_unlink(name);
-        return pst_fail(PST_ENOMEM, "no shared page for the heartbeat: %s", strerror(why));
-    }
-    pst_page_init(p, n);
-    *page = p;
+    PST_TRY(pst_heartbeat_page_open(n, &fd, page));
+    memcpy((*page)->word, word, sizeof word);
+    memcpy(a->word, word, sizeof word);
+    a->pid = getpid(), a->fd = fd;
     return PST_OK;
 }
 
-/* Finds the segment that the first rank of this host has announced. */
-static pst_status join_segment(pst_world *w, pst_heartbeat_page **page) {
+/* The page that was announced, or NULL: on another machine of the same name that may be any file. The kernel lets only
+ * the same user have it. */
+static pst_heartbeat_page *map_announced(const announcement *a, uint32_t n) {
+    char path[64];
+    struct stat st;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", a->pid, a->fd);
+    int fd = open(path, O_RDWR | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fits = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && (size_t)st.st_size == pst_page_bytes(n);
+    pst_heartbeat_page *page = fits ? pst_page_map(fd, n) : NULL;
+    if (fd >= 0) close(fd);
+    if (!page || (page->n == n && !memcmp(page->word, a->word, sizeof a->word))) return page;
+    munmap(page, pst_page_bytes(n)); /* page->n is not to be relied on */
+    return NULL;
+}
+
+static pst_status join_page(pst_world *w, pst_heartbeat_page **page) {
     for (uint32_t rank = 0; rank < w->size; rank++) {
         void *value;
         size_t bytes;
-        announcement a = {0};
+        announcement a = {.fd = -1};
         PST_TRY(w->ops->get(w, rank, "penstock.heartbeat", &value, &bytes));
         if (bytes == sizeof a) memcpy(&a, value, sizeof a);
         free(value);
-        if (!a.name[0] || strncmp(a.host, w->host, sizeof a.host)) continue;
-        int fd = shm_open(a.name, O_RDWR | O_CLOEXEC, 0);
-        struct stat st;
-        int fits = fd >= 0 && !fstat(fd, &st) && (size_t)st.st_size == pst_page_bytes(w->local_size);
-        *page = fits ? pst_page_map(fd, w->local_size) : NULL;
-        if (fd >= 0) close(fd);
-        if (*page) return PST_OK; /* else another machine of the same name */
+        if (a.fd < 0 || strncmp(a.host, w->host, sizeof a.host)) continue;
+        if ((*page = map_announced(&a, w->local_size))) return PST_OK;
     }
-    return pst_fail(PST_ENOMEM, "rank %u cannot map the heartbeat page of %s", w->rank, w->host);
+    return pst_fail(PST_ENOMEM, "rank %u cannot map the heartbeat page of %s: ranks of a host must see each other in /proc",
+                    w->rank, w->host);
 }
 
 static pst_status begin(pst_heartbeat *h, const pst_world *w);
 
-/* mpirun, srun. The first fence publishes the name; after the second everybody has mapped it and it can go. Whoever
+/* mpirun, srun. The first fence publishes the file; after the second everybody has mapped it and it can go. Whoever
  * fails before (status) or between takes part in both, so that nobody waits for it. */
 static pst_status page_of_host(pst_heartbeat *h, pst_world *w, pst_status status) {
-    announcement a = {0};
+    announcement a = {.fd = -1};
     snprintf(a.host, sizeof a.host, "%s", w->host);
-    if (status == PST_OK && w->local_rank == 0) status = create_segment(w->local_size, a.name, &h->page);
-    if (!h->page) a.name[0] = 0;
+    if (status == PST_OK && w->local_rank == 0) status = create_page(w->local_size, &a, &h->page);
     pst_status common = w->ops->put(w, "penstock.heartbeat", &a, sizeof a);
     if (common == PST_OK) common = w->ops->fence(w);
-    if (common == PST_OK && status == PST_OK && !h->page) status = join_segment(w, &h->page);
+    if (common == PST_OK && status == PST_OK && !h->page) status = join_page(w, &h->page);
     if (common == PST_OK && status == PST_OK) status = begin(h, w);
     if (common == PST_OK) status = pst_world_agree(w, "penstock.heartbeat.open", status);
-    if (a.name[0]) shm_unlink(a.name);
+    if (a.fd >= 0) close(a.fd);
     return common == PST_OK ? status : common;
 }
 

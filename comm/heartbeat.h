@@ -12,8 +12,8 @@ enum { PST_HEARTBEAT_MS = 50, PST_HEARTBEAT_MISSES = 40 }; /* a peer silent for 
  * PST_OPCODE_LIST are used. (comm knows no instructions.) */
 void pst_heartbeat_set_names(const char *const *names, uint32_t n);
 
-/* Collective over the ranks of this host (uses put/get/fence). The segment's name is unpredictable, mode 0600, and it
- * is unlinked as soon as all have mapped it. Our launcher passes its own page in PENSTOCK_HEARTBEAT_FD. */
+/* Collective over the ranks of this host (uses put/get/fence). The page is a file without a name: the others
+ * open it through the first rank's /proc entry, as its user may. Our launcher passes its own page in PENSTOCK_HEARTBEAT_FD. */
 pst_status pst_heartbeat_open(pst_world *world, pst_heartbeat **heartbeat);
 void pst_heartbeat_close(pst_heartbeat *h);  /* marks this rank as gone in good order */
 /* Where the executor writes its packed last instruction (opcode << 56 | chunk << 32 | micro). */

@@ -21,10 +21,11 @@ typedef struct {
 
 struct pst_heartbeat_page {
     _Atomic uint64_t fault;     /* fault_kind << 32 | line: the first one, for everybody to name */
+    uint64_t word[2];           /* tells pages apart where one is looked for (heartbeat.c) */
     uint32_t n;
     _Atomic uint32_t accused;   /* a rank writes the verdict, or has */
     uint32_t is_stuck;          /* the rank it names will not leave by itself */
-    uint8_t pad[44];
+    uint8_t pad[28];
     char verdict[PAGE_VERDICT]; /* complete once fault says HUNG */
     page_line line[];           /* [n], by rank on this host; their positions follow */
 };

@@ -1,5 +1,5 @@
 /* test: label=quick timeout=60 */
-/* The same ranks under mpirun: world, transport, collectives, and the heartbeat over a segment that leaves no name. */
+/* The same ranks under mpirun: world, transport, collectives, and the heartbeat over a page without a name. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -35,9 +35,30 @@ static int one_stops(rank_state *r) {
     return rank_give_up(r, PST_EPEER);
 }
 
+static pst_status (*fence)(pst_world *w);
+
+/* Whoever is killed here leaves nothing behind in /dev/shm. */
+static pst_status fence_without_names(pst_world *w) {
+    RANK_CHECK(rank_segments(getpid()) == 0);
+    return fence(w);
+}
+
+static void open_without_names(rank_state *r) {
+    RANK_CHECK(pst_world_pmix.open(&r->world) == PST_OK);
+    pst_world_ops watched = *r->world->ops;
+    const pst_world_ops *usual = r->world->ops;
+    fence = usual->fence;
+    watched.fence = fence_without_names;
+    r->world->ops = &watched;
+    RANK_CHECK(pst_heartbeat_open(r->world, &r->heartbeat) == PST_OK);
+    r->world->ops = usual;
+    RANK_CHECK(pst_transport_ucx.open(r->world, NULL, &r->t) == PST_OK);
+    RANK_CHECK(pst_coll_open(r->t, &r->coll) == PST_OK);
+}
+
 static int rank_main(const char *scenario) {
     rank_state r;
-    rank_open(&r);
+    open_without_names(&r);
     return !strcmp(scenario, "stop") ? one_stops(&r) : come_together(&r);
 }
 
