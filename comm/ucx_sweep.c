@@ -7,13 +7,19 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
-/* SIGURG: should somebody open it just now, the lease is asked back by a signal that nobody minds. */
+enum { SETTLE_NS = 10000000 };
+
+/* Whoever is just about to open it (UCX has made the name before it has the file) asks the lease back: by SIGURG, which
+ * nobody minds, and is then found to have it. */
 static int is_left(int fd) {
     struct stat st;
     if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid()) return 0;
-    return !fcntl(fd, F_SETSIG, SIGURG) && !fcntl(fd, F_SETLEASE, F_WRLCK);
+    if (fcntl(fd, F_SETSIG, SIGURG) || fcntl(fd, F_SETLEASE, F_WRLCK)) return 0;
+    nanosleep(&(struct timespec){.tv_nsec = SETTLE_NS}, NULL);
+    return fcntl(fd, F_GETLEASE) == F_WRLCK;
 }
 
 void pst_ucx_sweep(void) {

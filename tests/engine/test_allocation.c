@@ -16,6 +16,7 @@
 #include "engine/machine.h"
 #include "engine/runs.h"
 #include "engine/trainer.h"
+#include "penstock/train.h"
 #include <fcntl.h>
 #include <time.h>
 
@@ -142,6 +143,50 @@ static pst_status run_simulate(void) {
 
 static pst_status run_export(void) { return pst_export_hf("gpt/run", "new", 0); }
 
+enum { TOKENS = 4, WORDS = 5, WIDTH = 8 };
+
+static pst_status build(pst_graph *g) {
+    uint32_t in, next, table, x;
+    PST_TRY(pst_graph_add_data(g, "tokens", 2, (uint64_t[]){1, TOKENS}, &in));
+    PST_TRY(pst_graph_add_data(g, "targets", 2, (uint64_t[]){1, TOKENS}, &next));
+    PST_TRY(pst_graph_add_param(g, "table", 2, (uint64_t[]){WORDS, WIDTH}, PST_INIT_NORMAL, 0.3f, 1, &table));
+    PST_TRY(pst_graph_add_embedding(g, "embedding", in, table, PST_NONE, &x));
+    PST_TRY(pst_graph_add_linear(g, "head", x, table, PST_NONE, PST_ACT_NONE, &x));
+    return pst_graph_add_cross_entropy(g, "loss", x, next, &x);
+}
+
+static pst_status use(pst_session *s) {
+    static const int32_t tokens[2 * TOKENS] = {0, 1, 2, 3, 4, 3, 2, 1};
+    const int32_t *const data[] = {tokens, tokens};
+    double loss;
+    uint64_t hash;
+    PST_TRY(pst_session_step(s, data, 2, NULL));
+    PST_TRY(pst_session_save(s, "new"));
+    PST_TRY(pst_session_load(s, "new"));
+    PST_TRY(pst_session_evaluate(s, data, 2, &loss));
+    return pst_session_hash(s, &hash);
+}
+
+/* As a program uses the library. */
+static pst_status run_session(void) {
+    static const char *const words[] = {"batch=2", "micro_batch=1", "steps=2", "threads=1", "log.level=error"};
+    pst_config *c = NULL;
+    pst_graph *g = NULL;
+    pst_plan *plan = NULL;
+    pst_session *s = NULL;
+    pst_status status = pst_config_open("run", words, sizeof words / sizeof *words, &c);
+    if (status == PST_OK) status = pst_graph_open("test", 1, &g);
+    if (status == PST_OK) status = build(g);
+    if (status == PST_OK) status = pst_plan_solve(c, g, 2, &plan);
+    if (status == PST_OK) status = pst_session_open(c, g, plan, &s);
+    if (status == PST_OK) status = use(s);
+    pst_session_close(s);
+    pst_plan_close(plan);
+    pst_graph_close(g);
+    pst_config_close(c);
+    return status;
+}
+
 static const struct {
     const char *name;
     pst_status (*run)(void);
@@ -153,7 +198,7 @@ static const struct {
     {"import", run_import, 12, 5},       {"timed", run_timed, 12, 1},
     {"generate", run_generate, 12, 1},   {"generate hf", run_generate_hf, 10, 1},
     {"inspect", run_inspect, 20, 1},     {"simulate", run_simulate, 20, 1},
-    {"export", run_export, 20, 1},
+    {"export", run_export, 20, 1},       {"session", run_session, 40, 1},
 };
 enum { LIMIT_WRONG = 20, N_SCENARIO = sizeof scenarios / sizeof *scenarios };
 
