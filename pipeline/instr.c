@@ -66,8 +66,8 @@ static uint32_t emit_transfer(pst_job_builder *b, uint8_t opcode, uint32_t chunk
                        .local = local,
                        .param = PST_NONE,
                        .use = PST_NONE,
-                       .bytes = l->bytes,
-                       .ns = pst_builder_transfer_ns(b, l->bytes)};
+                       .bytes = l->bytes};
+    if (instr.peer != b->rank) instr.ns = pst_builder_transfer_ns(b, l->bytes); /* chunk to chunk on a rank: at once */
     return pst_builder_emit(b, &instr);
 }
 

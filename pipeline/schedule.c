@@ -1,11 +1,8 @@
-/* Schedule generators, one row each: the order in which every rank runs the passes of its chunk. All four place chunk s
- * on rank s. Sources: GPipe (Huang et al., NeurIPS 2019); 1F1B (PipeDream-Flush, Narayanan et al., ICML 2021);
- * 1f1b-early is 1F1B with B and W apart, so that the input gradient leaves before W runs. */
-#include "pipeline/schedule.h"
+/* Schedules: the list of generators, what every schedule must fulfil, and its text. schedule_classic.c and
+ * schedule_zero.c generate. */
+#include "pipeline/schedule_parts.h"
 #include <stdlib.h>
 #include <string.h>
-
-enum { MAX_RANK = 65535, MAX_MICRO = 1 << 24 };
 
 const char *pst_opcode_name(pst_opcode op) {
     static const char *const names[PST_OP_COUNT] = {
@@ -16,104 +13,27 @@ const char *pst_opcode_name(pst_opcode op) {
     return (unsigned)op < PST_OP_COUNT ? names[op] : "?";
 }
 
-/* --- generators ------------------------------------------------------------------------------------------------- */
-
-/* A schedule with chunk s on rank s and room for `per_micro` actions of every micro-batch on every rank. */
-static pst_status open_schedule(const char *name, uint32_t n_rank, uint32_t n_micro, uint32_t per_micro,
-                                pst_schedule **schedule) {
-    if (n_rank < 1 || n_rank > MAX_RANK) {
-        return pst_fail(PST_EINPUT, "schedule %s: %u stages; 1 to %d are possible", name, n_rank, MAX_RANK);
-    }
-    if (n_micro < 1 || n_micro > MAX_MICRO) {
-        return pst_fail(PST_EINPUT, "schedule %s: %u micro-batches; 1 to %d are possible", name, n_micro, MAX_MICRO);
-    }
-    pst_schedule *s = calloc(1, sizeof *s);
-    if (!s) goto no_memory;
-    s->n_rank = s->n_chunk = n_rank;
-    s->n_micro = n_micro;
-    s->backward = per_micro > 1;
-    s->split = per_micro > 2;
-    strncpy(s->name, name, sizeof s->name - 1);
-    s->rank_of_chunk = malloc(n_rank * sizeof *s->rank_of_chunk);
-    s->n_action = calloc(n_rank, sizeof *s->n_action);
-    s->action = calloc(n_rank, sizeof *s->action);
-    if (!s->rank_of_chunk || !s->n_action || !s->action) goto no_memory;
-    for (uint32_t r = 0; r < n_rank; r++) {
-        s->rank_of_chunk[r] = r;
-        s->action[r] = malloc((size_t)n_micro * per_micro * sizeof **s->action);
-        if (!s->action[r]) goto no_memory;
-    }
-    *schedule = s;
-    return PST_OK;
-no_memory:
-    pst_schedule_close(s);
-    return pst_fail(PST_ENOMEM, "schedule %s: no memory for %u stages x %u micro-batches", name, n_rank, n_micro);
-}
-
-static void add(pst_schedule *s, uint32_t rank, pst_opcode op, uint32_t micro) {
-    s->action[rank][s->n_action[rank]++] = (pst_action){.opcode = (uint8_t)op, .chunk = (uint16_t)rank, .micro = micro};
-}
-
-static void add_backward(pst_schedule *s, uint32_t rank, uint32_t micro) {
-    if (s->split) {
-        add(s, rank, PST_OP_B, micro);
-        add(s, rank, PST_OP_W, micro);
-    } else {
-        add(s, rank, PST_OP_BW, micro);
-    }
-}
-
-static pst_status generate_gpipe(uint32_t n_rank, uint32_t n_micro, pst_schedule **schedule) {
-    PST_TRY(open_schedule("gpipe", n_rank, n_micro, 2, schedule));
-    for (uint32_t r = 0; r < n_rank; r++) {
-        for (uint32_t m = 0; m < n_micro; m++) add(*schedule, r, PST_OP_F, m);
-        for (uint32_t m = 0; m < n_micro; m++) add_backward(*schedule, r, m);
-    }
-    return PST_OK;
-}
-
-/* Rank s warms up with one F per later stage, then alternates, then drains. At most p - s stashes are alive. With B and
- * W apart, W directly after its B is optimal for equal stages: rank s ends F of micro-batch k + 1 + (p-1-s) exactly when
- * B of k + 1 may start, so W never delays a B, and the makespan is m(F+B+W) + (p-1)(F+B). */
-static void fill_1f1b(pst_schedule *s) {
-    for (uint32_t r = 0; r < s->n_rank; r++) {
-        uint32_t warm = s->n_rank - 1 - r;
-        if (warm > s->n_micro) warm = s->n_micro;
-        for (uint32_t m = 0; m < warm; m++) add(s, r, PST_OP_F, m);
-        for (uint32_t m = 0; m < s->n_micro; m++) {
-            if (warm + m < s->n_micro) add(s, r, PST_OP_F, warm + m);
-            add_backward(s, r, m);
-        }
-    }
-}
-
-static pst_status generate_1f1b(uint32_t n_rank, uint32_t n_micro, pst_schedule **schedule) {
-    PST_TRY(open_schedule("1f1b", n_rank, n_micro, 2, schedule));
-    fill_1f1b(*schedule);
-    return PST_OK;
-}
-
-static pst_status generate_1f1b_early(uint32_t n_rank, uint32_t n_micro, pst_schedule **schedule) {
-    PST_TRY(open_schedule("1f1b-early", n_rank, n_micro, 3, schedule));
-    fill_1f1b(*schedule);
-    return PST_OK;
-}
-
-static pst_status generate_forward(uint32_t n_rank, uint32_t n_micro, pst_schedule **schedule) {
-    PST_TRY(open_schedule("forward", n_rank, n_micro, 1, schedule));
-    for (uint32_t r = 0; r < n_rank; r++) {
-        for (uint32_t m = 0; m < n_micro; m++) add(*schedule, r, PST_OP_F, m);
-    }
-    return PST_OK;
-}
-
 static const pst_schedule_row rows[] = {
-    {"gpipe", "all F, then all BW; stashes every micro-batch", 0, generate_gpipe},
-    {"1f1b", "one F, one fused BW in turn; stashes at most one micro-batch per later stage, plus one", 0,
-     generate_1f1b},
-    {"1f1b-early", "1f1b with W apart: the input gradient leaves before W, so the bubble is (p-1)(F+B)", 1,
-     generate_1f1b_early},
-    {"forward", "F only: evaluation and generation", 0, generate_forward},
+    {"gpipe", "all F, then all BW; stashes every micro-batch", 0, 1, PST_PLACE_ROUND, pst_schedule_gpipe},
+    {"1f1b", "one F, one fused BW in turn; stashes at most one micro-batch per later stage, plus one", 0, 1,
+     PST_PLACE_ROUND, pst_schedule_1f1b},
+    {"1f1b-early", "1f1b with W apart: the input gradient leaves before W, so the bubble is (p-1)(F+B)", 1, 1,
+     PST_PLACE_ROUND, pst_schedule_1f1b},
+    {"interleaved", "1f1b over several chunks per rank (2, or --chunks): the bubble is (p-1)(F+B+W)/chunks", 0, 0,
+     PST_PLACE_ROUND, pst_schedule_interleaved},
+    {"zb-h1", "W fills what 1f1b leaves idle, with its memory: the bubble is (p-1)(F+B-W)", 1, 1, PST_PLACE_ROUND,
+     pst_schedule_zb_h},
+    {"zb-h2", "twice the warm-up of zb-h1: no bubble where F = B = W, stashes up to 2p-1 micro-batches", 1, 1,
+     PST_PLACE_ROUND, pst_schedule_zb_h},
+    {"zb-v", "two chunks per rank, there and back: no bubble where F = B = W, with the memory of 1f1b", 1, 2,
+     PST_PLACE_THERE_AND_BACK, pst_schedule_zb_v},
+    {"v-half", "there and back, with half the memory of 1f1b and half its bubble", 1, 2, PST_PLACE_THERE_AND_BACK,
+     pst_schedule_v},
+    {"v-min", "there and back, with a third of the memory of 1f1b and two thirds of its bubble", 1, 2,
+     PST_PLACE_THERE_AND_BACK, pst_schedule_v},
+    {"dualpipev", "there and back, F beside B of another micro-batch; stashes p+1/2 micro-batches", 1, 2,
+     PST_PLACE_THERE_AND_BACK, pst_schedule_dualpipev},
+    {"forward", "F only: evaluation and generation", 0, 1, PST_PLACE_ROUND, pst_schedule_forward_row},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
@@ -162,10 +82,20 @@ pst_status pst_schedule_find(const char *name, const pst_schedule_row **row) {
     return pst_fail(PST_EINPUT, "no schedule is called \"%.64s\"; there are %s", name, list);
 }
 
-pst_status pst_schedule_generate(const char *name, uint32_t n_rank, uint32_t n_micro, pst_schedule **schedule) {
+pst_status pst_schedule_virtual(const pst_schedule_row *row, uint32_t asked, uint32_t *n_virtual) {
+    if (asked && row->n_virtual && asked != row->n_virtual)
+        return pst_fail(PST_EINPUT, "schedule %s has %u chunk%s per rank, not %u", row->name, row->n_virtual,
+                        row->n_virtual == 1 ? "" : "s", asked);
+    *n_virtual = asked ? asked : row->n_virtual ? row->n_virtual : 2;
+    return PST_OK;
+}
+
+pst_status pst_schedule_generate(const char *name, uint32_t n_rank, uint32_t n_virtual, uint32_t n_micro,
+                                 pst_schedule **schedule) {
     const pst_schedule_row *row;
     PST_TRY(pst_schedule_find(name, &row));
-    return row->generate(n_rank, n_micro, schedule);
+    PST_TRY(pst_schedule_virtual(row, n_virtual, &n_virtual));
+    return row->generate(row, n_rank, n_virtual, n_micro, schedule);
 }
 
 void pst_schedule_close(pst_schedule *schedule) {
@@ -180,7 +110,8 @@ void pst_schedule_close(pst_schedule *schedule) {
 /* --- check and print -------------------------------------------------------------------------------------------- */
 
 static pst_status check_sizes(const pst_schedule *s) {
-    if (!s->n_rank || !s->n_chunk || !s->n_micro || s->n_chunk > MAX_RANK || s->n_micro > MAX_MICRO) {
+    if (!s->n_rank || !s->n_chunk || !s->n_micro || s->n_chunk > PST_SCHEDULE_MAX_CHUNK ||
+        s->n_micro > PST_SCHEDULE_MAX_MICRO) {
         return pst_fail(PST_EINPUT, "schedule %s: %u ranks, %u chunks, %u micro-batches are out of range", s->name,
                         s->n_rank, s->n_chunk, s->n_micro);
     }

@@ -34,18 +34,33 @@ typedef struct {
     pst_action **action;        /* [n_rank][n_action] */
 } pst_schedule;
 
-typedef struct {
+/* How chunks lie on ranks. */
+typedef enum {
+    PST_PLACE_ROUND,            /* chunk c on rank c mod p: with one chunk per rank, chunk s on rank s */
+    PST_PLACE_THERE_AND_BACK    /* chunks 0..p-1 on ranks 0..p-1, chunks p..2p-1 on ranks p-1..0 */
+} pst_placement;
+
+typedef struct pst_schedule_row pst_schedule_row;
+struct pst_schedule_row {
     const char *name, *help;
     int split;
-    /* n_chunk = n_rank for the schedules with one chunk per rank. */
-    pst_status (*generate)(uint32_t n_rank, uint32_t n_micro, pst_schedule **schedule);
-} pst_schedule_row;
-/* "gpipe", "1f1b" (both with fused BW, as published), "1f1b-early" (W last of its micro-batch, input gradient sent
- * first), and "forward" (evaluation). */
+    uint32_t n_virtual;         /* chunks per rank; 0: any number, 2 by default */
+    pst_placement placement;
+    pst_status (*generate)(const pst_schedule_row *row, uint32_t n_rank, uint32_t n_virtual, uint32_t n_micro,
+                           pst_schedule **schedule);
+};
+/* Those that train, and "forward" (evaluation), last. */
 const pst_schedule_row *pst_schedule_rows(uint32_t *n);
 /* EINPUT with "did you mean" when unknown. */
 pst_status pst_schedule_find(const char *name, const pst_schedule_row **row);
-pst_status pst_schedule_generate(const char *name, uint32_t n_rank, uint32_t n_micro, pst_schedule **schedule);
+/* Chunks per rank of a schedule when `asked` (0: nothing) was asked for; EINPUT when it has others. */
+pst_status pst_schedule_virtual(const pst_schedule_row *row, uint32_t asked, uint32_t *n_virtual);
+uint32_t pst_schedule_rank_of(pst_placement placement, uint32_t n_rank, uint32_t chunk);
+/* n_virtual: as pst_schedule_virtual. */
+pst_status pst_schedule_generate(const char *name, uint32_t n_rank, uint32_t n_virtual, uint32_t n_micro,
+                                 pst_schedule **schedule);
+/* F only, over the ranks and chunks of another schedule. */
+pst_status pst_schedule_forward(const pst_schedule *like, uint32_t n_micro, pst_schedule **schedule);
 void pst_schedule_close(pst_schedule *schedule);
 /* Each chunk's F, B, W of each micro-batch once, F before B before W, W (BW) ascending in micro-batch. */
 pst_status pst_schedule_check(const pst_schedule *schedule);

@@ -88,6 +88,36 @@ pst_status pst_timing_from_spans(const pst_job *job, pst_span *const *span, pst_
     return PST_OK;
 }
 
+/* ns of each pass of the chunk for one micro-batch: passes[0] F, [1] B (BW), [2] W. */
+static void find_passes(const pst_job *job, uint32_t chunk, uint64_t passes[3]) {
+    const pst_instr_list *list = &job->list[job->rank_of_chunk[chunk]];
+    uint32_t left = job->backward ? job->split ? 3 : 2 : 1;
+    memset(passes, 0, 3 * sizeof *passes);
+    for (uint32_t i = 0; i < list->n_instr && left; i++) {
+        const pst_instr *in = &list->instr[i];
+        if (!is_pass(in->opcode) || in->chunk != chunk || in->micro) continue;
+        passes[in->opcode == PST_OP_F ? 0 : in->opcode == PST_OP_W ? 2 : 1] = in->ns;
+        left--;
+    }
+}
+
+uint64_t pst_simulate_bound(const pst_job *job) {
+    uint64_t there = 0, path = 0, last_w = 0, bound = 0, passes[3];
+    for (uint32_t c = 0; c < job->n_chunk; c++) {
+        uint64_t work = 0;
+        for (uint32_t k = c; k < job->n_chunk; k++) {
+            if (job->rank_of_chunk[k] != job->rank_of_chunk[c]) continue;
+            find_passes(job, k, passes);
+            work += (passes[0] + passes[1] + passes[2]) * job->n_micro;
+        }
+        if (there + work > bound) bound = there + work; /* of the first chunk of a rank all its work, of others less */
+        find_passes(job, c, passes);
+        there += passes[0], path += passes[0] + passes[1];
+        if (c == 0) last_w = passes[2];
+    }
+    return path + last_w > bound ? path + last_w : bound;
+}
+
 void pst_timing_close(pst_timing *timing) {
     if (!timing) return;
     for (uint32_t r = 0; timing->span && r < timing->n_rank; r++) free(timing->span[r]);

@@ -49,6 +49,7 @@ typedef struct {
     const char *plan;        /* plan.yaml of a run, or NULL and: */
     const char *schedule;
     int64_t stages, micro_batches;
+    int64_t chunks;          /* per stage's rank; 0: as the schedule has them, 2 where it takes any number */
     double f_ms, b_ms, w_ms, transfer_ms;
     const char *trace, *svg; /* files to write, or "" */
     int json, execute;       /* execute: also run the executor on the virtual clock and compare */

@@ -24,8 +24,8 @@ enum { MOST_PASSES = 1 << 22 }; /* stages x micro-batches that a study can take:
 /* A plan, or a schedule with its sizes: one of the two, and whole. times: NULL when not given. */
 static int check(const pst_command *command, size_t n, const pst_simulate_options *o, const char *times) {
     if (n == 1 && o->schedule) return pst_cli_wrong("a plan names its own schedule: leave out --schedule or the plan");
-    if (n == 1 && (o->stages || o->micro_batches))
-        return pst_cli_wrong("--stages and --micro-batches go with --schedule; a plan has its own");
+    if (n == 1 && (o->stages || o->micro_batches || o->chunks))
+        return pst_cli_wrong("--stages, --chunks and --micro-batches go with --schedule; a plan has its own");
     if (n == 1 && (times || o->transfer_ms > 0 || o->message_bytes >= 0))
         return pst_cli_wrong("--times, --transfer and --message go with --schedule; a plan has its own");
     if (n == 0 && !o->schedule)
@@ -41,8 +41,9 @@ int pst_cli_simulate(const pst_cli_call *call) {
     pst_simulate_options o = {.size = sizeof o, .trace = "", .svg = "", .message_bytes = -1, .rounds = 5, .argv = call->program_argv};
     const char *times = NULL;
     const pst_option rows[] = {
-        {0, "schedule", "NAME", PST_OPTION_STRING, 0, 0, "gpipe, 1f1b or 1f1b-early.", &o.schedule},
+        {0, "schedule", "NAME", PST_OPTION_STRING, 0, 0, "Such as gpipe, 1f1b, interleaved, zb-h1, zb-v.", &o.schedule},
         {'p', "stages", "P", PST_OPTION_INT, 1, 4096, "Pipeline stages.", &o.stages},
+        {0, "chunks", "V", PST_OPTION_INT, 1, 64, "Chunks per stage; as the schedule has them by default.", &o.chunks},
         {'m', "micro-batches", "M", PST_OPTION_INT, 1, 1048576, "Micro-batches per step.", &o.micro_batches},
         {0, "times", "F,B,W", PST_OPTION_STRING, 0, 0,
          "Milliseconds of a stage's forward, input gradient and weight gradient; 1,1,1 by default.", &times},

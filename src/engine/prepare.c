@@ -111,7 +111,7 @@ static pst_status make_schedule(const pst_plan *plan, const char *name, uint32_t
     pst_action **action = calloc(n, sizeof *action);
     pst_schedule *s = NULL;
     pst_status status = n_action && action ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the actions of %u ranks", n);
-    if (status == PST_OK) status = pst_schedule_generate(name, n, n_micro, &s);
+    if (status == PST_OK) status = pst_schedule_generate(name, n, 0, n_micro, &s);
     for (uint32_t c = 0; status == PST_OK && c < n; c++)
         n_action[plan->rank_of_chunk[c]] = s->n_action[c], action[plan->rank_of_chunk[c]] = s->action[c];
     if (status == PST_OK) {

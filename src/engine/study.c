@@ -45,9 +45,12 @@ static uint64_t to_ns(double ms) { return (uint64_t)(ms * 1e6 + 0.5); }
 static pst_status open_schedule(const pst_simulate_options *o, study *s) {
     uint64_t transfer = to_ns(o->transfer_ms);
     pst_instr_cost cost = {.latency_ns = transfer, .flush = 0};
-    PST_TRY(pst_schedule_generate(o->schedule, (uint32_t)o->stages, (uint32_t)o->micro_batches, &s->schedule));
-    PST_TRY(pst_cut_synthetic(s->schedule->n_chunk, s->schedule->split, s->schedule->backward, to_ns(o->f_ms),
-                              to_ns(o->b_ms), to_ns(o->w_ms), (uint64_t)o->message_bytes, &s->cut));
+    PST_TRY(pst_schedule_generate(o->schedule, (uint32_t)o->stages, (uint32_t)o->chunks, (uint32_t)o->micro_batches,
+                                  &s->schedule));
+    double of_chunk = (double)o->stages / s->schedule->n_chunk;
+    PST_TRY(pst_cut_synthetic(s->schedule->n_chunk, s->schedule->split, s->schedule->backward, to_ns(o->f_ms * of_chunk),
+                              to_ns(o->b_ms * of_chunk), to_ns(o->w_ms * of_chunk), (uint64_t)o->message_bytes,
+                              &s->cut));
     PST_TRY(pst_job_build(s->schedule, s->cut, &cost, &s->job, &s->slots));
     return pst_job_check(s->job, s->cut, s->slots, PST_CHECK_TAGGED);
 }
@@ -125,16 +128,25 @@ static double ratio(const pst_rehearsal *r, const pst_timing *t) {
     return (double)r->makespan_ns[r->n_round / 2] / (double)t->step_ns;
 }
 
+static uint32_t chunks_per_rank(const study *s) { return s->job->n_chunk / s->job->n_rank; }
+
+/* In micro-batches of a whole stage. */
+static double peak_activations(const study *s, const pst_timing *t, uint32_t rank) {
+    return (double)t->peak_stash[rank] / chunks_per_rank(s);
+}
+
 /* r: NULL when it was not run in real time. */
 static pst_status print_text(const pst_simulate_options *o, const study *s, const pst_timing *t, const pst_rehearsal *r,
                              FILE *out) {
-    fprintf(out, "%s, %u stages, %u micro-batches\n", s->schedule->name, s->job->n_rank, s->job->n_micro);
-    fprintf(out, "makespan  %.6f ms (flush %.6f ms)\n", (double)t->step_ns * 1e-6, (double)t->flush_ns * 1e-6);
+    fprintf(out, "%s, %u stages, %u micro-batches", s->schedule->name, s->job->n_rank, s->job->n_micro);
+    if (chunks_per_rank(s) > 1) fprintf(out, ", %u chunks per stage", chunks_per_rank(s));
+    fprintf(out, "\nmakespan  %.6f ms (flush %.6f ms), no order can take less than %.6f ms\n", (double)t->step_ns * 1e-6,
+            (double)t->flush_ns * 1e-6, (double)(pst_simulate_bound(s->job) + t->flush_ns) * 1e-6);
     fprintf(out, "bubble    %.2f%% (rank %u)\n", t->bubble * 100, t->bubble_rank);
     fprintf(out, "rank      busy ms      span ms   peak stash (micro-batches)%s\n", s->prepared ? "   peak bytes" : "");
     for (uint32_t k = 0; k < s->job->n_rank; k++) {
-        fprintf(out, "%4u %12.3f %12.3f   %u", k, (double)t->busy_ns[k] * 1e-6, (double)t->span_ns[k] * 1e-6,
-                t->peak_stash[k]);
+        fprintf(out, "%4u %12.3f %12.3f   %g", k, (double)t->busy_ns[k] * 1e-6, (double)t->span_ns[k] * 1e-6,
+                peak_activations(s, t, k));
         if (s->prepared) fprintf(out, "   %" PRIu64, s->prepared->layout[k]->total);
         fputc('\n', out);
     }
@@ -156,14 +168,19 @@ static json_t *json_rehearsal(const pst_simulate_options *o, const pst_timing *t
 static pst_status print_json(const pst_simulate_options *o, const study *s, const pst_timing *t, const pst_rehearsal *r,
                              FILE *out) {
     int short_of_memory = 0;
-    json_t *ranks = json_array();
+    json_t *ranks = json_array(), *peaks = json_array();
+    for (uint32_t k = 0; k < s->job->n_rank; k++)
+        short_of_memory |= json_array_append_new(peaks, json_real(peak_activations(s, t, k)));
     for (uint32_t k = 0; k < s->job->n_rank; k++)
         short_of_memory |=
             json_array_append_new(ranks, json_pack("{s:I,s:I,s:i}", "busy_ns", (json_int_t)t->busy_ns[k], "span_ns",
                                                    (json_int_t)t->span_ns[k], "peak_stash", (int)t->peak_stash[k]));
-    json_t *j = json_pack("{s:s,s:i,s:i,s:I,s:I,s:f,s:o}", "schedule", s->schedule->name, "stages", (int)s->job->n_rank,
-                          "micro_batches", (int)s->job->n_micro, "makespan_ns", (json_int_t)t->step_ns, "flush_ns",
-                          (json_int_t)t->flush_ns, "bubble", t->bubble, "ranks", ranks);
+    json_t *j = json_pack("{s:s,s:i,s:i,s:i,s:f,s:f,s:I,s:I,s:f,s:o,s:o}", "schedule", s->schedule->name, "stages",
+                          (int)s->job->n_rank, "chunks", (int)chunks_per_rank(s), "micro_batches", (int)s->job->n_micro,
+                          "makespan", (double)t->step_ns * 1e-6, "lower_bound",
+                          (double)(pst_simulate_bound(s->job) + t->flush_ns) * 1e-6, "makespan_ns",
+                          (json_int_t)t->step_ns, "flush_ns", (json_int_t)t->flush_ns, "bubble", t->bubble,
+                          "peak_activations", peaks, "ranks", ranks);
     int failed = !j || short_of_memory || (r && json_object_set_new(j, "measured", json_rehearsal(o, t, r)) != 0) ||
                  json_dumpf(j, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF;
     json_decref(j);

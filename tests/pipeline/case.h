@@ -75,8 +75,8 @@ static inline uint32_t *random_chunks(uint32_t n_node, uint32_t n_chunk, uint64_
 static inline void schedule_case(test_case *t, uint32_t kind, uint32_t n_micro, uint32_t n_eval) {
     static const char *const name[] = {"gpipe", "1f1b", "1f1b-early"};
     if (kind < 3) {
-        MUST(pst_schedule_generate(name[kind], t->n_rank, n_micro, &t->schedule));
-        MUST(pst_schedule_generate("forward", t->n_rank, n_eval, &t->eval_schedule));
+        MUST(pst_schedule_generate(name[kind], t->n_rank, 0, n_micro, &t->schedule));
+        MUST(pst_schedule_generate("forward", t->n_rank, 0, n_eval, &t->eval_schedule));
     } else {
         t->schedule = many_chunks(t->n_rank, t->n_chunk, n_micro, kind == 4, 1, kind == 5);
         t->eval_schedule = many_chunks(t->n_rank, t->n_chunk, n_eval, 0, 0, kind == 5);

@@ -52,7 +52,7 @@ static void slots_are_few(void **unused) {
             pst_job *job;
             pst_slots *slots;
             pst_instr_cost cost = {0};
-            MUST(pst_schedule_generate(name, p, 32, &s));
+            MUST(pst_schedule_generate(name, p, 0, 32, &s));
             MUST(pst_cut_synthetic(p, s->split, 1, 10, 10, 10, 64, &cut));
             MUST(pst_job_build(s, cut, &cost, &job, &slots));
             for (uint32_t k = 0; k < slots->n_class; k++) {
@@ -113,7 +113,7 @@ static void makespans_are_the_published(void **unused) {
                 pst_slots *slots;
                 pst_timing *timing;
                 pst_instr_cost cost = {0};
-                MUST(pst_schedule_generate(name, p, m, &s));
+                MUST(pst_schedule_generate(name, p, 0, m, &s));
                 MUST(pst_cut_synthetic(p, s->split, 1, F, B, W, 64, &cut));
                 MUST(pst_job_build(s, cut, &cost, &job, &slots));
                 MUST(pst_simulate(job, &timing));
