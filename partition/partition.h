@@ -15,7 +15,8 @@ typedef struct {
 } pst_cost_model;
 extern const pst_cost_model pst_cost_nominal;
 uint64_t pst_cost_ns(const pst_cost_model *model, uint64_t flops, uint64_t bytes);
-/* Cuts the graph for n_rank ranks with one chunk each. EINPUT when there are more ranks than operators. */
+/* Cuts the graph for n_rank ranks, with as many chunks on each as the schedule has (n_virtual: where it takes any number;
+ * 0: 2), placed as it wants them. EINPUT when there are more chunks than operators. */
 pst_status pst_partition_solve(const pst_graph *g, const pst_cost_model *model, uint32_t n_rank, const char *schedule,
-                               uint32_t n_micro, pst_plan **plan);
+                               uint32_t n_virtual, uint32_t n_micro, pst_plan **plan);
 #endif

@@ -107,26 +107,42 @@ pst_status pst_schedule_1f1b(const pst_schedule_row *row, uint32_t n_rank, uint3
 
 /* --- several ----------------------------------------------------------------------------------------------------- */
 
-/* The i-th F (or, backward, BW) of a rank: p micro-batches through its first chunk, the same through the next, and so on;
- * then the next p micro-batches. The last round may have fewer. */
-static void add_interleaved(pst_schedule *s, uint32_t rank, uint64_t i, int backward) {
-    uint64_t p = s->n_rank, v = s->n_chunk / s->n_rank, round = i / (p * v), in_round = i % (p * v);
-    uint64_t micros = s->n_micro - round * p < p ? s->n_micro - round * p : p, k = in_round / micros;
-    uint32_t chunk = (uint32_t)((backward ? v - 1 - k : k) * p + rank),
-             micro = (uint32_t)(round * p + in_round % micros);
-    pst_schedule_add(s, rank, backward ? PST_OP_BW : PST_OP_F, chunk, micro);
+/* Rounds of p micro-batches go through the first chunk of every rank, then through the next ones. Micro-batches that are
+ * left over are shared out among the rounds, the first ones: a short last round would hold up those before it. */
+typedef struct {
+    uint32_t rounds, size, longer; /* the first `longer` rounds have one more than `size` */
+    uint32_t round, k, i, first;   /* the pass that is next: of micro-batch first + i, in the rank's k-th chunk */
+} walk;
+
+static walk walk_of(uint32_t n_rank, uint32_t n_micro) {
+    uint32_t rounds = n_micro < n_rank ? 1 : n_micro / n_rank;
+    return (walk){.rounds = rounds, .size = n_micro / rounds, .longer = n_micro % rounds};
+}
+
+static uint32_t size_of_round(const walk *w) { return w->size + (w->round < w->longer); }
+
+static void add_next(pst_schedule *s, uint32_t rank, walk *w, int backward) {
+    uint32_t v = s->n_chunk / s->n_rank, chunk = (backward ? v - 1 - w->k : w->k) * s->n_rank + rank;
+    if (w->round == w->rounds) return;
+    pst_schedule_add(s, rank, backward ? PST_OP_BW : PST_OP_F, chunk, w->first + w->i);
+    if (++w->i < size_of_round(w)) return;
+    w->i = 0;
+    if (++w->k < v) return;
+    w->k = 0;
+    w->first += size_of_round(w);
+    w->round++;
 }
 
 pst_status pst_schedule_interleaved(const pst_schedule_row *row, uint32_t n_rank, uint32_t n_virtual, uint32_t n_micro,
                                     pst_schedule **schedule) {
     PST_TRY(pst_schedule_open(row, n_rank, n_virtual, n_micro, schedule));
-    uint64_t all = (uint64_t)n_micro * n_virtual;
     for (uint32_t r = 0; r < n_rank; r++) {
-        uint64_t warm = 2 * (uint64_t)(n_rank - 1 - r) + (uint64_t)(n_virtual - 1) * n_rank;
-        for (uint64_t i = 0; i < warm && i < all; i++) add_interleaved(*schedule, r, i, 0);
-        for (uint64_t i = 0; i < all; i++) {
-            if (warm + i < all) add_interleaved(*schedule, r, warm + i, 0);
-            add_interleaved(*schedule, r, i, 1);
+        walk there = walk_of(n_rank, n_micro), back = there;
+        uint64_t warm = 2 * (uint64_t)(n_rank - 1 - r) + (uint64_t)(n_virtual - 1) * size_of_round(&there);
+        for (uint64_t i = 0; i < warm && there.round < there.rounds; i++) add_next(*schedule, r, &there, 0);
+        while (back.round < back.rounds) {
+            add_next(*schedule, r, &there, 0);
+            add_next(*schedule, r, &back, 1);
         }
     }
     return PST_OK;

@@ -2,6 +2,7 @@
 #include "cli.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* "F,B,W": three durations in milliseconds. */
 static int read_times(const char *text, pst_simulate_options *o) {
@@ -30,6 +31,9 @@ static int check(const pst_command *command, size_t n, const pst_simulate_option
         return pst_cli_wrong("--times, --transfer and --message go with --schedule; a plan has its own");
     if (n == 0 && !o->schedule)
         return pst_cli_wrong("nothing to simulate; usage: %s %s", command->command, command->operands);
+    if (n == 0 && !strcmp(o->schedule, "all") && (o->transport || o->execute || *o->trace || *o->svg))
+        return pst_cli_wrong(
+            "--schedule all compares makespans only: leave out --transport, --execute, --trace and --svg");
     if (n == 0 && !o->stages) return pst_cli_wrong("--schedule needs --stages P");
     if (n == 0 && !o->micro_batches) return pst_cli_wrong("--schedule needs --micro-batches M");
     if (n == 0 && o->stages * o->micro_batches > MOST_PASSES)
@@ -38,10 +42,12 @@ static int check(const pst_command *command, size_t n, const pst_simulate_option
 }
 
 int pst_cli_simulate(const pst_cli_call *call) {
-    pst_simulate_options o = {.size = sizeof o, .trace = "", .svg = "", .message_bytes = -1, .rounds = 5, .argv = call->program_argv};
+    pst_simulate_options o = {
+        .size = sizeof o, .trace = "", .svg = "", .message_bytes = -1, .rounds = 5, .argv = call->program_argv};
     const char *times = NULL;
     const pst_option rows[] = {
-        {0, "schedule", "NAME", PST_OPTION_STRING, 0, 0, "Such as gpipe, 1f1b, interleaved, zb-h1, zb-v.", &o.schedule},
+        {0, "schedule", "NAME", PST_OPTION_STRING, 0, 0,
+         "Such as gpipe, 1f1b, interleaved, zb-h1, zb-v; all: side by side.", &o.schedule},
         {'p', "stages", "P", PST_OPTION_INT, 1, 4096, "Pipeline stages.", &o.stages},
         {0, "chunks", "V", PST_OPTION_INT, 1, 64, "Chunks per stage; as the schedule has them by default.", &o.chunks},
         {'m', "micro-batches", "M", PST_OPTION_INT, 1, 1048576, "Micro-batches per step.", &o.micro_batches},

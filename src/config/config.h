@@ -27,7 +27,7 @@ struct pst_config {
         double hang_factor, hang_slack;               /* s; slack 0: nobody watches */
     } train;
     struct {
-        int64_t pipeline, tensor, data, threads;      /* 0: not given */
+        int64_t pipeline, tensor, data, threads, chunks; /* 0: not given */
         char *schedule, *device, *transport;
         double memory;                                /* bytes allowed per rank, 0: what the machine has */
     } parallel;

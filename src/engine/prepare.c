@@ -92,9 +92,8 @@ static pst_status take_plan(pst_prepared *p, const pst_plan *given) {
     PST_TRY(pst_plan_check(given, p->graph));
     if (given->n_rank != p->options.n_rank)
         return pst_fail(PST_EINPUT, "plan: it is for %u ranks, not for %u", given->n_rank, p->options.n_rank);
-    if (given->n_chunk != given->n_rank)
-        return pst_fail(PST_EINPUT, "plan: %u chunks on %u ranks; schedule %s has one chunk per rank", given->n_chunk,
-                        given->n_rank, given->schedule);
+    if (given->n_chunk % given->n_rank)
+        return pst_fail(PST_EINPUT, "plan: %u chunks on %u ranks; each rank has as many", given->n_chunk, given->n_rank);
     PST_TRY(pst_plan_open(given->n_node, given->n_rank, given->n_chunk, &p->plan));
     memcpy(p->plan->schedule, given->schedule, sizeof given->schedule);
     memcpy(p->plan->chunk_of_node, given->chunk_of_node, given->n_node * sizeof *given->chunk_of_node);
@@ -105,21 +104,30 @@ static pst_status take_plan(pst_prepared *p, const pst_plan *given) {
     return PST_OK;
 }
 
-/* The generated schedule has chunk c on rank c; here each rank gets the actions of the chunk that the plan gives it. */
+/* Gives the work of each of the schedule's ranks to the rank on which the plan has its chunks. */
+static pst_status move_ranks(pst_schedule *s, const pst_plan *plan, uint32_t *n_action, pst_action **action) {
+    for (uint32_t c = 0; c < s->n_chunk; c++) {
+        uint32_t first = 0;
+        while (s->rank_of_chunk[first] != s->rank_of_chunk[c]) first++;
+        if (plan->rank_of_chunk[c] != plan->rank_of_chunk[first])
+            return pst_fail(PST_EINPUT, "plan: schedule %s wants chunks %u and %u on one rank, not on %u and %u", s->name,
+                            first, c, plan->rank_of_chunk[first], plan->rank_of_chunk[c]);
+        n_action[plan->rank_of_chunk[c]] = s->n_action[s->rank_of_chunk[c]];
+        action[plan->rank_of_chunk[c]] = s->action[s->rank_of_chunk[c]];
+    }
+    memcpy(s->n_action, n_action, s->n_rank * sizeof *n_action);
+    memcpy(s->action, action, s->n_rank * sizeof *action);
+    memcpy(s->rank_of_chunk, plan->rank_of_chunk, s->n_chunk * sizeof *plan->rank_of_chunk);
+    return pst_schedule_check(s);
+}
+
 static pst_status make_schedule(const pst_plan *plan, const char *name, uint32_t n_micro, pst_schedule **schedule) {
     uint32_t n = plan->n_rank, *n_action = calloc(n, sizeof *n_action);
     pst_action **action = calloc(n, sizeof *action);
     pst_schedule *s = NULL;
     pst_status status = n_action && action ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the actions of %u ranks", n);
-    if (status == PST_OK) status = pst_schedule_generate(name, n, 0, n_micro, &s);
-    for (uint32_t c = 0; status == PST_OK && c < n; c++)
-        n_action[plan->rank_of_chunk[c]] = s->n_action[c], action[plan->rank_of_chunk[c]] = s->action[c];
-    if (status == PST_OK) {
-        memcpy(s->n_action, n_action, n * sizeof *n_action);
-        memcpy(s->action, action, n * sizeof *action);
-        memcpy(s->rank_of_chunk, plan->rank_of_chunk, n * sizeof *plan->rank_of_chunk);
-        status = pst_schedule_check(s);
-    }
+    if (status == PST_OK) status = pst_schedule_generate(name, n, plan->n_chunk / n, n_micro, &s);
+    if (status == PST_OK) status = move_ranks(s, plan, n_action, action);
     free(n_action), free(action);
     if (status == PST_OK) *schedule = s;
     else pst_schedule_close(s);
@@ -141,7 +149,8 @@ static pst_status build_plan(pst_prepared *p) {
     if (!p->options.infer && !strcmp(schedule, "forward"))
         return pst_fail(PST_EINPUT, "schedule 'forward' computes no gradients; choose one that trains");
     if (given) PST_TRY(take_plan(p, given));
-    else PST_TRY(pst_partition_solve(p->graph, &p->cost, p->options.n_rank, schedule, n_micro, &p->plan));
+    else PST_TRY(pst_partition_solve(p->graph, &p->cost, p->options.n_rank, schedule,
+                                     p->options.infer ? 0 : (uint32_t)c->parallel.chunks, n_micro, &p->plan));
     PST_TRY(make_schedule(p->plan, schedule, n_micro, &p->schedule));
     if (n_micro < p->options.n_rank && !p->options.infer)
         pst_log(PST_LOG_DEBUG, "fewer micro-batches (%u) than stages (%u)", n_micro, p->options.n_rank);
@@ -160,7 +169,8 @@ static pst_status build_job(pst_prepared *p) {
     PST_TRY(pst_job_build(p->schedule, p->cut, &cost, &p->job, &p->slots));
     PST_TRY(pst_job_check(p->job, p->cut, p->slots, PST_CHECK_TAGGED));
     if (!train) return PST_OK;
-    PST_TRY(make_schedule(p->plan, "forward", p->options.n_eval_micro, &p->eval_schedule));
+    PST_TRY(pst_schedule_forward(p->schedule, p->options.n_eval_micro, &p->eval_schedule));
+    PST_TRY(pst_schedule_check(p->eval_schedule));
     PST_TRY(pst_cut_build(p->graph, p->plan->chunk_of_node, p->plan->n_chunk, 0, 0, &chooser, &p->eval_cut));
     PST_TRY(pst_cut_check(p->eval_cut));
     PST_TRY(pst_job_build(p->eval_schedule, p->eval_cut, &eval_cost, &p->eval_job, &p->eval_slots));
@@ -326,6 +336,7 @@ static uint64_t peak_with(const pst_prepared *p, const char *schedule, int64_t m
     pst_prepared *other = NULL;
     uint32_t rank = 0;
     changed.parallel.schedule = (char *)(uintptr_t)schedule;
+    if (strcmp(schedule, p->config->parallel.schedule)) changed.parallel.chunks = 0;
     changed.train.micro_batch = micro_batch;
     options.n_rank = n_rank;
     if (micro_batch < 1 || changed.train.batch % micro_batch) return UINT64_MAX;
@@ -342,10 +353,12 @@ static void suggest(const pst_prepared *p, uint64_t limit, char *text, size_t by
     const char *schedule = c->parallel.schedule;
     int64_t micro_batch = c->train.micro_batch;
     uint32_t ranks = p->options.n_rank;
-    if (strcmp(schedule, "1f1b") && peak_with(p, "1f1b", micro_batch, ranks) <= limit) {
-        snprintf(text, bytes, "parallel.schedule=1f1b would fit");
-        return;
-    }
+    static const char *const sparing[] = {"1f1b", "v-half", "v-min"};
+    for (size_t i = 0; i < sizeof sparing / sizeof *sparing; i++)
+        if (strcmp(schedule, sparing[i]) && peak_with(p, sparing[i], micro_batch, ranks) <= limit) {
+            snprintf(text, bytes, "parallel.schedule=%s would fit", sparing[i]);
+            return;
+        }
     for (int64_t micro = micro_batch - 1; micro >= 1; micro--)
         if (c->train.batch % micro == 0 && peak_with(p, schedule, micro, ranks) <= limit) {
             snprintf(text, bytes, "train.micro_batch=%" PRId64 " would fit", micro);

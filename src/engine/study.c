@@ -13,6 +13,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,9 +49,9 @@ static pst_status open_schedule(const pst_simulate_options *o, study *s) {
     PST_TRY(pst_schedule_generate(o->schedule, (uint32_t)o->stages, (uint32_t)o->chunks, (uint32_t)o->micro_batches,
                                   &s->schedule));
     double of_chunk = (double)o->stages / s->schedule->n_chunk;
-    PST_TRY(pst_cut_synthetic(s->schedule->n_chunk, s->schedule->split, s->schedule->backward, to_ns(o->f_ms * of_chunk),
-                              to_ns(o->b_ms * of_chunk), to_ns(o->w_ms * of_chunk), (uint64_t)o->message_bytes,
-                              &s->cut));
+    PST_TRY(pst_cut_synthetic(s->schedule->n_chunk, s->schedule->split, s->schedule->backward,
+                              to_ns(o->f_ms * of_chunk), to_ns(o->b_ms * of_chunk), to_ns(o->w_ms * of_chunk),
+                              (uint64_t)o->message_bytes, &s->cut));
     PST_TRY(pst_job_build(s->schedule, s->cut, &cost, &s->job, &s->slots));
     return pst_job_check(s->job, s->cut, s->slots, PST_CHECK_TAGGED);
 }
@@ -140,8 +141,9 @@ static pst_status print_text(const pst_simulate_options *o, const study *s, cons
                              FILE *out) {
     fprintf(out, "%s, %u stages, %u micro-batches", s->schedule->name, s->job->n_rank, s->job->n_micro);
     if (chunks_per_rank(s) > 1) fprintf(out, ", %u chunks per stage", chunks_per_rank(s));
-    fprintf(out, "\nmakespan  %.6f ms (flush %.6f ms), no order can take less than %.6f ms\n", (double)t->step_ns * 1e-6,
-            (double)t->flush_ns * 1e-6, (double)(pst_simulate_bound(s->job) + t->flush_ns) * 1e-6);
+    fprintf(out, "\nmakespan  %.6f ms (flush %.6f ms), no order can take less than %.6f ms\n",
+            (double)t->step_ns * 1e-6, (double)t->flush_ns * 1e-6,
+            (double)(pst_simulate_bound(s->job) + t->flush_ns) * 1e-6);
     fprintf(out, "bubble    %.2f%% (rank %u)\n", t->bubble * 100, t->bubble_rank);
     fprintf(out, "rank      busy ms      span ms   peak stash (micro-batches)%s\n", s->prepared ? "   peak bytes" : "");
     for (uint32_t k = 0; k < s->job->n_rank; k++) {
@@ -175,12 +177,11 @@ static pst_status print_json(const pst_simulate_options *o, const study *s, cons
         short_of_memory |=
             json_array_append_new(ranks, json_pack("{s:I,s:I,s:i}", "busy_ns", (json_int_t)t->busy_ns[k], "span_ns",
                                                    (json_int_t)t->span_ns[k], "peak_stash", (int)t->peak_stash[k]));
-    json_t *j = json_pack("{s:s,s:i,s:i,s:i,s:f,s:f,s:I,s:I,s:f,s:o,s:o}", "schedule", s->schedule->name, "stages",
-                          (int)s->job->n_rank, "chunks", (int)chunks_per_rank(s), "micro_batches", (int)s->job->n_micro,
-                          "makespan", (double)t->step_ns * 1e-6, "lower_bound",
-                          (double)(pst_simulate_bound(s->job) + t->flush_ns) * 1e-6, "makespan_ns",
-                          (json_int_t)t->step_ns, "flush_ns", (json_int_t)t->flush_ns, "bubble", t->bubble,
-                          "peak_activations", peaks, "ranks", ranks);
+    json_t *j = json_pack(
+        "{s:s,s:i,s:i,s:i,s:f,s:f,s:I,s:I,s:f,s:o,s:o}", "schedule", s->schedule->name, "stages", (int)s->job->n_rank,
+        "chunks", (int)chunks_per_rank(s), "micro_batches", (int)s->job->n_micro, "makespan", (double)t->step_ns * 1e-6,
+        "lower_bound", (double)(pst_simulate_bound(s->job) + t->flush_ns) * 1e-6, "makespan_ns", (json_int_t)t->step_ns,
+        "flush_ns", (json_int_t)t->flush_ns, "bubble", t->bubble, "peak_activations", peaks, "ranks", ranks);
     int failed = !j || short_of_memory || (r && json_object_set_new(j, "measured", json_rehearsal(o, t, r)) != 0) ||
                  json_dumpf(j, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF;
     json_decref(j);
@@ -239,6 +240,57 @@ static pst_status rehearse(const pst_simulate_options *o, const study *s, const 
     return status;
 }
 
+/* --- all schedules side by side ---------------------------------------------------------------------------------- */
+
+static double most_activations(const study *s, const pst_timing *t) {
+    double most = 0;
+    for (uint32_t r = 0; r < s->job->n_rank; r++) most = fmax(most, peak_activations(s, t, r));
+    return most;
+}
+
+/* list: NULL for text. */
+static pst_status compare_one(const pst_simulate_options *o, const char *name, json_t *list, FILE *out) {
+    pst_simulate_options one = *o;
+    study s = {0};
+    pst_timing *t = NULL;
+    one.schedule = name;
+    pst_status status = open_schedule(&one, &s);
+    if (status == PST_OK) status = pst_simulate(s.job, &t);
+    if (status == PST_OK) {
+        double makespan = (double)t->step_ns * 1e-6, bound = (double)pst_simulate_bound(s.job) * 1e-6;
+        double peak = most_activations(&s, t);
+        if (!list)
+            fprintf(out, "%-12s %6u %14.6f %14.6f %9.2f%% %12g\n", name, chunks_per_rank(&s), makespan, bound,
+                    t->bubble * 100, peak);
+        else if (json_array_append_new(list, json_pack("{s:s,s:i,s:f,s:f,s:f,s:f}", "schedule", name, "chunks",
+                                                       (int)chunks_per_rank(&s), "makespan", makespan, "lower_bound",
+                                                       bound, "bubble", t->bubble, "peak_activations", peak)))
+            status = pst_fail(PST_ENOMEM, "no memory to compare schedules");
+    }
+    pst_timing_close(t);
+    close_study(&s);
+    return status;
+}
+
+/* Those that take the number of chunks that was asked for. */
+static pst_status compare_all(const pst_simulate_options *o, FILE *out) {
+    uint32_t n;
+    const pst_schedule_row *row = pst_schedule_rows(&n);
+    json_t *list = o->json ? json_array() : NULL;
+    pst_status status = PST_OK;
+    if (!list)
+        fprintf(out, "%-12s %6s %14s %14s %10s %12s\n", "schedule", "chunks", "makespan ms", "at least ms", "bubble",
+                "peak stash");
+    for (uint32_t i = 0; i < n && status == PST_OK; i++)
+        if (strcmp(row[i].name, "forward") && (!o->chunks || !row[i].n_virtual || row[i].n_virtual == o->chunks))
+            status = compare_one(o, row[i].name, list, out);
+    if (status == PST_OK && list && (json_dumpf(list, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF))
+        status = pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno));
+    json_decref(list);
+    if (status == PST_OK && ferror(out)) status = pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno));
+    return status;
+}
+
 pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out) {
     study s = {0};
     pst_timing *t = NULL;
@@ -253,6 +305,7 @@ pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out) {
         return pst_fail(PST_EINPUT, "pst_simulate_study: %" PRId64 " rounds; 1 to %d are possible", o->rounds,
                         MOST_ROUNDS);
     if (!o->rounds) taken.rounds = ROUNDS;
+    if (!o->plan && !strcmp(o->schedule, "all")) return compare_all(o, out);
     pst_status status = o->plan ? open_plan(o, &s) : open_schedule(o, &s);
     if (status == PST_OK) status = pst_simulate(s.job, &t);
     if (status == PST_OK) status = o->transport ? rehearse(o, &s, t, out) : report(o, &s, t, NULL, out);

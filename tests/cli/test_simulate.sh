@@ -55,6 +55,24 @@ for transport in self ucx; do
          END { exit !(simulated == 24000000 && laps == 2 && ratio >= 1 && !bad) }' out || fail "over $transport: $(cat out)"
 done
 
+# every schedule, alone and side by side
+schedules=$("$PENSTOCK" simulate --schedule all -p 4 -m 16 | awk 'NR > 1 { print $1 }')
+[ "$(echo "$schedules" | wc -l)" = 10 ] || fail "--schedule all: $schedules"
+for schedule in $schedules; do
+    "$PENSTOCK" simulate --schedule "$schedule" -p 4 -m 9 --times 3,4,2 --transfer 0.5 --execute >out 2>err ||
+        fail "$schedule: $(cat err)"
+    grep -q ' 0 with another start or end' out || fail "$schedule: $(tail -n 1 out)"
+done
+"$PENSTOCK" simulate --schedule all -p 8 -m 32 --chunks 2 --json >out || fail "--schedule all --json"
+grep -c '"schedule"' out | grep -qx 5 || fail "with two chunks: $(cat out)"
+"$PENSTOCK" simulate --schedule zb-v -p 2 -m 8 --message 0 --json >out || fail "zb-v --json"
+awk '/"makespan":/ { makespan = $2 + 0 } /"lower_bound":/ { bound = $2 + 0 } /"bubble":/ { bubble = $2 + 0 }
+     END { exit !(makespan == 24.5 && bound == 24.5 && bubble == 0) }' out || fail "zb-v: $(cat out)"
+expect 2 'has 2 chunks per rank, not 3' --schedule zb-v -p 2 -m 4 --chunks 3
+expect 2 'has 1 chunk per rank, not 2' --schedule 1f1b -p 2 -m 4 --chunks 2
+expect 2 '--chunks.*from 1' --schedule interleaved -p 2 -m 4 --chunks 0
+expect 2 'compares makespans only' --schedule all -p 2 -m 4 --execute
+
 # a run's plan; its run.yaml must lie beside it
 echo "all work and no play makes jack a dull boy, all work and no play makes jack a dull boy" >text.txt
 cat >run.yaml <<END

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "engine/process.h"
+#include "pipeline/schedule.h"
 
 #define MODEL                                                                                                          \
     "name: run\n"                                                                                                      \
@@ -15,8 +16,8 @@
     "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"
 #define YAML                                                                                                           \
     MODEL                                                                                                              \
-        "train: {steps: 6, batch: 6, micro_batch: 1, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7, validate_every: 3}\n" \
-        "checkpoint: {every: 3}\n"
+    "train: {steps: 6, batch: 6, micro_batch: 1, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7, validate_every: 3}\n"     \
+    "checkpoint: {every: 3}\n"
 #define LONG                                                                                                           \
     MODEL "train: {steps: 240, batch: 6, micro_batch: 1, lr: 1.0e-3, warmup: 2, clip: 0.05, seed: 7}\n"                \
           "checkpoint: {every: 0}\n"
@@ -45,19 +46,19 @@ static void test_base(void **state) {
 
 static void test_every_layout(void **state) {
     (void)state;
-    static const char *const schedules[] = {"gpipe", "1f1b", "1f1b-early"};
+    uint32_t rows;
+    const pst_schedule_row *row = pst_schedule_rows(&rows);
     for (int n = 1; n <= 4; n++)
-        for (int s = 0; s < 3; s++)
-            for (int threads = 1; threads <= 2; threads++) {
-                char name[64], words[200];
-                snprintf(name, sizeof name, "%s-%d-%d", schedules[s], n, threads);
-                snprintf(words, sizeof words, "-q -n %d parallel.schedule=%s parallel.threads=%d", n, schedules[s],
-                         threads);
-                run_result r = run_program(PST_BINARY, YAML, name, words);
-                same(&r, &base, name);
-                assert_int_equal(r.n_rank, n);
-                for (int k = 0; k < r.n_rank; k++) assert_int_equal(r.peak[k], r.predicted[k]);
-            }
+        for (uint32_t s = 0; s + 1 < rows; s++) { /* but forward */
+            char name[64], words[200];
+            int threads = 1 + (n + (int)s) % 2;
+            snprintf(name, sizeof name, "%s-%d-%d", row[s].name, n, threads);
+            snprintf(words, sizeof words, "-q -n %d parallel.schedule=%s parallel.threads=%d", n, row[s].name, threads);
+            run_result r = run_program(PST_BINARY, YAML, name, words);
+            same(&r, &base, name);
+            assert_int_equal(r.n_rank, n);
+            for (int k = 0; k < r.n_rank; k++) assert_int_equal(r.peak[k], r.predicted[k]);
+        }
 }
 
 /* Interrupts a run of n ranks in the middle; it writes a checkpoint and exits with 0. How many steps it had made. */

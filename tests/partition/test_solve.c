@@ -20,7 +20,7 @@ static pst_graph *gpt(const char *preset, int infer) {
 
 static pst_plan *solve(const pst_graph *g, uint32_t n_rank) {
     pst_plan *plan;
-    if (pst_partition_solve(g, &pst_cost_nominal, n_rank, "1f1b", 8, &plan) != PST_OK) fail_msg("%s", pst_error());
+    if (pst_partition_solve(g, &pst_cost_nominal, n_rank, "1f1b", 0, 8, &plan) != PST_OK) fail_msg("%s", pst_error());
     return plan;
 }
 
@@ -66,9 +66,9 @@ static void refused(void **unused) {
     (void)unused;
     pst_graph *g = gpt("nano", 0);
     pst_plan *plan = NULL;
-    assert_int_equal(pst_partition_solve(g, &pst_cost_nominal, 41, "1f1b", 8, &plan), PST_EINPUT);
+    assert_int_equal(pst_partition_solve(g, &pst_cost_nominal, 41, "1f1b", 0, 8, &plan), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "41 ranks are more than the 40 operators"));
-    assert_int_equal(pst_partition_solve(g, &pst_cost_nominal, 0, "1f1b", 8, &plan), PST_EINPUT);
+    assert_int_equal(pst_partition_solve(g, &pst_cost_nominal, 0, "1f1b", 0, 8, &plan), PST_EINPUT);
     assert_null(plan);
     pst_graph_close(g);
 }

@@ -71,12 +71,17 @@ static inline uint32_t *random_chunks(uint32_t n_node, uint32_t n_chunk, uint64_
     return chunk;
 }
 
-/* schedule: an index into pst_schedule_rows' training schedules, or 3, 4, 5 for many_chunks fused, split, V. */
+/* schedule: an index into pst_schedule_rows' training schedules, or 3, 4, 5 for many_chunks fused, split, V;
+ * from 6 on those with W in idle time or several chunks per rank. */
+enum { CASE_KINDS = 13 };
+static const char *const case_schedule[CASE_KINDS] = {
+    "gpipe", "1f1b", "1f1b-early", NULL, NULL, NULL, "interleaved", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipev"};
+
 static inline void schedule_case(test_case *t, uint32_t kind, uint32_t n_micro, uint32_t n_eval) {
-    static const char *const name[] = {"gpipe", "1f1b", "1f1b-early"};
-    if (kind < 3) {
-        MUST(pst_schedule_generate(name[kind], t->n_rank, 0, n_micro, &t->schedule));
-        MUST(pst_schedule_generate("forward", t->n_rank, 0, n_eval, &t->eval_schedule));
+    if (case_schedule[kind]) {
+        MUST(pst_schedule_generate(case_schedule[kind], t->n_rank, t->n_chunk / t->n_rank, n_micro, &t->schedule));
+        MUST(pst_schedule_forward(t->schedule, n_eval, &t->eval_schedule));
+        MUST(pst_schedule_check(t->eval_schedule));
     } else {
         t->schedule = many_chunks(t->n_rank, t->n_chunk, n_micro, kind == 4, 1, kind == 5);
         t->eval_schedule = many_chunks(t->n_rank, t->n_chunk, n_eval, 0, 0, kind == 5);
@@ -94,6 +99,14 @@ static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint
                            .step_ns = 40,
                            .flush = 1};
     uint32_t n_chunk = kind < 3 ? n_rank : n_rank + (uint32_t)(next_random(state) % (n_rank + 2));
+    if (case_schedule[kind]) {
+        const pst_schedule_row *row;
+        uint32_t n_virtual;
+        MUST(pst_schedule_find(case_schedule[kind], &row));
+        MUST(pst_schedule_virtual(row, row->n_virtual ? 0 : 1 + (uint32_t)(next_random(state) % 3), &n_virtual));
+        if (n_rank * n_virtual > t->g->n_node) n_rank = t->g->n_node / n_virtual;
+        n_chunk = n_rank * n_virtual;
+    }
     if (n_chunk > t->g->n_node) n_chunk = t->g->n_node;
     if (n_rank > n_chunk) n_rank = n_chunk;
     t->n_rank = n_rank, t->n_chunk = n_chunk;

@@ -21,7 +21,7 @@ static inline pst_status study_open(study *s, const char *schedule, uint32_t n_r
     PST_TRY(pst_schedule_find(schedule, &row));
     PST_TRY(pst_schedule_generate(schedule, n_rank, 0, n_micro, &s->schedule));
     PST_TRY(pst_schedule_check(s->schedule));
-    PST_TRY(pst_cut_synthetic(n_rank, row->split, backward, f, b, w, 1000, &s->cut));
+    PST_TRY(pst_cut_synthetic(s->schedule->n_chunk, row->split, backward, f, b, w, 1000, &s->cut));
     return pst_job_build(s->schedule, s->cut, cost, &s->job, &s->slots);
 }
 

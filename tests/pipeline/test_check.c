@@ -26,14 +26,17 @@ static void assert_refused(const study *s, const char *what) {
 
 static void generated_jobs_pass_in_both_modes(void **state) {
     (void)state;
-    const char *names[] = {"gpipe", "1f1b", "1f1b-early", "forward"};
-    for (int k = 0; k < 4; k++) {
+    const char *names[] = {"gpipe", "1f1b",   "1f1b-early", "interleaved", "zb-h1",  "zb-h2",
+                           "zb-v",  "v-half", "v-min",      "dualpipev",   "forward"};
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         for (uint32_t p = 1; p <= 9; p++) {
             for (uint32_t m = 1; m <= 12; m += 1 + m / 4) {
                 study s;
                 open_study(&s, names[k], p, m);
                 if (check(&s) != PST_OK) fail_msg("%s p=%u m=%u: %s", names[k], p, m, pst_error());
-                if (pst_job_check(s.job, s.cut, s.slots, PST_CHECK_FIFO) != PST_OK) fail_msg("%s", pst_error());
+                /* with several chunks per rank, two channels of a pair may cross */
+                if (s.schedule->n_chunk == p && pst_job_check(s.job, s.cut, s.slots, PST_CHECK_FIFO) != PST_OK)
+                    fail_msg("%s", pst_error());
                 study_close(&s);
             }
         }
@@ -184,12 +187,13 @@ static int some_timing_finds_fault(study *s, uint64_t *seed, int tries) {
 static void what_passes_holds_for_every_timing(void **state) {
     (void)state;
     uint64_t seed = study_seed();
-    const char *names[] = {"gpipe", "1f1b", "1f1b-early"};
+    const char *names[] = {"gpipe", "1f1b", "1f1b-early", "interleaved", "zb-h1",
+                           "zb-h2", "zb-v", "v-half",     "v-min",       "dualpipev"};
     uint32_t accepted = 0, refused = 0, shown = 0;
     for (int round = 0; round < 300; round++) {
         study s;
         uint32_t p = 2 + study_random(&seed) % 3, m = 1 + study_random(&seed) % 6;
-        open_study(&s, names[round % 3], p, m);
+        open_study(&s, names[round % 10], p, m);
         for (uint32_t lost = study_random(&seed) % 3; lost > 0; lost--) {
             pst_instr_list *list = &s.job->list[study_random(&seed) % p];
             pst_instr *in = &list->instr[study_random(&seed) % (list->n_instr - list->n_flush)];
@@ -201,7 +205,7 @@ static void what_passes_holds_for_every_timing(void **state) {
         }
         int passes = check(&s) == PST_OK, faulty = some_timing_finds_fault(&s, &seed, passes ? 6 : 12);
         if (passes && faulty)
-            fail_msg("round %d: %s p=%u m=%u passes, but a timing breaks it", round, names[round % 3], p, m);
+            fail_msg("round %d: %s p=%u m=%u passes, but a timing breaks it", round, names[round % 10], p, m);
         if (passes) accepted++;
         else refused++, shown += (uint32_t)faulty;
         study_close(&s);
@@ -213,9 +217,10 @@ static void what_passes_holds_for_every_timing(void **state) {
 /* Whichever instruction loses its deps, the job is refused, unless what they said follows from the rest. */
 static void every_dep_counts_or_is_implied(void **state) {
     (void)state;
-    const char *names[] = {"gpipe", "1f1b", "1f1b-early"};
+    const char *names[] = {"gpipe", "1f1b", "1f1b-early", "interleaved", "zb-h1",
+                           "zb-h2", "zb-v", "v-half",     "v-min",       "dualpipev"};
     uint32_t refused = 0, kept = 0;
-    for (int k = 0; k < 3; k++) {
+    for (int k = 0; k < 10; k++) {
         study s;
         open_study(&s, names[k], 3, 6);
         for (uint32_t r = 0; r < 3; r++) {
@@ -261,8 +266,9 @@ static void orders_of_passes(void **state) {
 
 static void slots_that_do_not_suffice(void **state) {
     (void)state;
-    const char *names[] = {"gpipe", "1f1b", "1f1b-early"};
-    for (int k = 0; k < 3; k++) {
+    const char *names[] = {"gpipe", "1f1b", "1f1b-early", "interleaved", "zb-h1",
+                           "zb-h2", "zb-v", "v-half",     "v-min",       "dualpipev"};
+    for (int k = 0; k < 10; k++) {
         study s;
         open_study(&s, names[k], 3, 6);
         uint32_t shared = 0;

@@ -76,8 +76,8 @@ static void every_step_reads_the_right_bytes(void **unused) {
              layout++) { /* the same model, with as many micro-batches, laid out anew */
             test_case t = {.g = g};
             uint64_t own = mix(state, layout);
-            build_case(&t, layout ? 1 + (uint32_t)(next_random(&own) % 5) : 1, (uint32_t)(next_random(&own) % 6),
-                       1 + i % 7, &own);
+            build_case(&t, layout ? 1 + (uint32_t)(next_random(&own) % 5) : 1,
+                       (uint32_t)(next_random(&own) % CASE_KINDS), 1 + i % 7, &own);
             pst_fault_spec late = {.delay_polls = next_random(&own) % 4};
             bench b;
             open_bench(&b, &t, next_random(&own) % 2 ? &late : NULL, own);
