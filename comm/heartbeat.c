@@ -89,7 +89,7 @@ static pst_heartbeat_page *page_of_launcher(uint32_t n) {
 /* Where the first rank of a host has the page's file: it has no name that could stay behind. */
 typedef struct {
     char host[64];
-    int32_t pid, fd; /* fd -1: not the first rank, or it has failed */
+    int32_t pid, fd;  /* fd -1: not the first rank, or it has failed */
     uint64_t word[2]; /* the page's own */
 } announcement;
 
@@ -130,7 +130,8 @@ static pst_status join_page(pst_world *w, pst_heartbeat_page **page) {
         if (a.fd < 0 || strncmp(a.host, w->host, sizeof a.host)) continue;
         if ((*page = map_announced(&a, w->local_size))) return PST_OK;
     }
-    return pst_fail(PST_ENOMEM, "rank %u cannot map the heartbeat page of %s: ranks of a host must see each other in /proc",
+    return pst_fail(PST_ENOMEM,
+                    "rank %u cannot map the heartbeat page of %s: ranks of a host must see each other in /proc",
                     w->rank, w->host);
 }
 

@@ -124,7 +124,8 @@ static const char *tcp_reject(void) {
 static pst_status check_variables(void) {
     for (int i = 0; i < 4; i++)
         if (!getenv(need[i]))
-            return pst_fail(PST_EINPUT, "WORLD_SIZE is %s, but %s is not set: each rank needs RANK, WORLD_SIZE, "
+            return pst_fail(PST_EINPUT,
+                            "WORLD_SIZE is %s, but %s is not set: each rank needs RANK, WORLD_SIZE, "
                             "MASTER_ADDR and MASTER_PORT (or unset WORLD_SIZE, for one process or -n)",
                             getenv("WORLD_SIZE"), need[i]);
     return PST_OK;
@@ -141,7 +142,8 @@ static pst_status read_variables(pst_tcp_job *job) {
     if (job->size == UINT32_MAX || !job->size || job->size > 65536)
         return pst_fail(PST_EINPUT, "WORLD_SIZE '%s': 1 to 65536 ranks", getenv("WORLD_SIZE"));
     if (job->rank >= job->size)
-        return pst_fail(PST_EINPUT, "RANK '%s': 0 to %u in a WORLD_SIZE of %u", getenv("RANK"), job->size - 1, job->size);
+        return pst_fail(PST_EINPUT, "RANK '%s': 0 to %u in a WORLD_SIZE of %u", getenv("RANK"), job->size - 1,
+                        job->size);
     if (job->size > 1 && (!job->secret || strlen(job->secret) < PST_SECRET_LEAST))
         return pst_fail(PST_EINPUT,
                         "PENSTOCK_SECRET %s: give all ranks of the job the same random text of at least %d characters "
@@ -152,7 +154,7 @@ static pst_status read_variables(pst_tcp_job *job) {
 
 /* What ranks know of each other from the start: who is on the same host, and who shares its processors. */
 typedef struct {
-    char host[sizeof ((pst_world *)0)->host];
+    char host[sizeof((pst_world *)0)->host];
     cpu_set_t mask; /* empty: not known */
 } place;
 
@@ -224,7 +226,8 @@ static pst_status tcp_open(pst_world **world) {
     if (gethostname(w->base.host, sizeof w->base.host - 1)) strcpy(w->base.host, "localhost");
     int *fd = malloc(job.size * sizeof *fd);
     w->watch = calloc(job.size, sizeof *w->watch);
-    pst_status status = fd && w->watch ? pst_tcp_join(&job, fd) : pst_fail(PST_ENOMEM, "no memory for %u ranks", job.size);
+    pst_status status =
+        fd && w->watch ? pst_tcp_join(&job, fd) : pst_fail(PST_ENOMEM, "no memory for %u ranks", job.size);
     if (status == PST_OK) w->fd = fd;
     else free(fd);
     if (status == PST_OK) status = publish_place(w);

@@ -18,8 +18,13 @@ typedef struct {
  * that cannot be; EPEER: some did not come in time (names them). Nothing stays open on failure. */
 pst_status pst_tcp_join(const pst_tcp_job *job, int *fd);
 
-/* Whole buffers over a non-blocking socket. EPEER when the other end is gone; `until`: pst_monotonic_ns(), PST_NEVER for
- * no limit. */
+/* tcp_socket.c. `until`: pst_monotonic_ns(), PST_NEVER for no limit. Milliseconds until then, for poll(): at most a
+ * minute, -1 for no limit. Waiting until a socket may be read or written (poll's events): EPEER when the time is over. */
+int pst_tcp_milliseconds(uint64_t until);
+pst_status pst_tcp_wait(int fd, short events, uint64_t until);
+/* Non-blocking, without delay, and a host that vanishes is noticed after about 25 s. */
+void pst_tcp_set_up(int fd);
+/* Whole buffers over a non-blocking socket. EPEER when the other end is gone. */
 pst_status pst_tcp_write(int fd, const void *data, size_t bytes, uint64_t until);
 pst_status pst_tcp_read(int fd, void *data, size_t bytes, uint64_t until);
 #endif

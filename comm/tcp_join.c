@@ -6,10 +6,8 @@
 #include "comm/secret.h"
 #include "comm/tcp.h"
 #include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +17,11 @@
 #include <unistd.h>
 
 enum { GREET_S = 5, WORD_S = 3, MAX_PENDING = 128, RETRY_MS = 50, MAX_CALLS = 5, SECOND_NS = 1000000000 };
-enum { HELLO_BYTES = 8 + PST_SECRET_NONCE, JOIN_BYTES = 8 + PST_SECRET_NONCE + PST_SECRET_PROOF, ANSWER_BYTES = 4 + PST_SECRET_PROOF };
+enum {
+    HELLO_BYTES = 8 + PST_SECRET_NONCE,
+    JOIN_BYTES = 8 + PST_SECRET_NONCE + PST_SECRET_PROOF,
+    ANSWER_BYTES = 4 + PST_SECRET_PROOF
+};
 enum { WELCOME, OTHER_SIZE, RANK_TAKEN, N_VERDICT };
 static const char magic[8] = {'p', 's', 't', 'k', 't', 'c', 'p', 1};
 
@@ -31,64 +33,11 @@ static uint32_t get_number(const uint8_t *at) {
     return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-/* --- sockets ------------------------------------------------------------------------------------------------------ */
-
-static int milliseconds_left(uint64_t until) {
-    uint64_t now = pst_monotonic_ns();
-    if (until == PST_NEVER) return -1;
-    if (until <= now) return 0;
-    return (int)((until - now) / 1000000 + 1 < 60000 ? (until - now) / 1000000 + 1 : 60000);
-}
-
-/* Sleeps until the socket may be read or written: OK, or EPEER when the time is over. */
-static pst_status wait_for(int fd, short events, uint64_t until) {
-    for (;;) {
-        struct pollfd p = {.fd = fd, .events = events};
-        int n = poll(&p, 1, milliseconds_left(until));
-        if (n > 0) return PST_OK;
-        if (n < 0 && errno != EINTR) return pst_fail(PST_EPEER, "cannot wait for a connection: %m");
-        if (n == 0 && until != PST_NEVER && pst_monotonic_ns() >= until) return pst_fail(PST_EPEER, "no answer in time");
-    }
-}
-
-pst_status pst_tcp_write(int fd, const void *data, size_t bytes, uint64_t until) {
-    const uint8_t *at = data;
-    while (bytes) {
-        ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL);
-        if (n >= 0) at += n, bytes -= (size_t)n;
-        else if (errno == EAGAIN) PST_TRY(wait_for(fd, POLLOUT, until));
-        else if (errno != EINTR) return pst_fail(PST_EPEER, "the connection broke: %m");
-    }
-    return PST_OK;
-}
-
-pst_status pst_tcp_read(int fd, void *data, size_t bytes, uint64_t until) {
-    uint8_t *at = data;
-    while (bytes) {
-        ssize_t n = recv(fd, at, bytes, 0);
-        if (n > 0) at += n, bytes -= (size_t)n;
-        else if (n == 0) return pst_fail(PST_EPEER, "the connection was closed");
-        else if (errno == EAGAIN) PST_TRY(wait_for(fd, POLLIN, until));
-        else if (errno != EINTR) return pst_fail(PST_EPEER, "the connection broke: %m");
-    }
-    return PST_OK;
-}
-
-/* Non-blocking, at once, and a host that vanishes is noticed after about 25 s. */
-static void set_up(int fd) {
-    int on = 1, idle = 10, every = 5, tries = 3;
-    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
-    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof tries);
-}
-
 static pst_status resolve(const pst_tcp_job *job, struct addrinfo **list) {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     int rc = getaddrinfo(job->address, job->port, &hints, list);
-    if (rc) return pst_fail(PST_EINPUT, "MASTER_ADDR %s, MASTER_PORT %s: %s", job->address, job->port, gai_strerror(rc));
+    if (rc)
+        return pst_fail(PST_EINPUT, "MASTER_ADDR %s, MASTER_PORT %s: %s", job->address, job->port, gai_strerror(rc));
     return PST_OK;
 }
 
@@ -154,7 +103,7 @@ static pst_status greet(host *h) {
     if (h->n_pending == MAX_PENDING) drop_oldest(h);
     pending *p = &h->pending[h->n_pending++];
     *p = (pending){.fd = fd, .until = pst_monotonic_ns() + GREET_S * (uint64_t)SECOND_NS};
-    set_up(fd);
+    pst_tcp_set_up(fd);
     PST_TRY(pst_secret_random(p->nonce, sizeof p->nonce));
     memcpy(hello, magic, sizeof magic);
     memcpy(hello + sizeof magic, p->nonce, sizeof p->nonce);
@@ -207,7 +156,7 @@ static pst_status round_of(host *h, uint64_t until) {
         fds[1 + i] = (struct pollfd){.fd = h->pending[i].fd, .events = POLLIN};
         if (h->pending[i].until < until) until = h->pending[i].until;
     }
-    if (poll(fds, n + 1, milliseconds_left(until)) < 0 && errno != EINTR)
+    if (poll(fds, n + 1, pst_tcp_milliseconds(until)) < 0 && errno != EINTR)
         return pst_fail(PST_EPEER, "rank 0 cannot wait for the others: %m");
     for (uint32_t i = n; i-- > 0;) /* backwards: whoever is dropped is replaced by one that was looked at */
         if (fds[1 + i].revents) PST_TRY(hear(h, i));
@@ -268,7 +217,7 @@ static int connect_to(const struct addrinfo *a, uint64_t until, int *out) {
     if (fd < 0) return errno;
     if (connect(fd, a->ai_addr, a->ai_addrlen) != 0) {
         error = errno;
-        if (error == EINPROGRESS) error = wait_for(fd, POLLOUT, until) == PST_OK ? 0 : ETIMEDOUT;
+        if (error == EINPROGRESS) error = pst_tcp_wait(fd, POLLOUT, until) == PST_OK ? 0 : ETIMEDOUT;
         if (!error && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) error = errno;
     }
     if (error) close(fd);
@@ -289,7 +238,7 @@ static pst_status reach(const pst_tcp_job *job, uint32_t seconds, int *out) {
             error = connect_to(a, enough < until ? enough : until, out);
             if (error) continue;
             freeaddrinfo(list);
-            set_up(*out);
+            pst_tcp_set_up(*out);
             return PST_OK;
         }
         pause_ms(RETRY_MS);
@@ -310,11 +259,13 @@ static pst_status introduce(const pst_tcp_job *job, int fd, uint64_t until) {
     uint8_t *ours = join + 8;
     pst_status status = pst_tcp_read(fd, hello, sizeof hello, until);
     if (status != PST_OK || memcmp(hello, magic, sizeof magic))
-        return pst_fail(status == PST_OK ? PST_EINPUT : status, "no rank 0 of this version answers at %s:%s", job->address, job->port);
+        return pst_fail(status == PST_OK ? PST_EINPUT : status, "no rank 0 of this version answers at %s:%s",
+                        job->address, job->port);
     put_number(join, job->rank);
     put_number(join + 4, job->size);
     PST_TRY(pst_secret_random(ours, PST_SECRET_NONCE));
-    PST_TRY(pst_secret_prove(job->secret, "penstock join", theirs, ours, job->rank, job->size, ours + PST_SECRET_NONCE));
+    PST_TRY(
+        pst_secret_prove(job->secret, "penstock join", theirs, ours, job->rank, job->size, ours + PST_SECRET_NONCE));
     if (pst_tcp_write(fd, join, sizeof join, until) != PST_OK ||
         pst_tcp_read(fd, answer, sizeof answer, until) != PST_OK)
         return pst_fail(PST_EPEER, "rank 0 at %s:%s refuses rank %u: is PENSTOCK_SECRET the same there?", job->address,
@@ -322,7 +273,8 @@ static pst_status introduce(const pst_tcp_job *job, int fd, uint64_t until) {
     uint32_t verdict = get_number(answer);
     PST_TRY(pst_secret_prove(job->secret, "penstock answer", ours, theirs, job->rank, verdict, proof));
     if (!pst_secret_equal(proof, answer + 4))
-        return pst_fail(PST_EINPUT, "whoever answers at %s:%s does not know this job's secret", job->address, job->port);
+        return pst_fail(PST_EINPUT, "whoever answers at %s:%s does not know this job's secret", job->address,
+                        job->port);
     if (verdict == WELCOME) return PST_OK;
     if (verdict == OTHER_SIZE)
         return pst_fail(PST_EINPUT, "rank %u of WORLD_SIZE %u: rank 0 at %s:%s has another WORLD_SIZE", job->rank,

@@ -126,10 +126,11 @@ pst_status pst_registry_joins(const char *name, const pst_world *world, uint32_t
         return pst_fail(PST_EINPUT, "transport self runs all ranks in one process, but this job has %u processes",
                         world->size);
     if (!self && strcmp(name, "auto") && world->size == 1 && n_rank > 1)
-        return pst_fail(PST_EINPUT,
-                        "transport %s needs a process for each of %u ranks, but all are in this one; give auto or self, "
-                        "or start the program with mpirun -n %u",
-                        name, n_rank, n_rank);
+        return pst_fail(
+            PST_EINPUT,
+            "transport %s needs a process for each of %u ranks, but all are in this one; give auto or self, "
+            "or start the program with mpirun -n %u",
+            name, n_rank, n_rank);
     return PST_OK;
 }
 

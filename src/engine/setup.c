@@ -87,8 +87,8 @@ pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, cons
     return status;
 }
 
-pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, uint32_t n_rank,
-                             const pst_world *world, pst_data **data, pst_prepared **prepared) {
+pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, uint32_t n_rank, const pst_world *world,
+                             pst_data **data, pst_prepared **prepared) {
     const pst_model_row *model;
     pst_model_config sizes;
     pst_data *d = NULL;

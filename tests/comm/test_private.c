@@ -128,8 +128,8 @@ static void test_bound(void **state) {
 /* --- strangers ---------------------------------------------------------------------------------------------------- */
 
 static int connect_to_root(void) {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)),
-                            .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in a = {
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     for (int i = 0; i < 400; i++) {
         int fd = socket(AF_INET, SOCK_STREAM, 0);
         if (connect(fd, (struct sockaddr *)&a, sizeof a) == 0) return fd;
@@ -211,7 +211,8 @@ static void test_silent_port(void **state) {
     assert_int_equal(listen(fd, 0), 0);
     for (int i = 0; i < 8; i++) {
         filler[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-        if (connect(filler[i], (struct sockaddr *)&a, sizeof a) && errno != EINPROGRESS) fail_msg("%s", strerror(errno));
+        if (connect(filler[i], (struct sockaddr *)&a, sizeof a) && errno != EINPROGRESS)
+            fail_msg("%s", strerror(errno));
     }
     pst_tcp_job job = {.rank = 1, .size = 2, .address = "127.0.0.1", .port = port, .secret = secret, .seconds = 1};
     uint64_t began = pst_monotonic_ns();
@@ -374,11 +375,10 @@ int main(int argc, char **argv) {
         rank_close(&r);
         return status;
     }
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_together),   cmocka_unit_test(test_bound),
-                                       cmocka_unit_test(test_strangers),
-                                       cmocka_unit_test(test_crowd),      cmocka_unit_test(test_alone),
-                                       cmocka_unit_test(test_silent_port), cmocka_unit_test(test_descriptors),
-                                       cmocka_unit_test(test_false_root), cmocka_unit_test(test_variables),
-                                       cmocka_unit_test(test_proof),      cmocka_unit_test(test_launched)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_together),    cmocka_unit_test(test_bound),      cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_crowd),       cmocka_unit_test(test_alone),      cmocka_unit_test(test_silent_port),
+        cmocka_unit_test(test_descriptors), cmocka_unit_test(test_false_root), cmocka_unit_test(test_variables),
+        cmocka_unit_test(test_proof),       cmocka_unit_test(test_launched)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
