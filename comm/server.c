@@ -142,12 +142,17 @@ static char *rank_list(uint32_t n) {
     return text;
 }
 
-static void describe_rank(pmix_info_t *out, uint32_t rank) {
+/* 0: there is no memory. */
+static int describe_rank(pmix_info_t *out, uint32_t rank) {
     uint16_t local = (uint16_t)rank;
     uint32_t zero = 0;
     pmix_rank_t r = rank;
     pmix_data_array_t *array;
     PMIX_DATA_ARRAY_CREATE(array, 5, PMIX_INFO);
+    if (!array || !array->array) {
+        free(array);
+        return 0;
+    }
     pmix_info_t *info = array->array;
     PMIX_INFO_LOAD(&info[0], PMIX_RANK, &r, PMIX_PROC_RANK);
     PMIX_INFO_LOAD(&info[1], PMIX_LOCAL_RANK, &local, PMIX_UINT16);
@@ -157,6 +162,7 @@ static void describe_rank(pmix_info_t *out, uint32_t rank) {
     PMIX_LOAD_KEY(out->key, PMIX_PROC_INFO_ARRAY);
     out->value.type = PMIX_DATA_ARRAY;
     out->value.data.darray = array; /* freed with the info */
+    return 1;
 }
 
 static pst_status register_job(pst_server *s, const char *host) {
@@ -166,7 +172,9 @@ static pst_status register_job(pst_server *s, const char *host) {
     pmix_info_t *info = NULL;
     PMIX_INFO_CREATE(info, n_info);
     pst_status status = PST_ENOMEM;
-    if (!peers || !info || PMIx_generate_regex(host, &nodes) != PMIX_SUCCESS ||
+    uint32_t n = 0;
+    while (info && n < s->n && describe_rank(&info[JOB_KEYS + n], n)) n++;
+    if (!peers || n < s->n || PMIx_generate_regex(host, &nodes) != PMIX_SUCCESS ||
         PMIx_generate_ppn(peers, &places) != PMIX_SUCCESS) {
         pst_fail(status, "no memory to describe %u ranks", s->n);
         goto out;
@@ -178,7 +186,6 @@ static pst_status register_job(pst_server *s, const char *host) {
     PMIX_INFO_LOAD(&info[4], PMIX_LOCAL_PEERS, peers, PMIX_STRING);
     PMIX_INFO_LOAD(&info[5], PMIX_NODE_MAP, nodes, PMIX_REGEX);
     PMIX_INFO_LOAD(&info[6], PMIX_PROC_MAP, places, PMIX_REGEX);
-    for (uint32_t i = 0; i < s->n; i++) describe_rank(&info[JOB_KEYS + i], i);
     waiter w = WAITER;
     pmix_status_t rc = PMIx_server_register_nspace(s->job, (int)s->n, info, n_info, waiter_done, &w);
     rc = waiter_finish(&w, rc);
