@@ -1,15 +1,7 @@
 #!/bin/sh
 # test: label=quick timeout=60
 # What `penstock bench` prints, as text and as JSON, on the smallest model; no speeds are asserted.
-set -u
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-bad=0
-fail() {
-    echo "FAILED: $*"
-    bad=1
-}
+. "$(dirname "$0")/../script.sh"
 bench() { "$PENSTOCK" bench kernels --preset nano -B 1 -T 8 --threads 1 --precision fp32 "$@" </dev/null; }
 
 bench --op layer_norm >text || fail "status $?"

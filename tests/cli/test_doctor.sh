@@ -1,11 +1,7 @@
 #!/bin/sh
 # test: label=quick timeout=60
 # doctor on machines that lack something: it says what, what for, and what would mend it; status 4 when training needs it.
-set -u
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-bad=0
+. "$(dirname "$0")/../script.sh"
 wrong() {
     echo "FAILED: $*"
     sed 's/^/    /' out err

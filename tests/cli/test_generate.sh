@@ -1,12 +1,7 @@
 #!/bin/sh
 # test: label=quick timeout=60
 # generate: the same text for the same seed from a run, its checkpoint and its Hugging Face form; options; broken pipes.
-set -u
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-bad=0
-fail() { echo "FAILED: $*"; bad=1; }
+. "$(dirname "$0")/../script.sh"
 same() { cmp -s "$1" "$2" || fail "$1 and $2 differ"; }
 differ() { ! cmp -s "$1" "$2" || fail "$1 and $2 are the same"; }
 generate() { out=$1; shift; "$PENSTOCK" generate "$@" >"$out" 2>err || fail "generate $*: $(cat err)"; }

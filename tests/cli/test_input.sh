@@ -1,12 +1,8 @@
 #!/bin/sh
 # test: label=quick timeout=60
 # Every kind of wrong input to train and its neighbours: the exit status, and one line that says what and where.
-set -u
 unset PST_SEED
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-bad=0
+. "$(dirname "$0")/../script.sh"
 
 # expect STATUS PATTERN COMMAND...: exit status, and exactly one line on stderr, which matches.
 expect() {

@@ -1,12 +1,7 @@
 #!/bin/sh
 # test: label=quick timeout=60
 # inspect and convert: every kind of thing that can be shown, and nothing overwritten by accident.
-set -u
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-bad=0
-fail() { echo "FAILED: $*"; bad=1; }
+. "$(dirname "$0")/../script.sh"
 
 echo "all work and no play makes jack a dull boy, all work and no play makes jack a dull boy" >text.txt
 cat >run.yaml <<END

@@ -2,11 +2,7 @@
 # test: label=quick timeout=60
 # Manual pages as written by the program: a page for each command with every option of its --help, a page with every key
 # of a run file; and where man, mandoc are there, well-formed. `penstock help COMMAND` is `COMMAND --help`.
-set -u
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-bad=0
+. "$(dirname "$0")/../script.sh"
 wrong() {
     echo "FAILED: $*"
     bad=1

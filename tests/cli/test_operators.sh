@@ -1,15 +1,7 @@
 #!/bin/sh
 # test: label=quick timeout=60
 # Where a step's time goes: the shares at the end of a run, work_s in metrics.jsonl, and the operators' lane in trace.json.
-set -u
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-bad=0
-fail() {
-    echo "FAILED: $*"
-    bad=1
-}
+. "$(dirname "$0")/../script.sh"
 cat >run.yaml <<TEXT
 name: r
 model: {kind: gpt, layers: 2, heads: 2, channels: 16, context: 8}

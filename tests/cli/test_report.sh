@@ -1,12 +1,7 @@
 #!/bin/sh
 # test: label=quick timeout=60
 # report.html: written by a run, written again elsewhere, of a run that was cut off, and refused where there is none.
-set -u
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-bad=0
-fail() { echo "FAILED: $*"; bad=1; }
+. "$(dirname "$0")/../script.sh"
 
 yes "all work and no play makes jack a dull boy" | head -40 >text.txt
 cat >run.yaml <<END

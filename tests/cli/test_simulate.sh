@@ -1,12 +1,7 @@
 #!/bin/sh
 # test: label=quick timeout=60
 # simulate: closed forms of the makespan, the executor on the virtual clock and in real time, plans of runs, and wrong values.
-set -u
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-bad=0
-fail() { echo "FAILED: $*"; bad=1; }
+. "$(dirname "$0")/../script.sh"
 
 # (m+p-1)(F+B+W), and m(F+B+W)+(p-1)(F+B) where W does not hold the gradient back; F, B, W = 2, 3, 4 ms
 for p in 1 2 3 7 16; do

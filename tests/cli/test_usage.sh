@@ -1,11 +1,7 @@
 #!/bin/sh
 # test: label=quick timeout=60
 # What every command does with help, wrong words and lost output: text, stream and exit status.
-set -u
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-bad=0
+. "$(dirname "$0")/../script.sh"
 
 # expect STATUS STREAM PATTERN COMMAND...: exit status, and a line on stdout or stderr that matches.
 expect() {
