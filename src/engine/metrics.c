@@ -2,6 +2,7 @@
 #include "engine/metrics.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/utf8.h"
 #include "engine/metrics_parts.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -52,7 +53,7 @@ static FILE *open_file(const char *path, uint64_t keep) {
     if (!old) return !keep || errno == ENOENT ? fopen(path, "w") : NULL;
     char *fresh = NULL;
     FILE *new = asprintf(&fresh, "%s.new", path) > 0 ? fopen(fresh, "w") : NULL;
-    int good = new && copy_kept(old, new, keep) && rename(fresh, path) == 0, error = errno;
+    int good = new &&copy_kept(old, new, keep) && rename(fresh, path) == 0, error = errno;
     fclose(old);
     if (new && !good) fclose(new), unlink(fresh), new = NULL;
     free(fresh);
@@ -115,17 +116,24 @@ void pst_metrics_newline(pst_metrics *m) {
     if (m && m->line_open) fputc('\n', stdout), fflush(stdout), m->line_open = 0;
 }
 
+/* 0:05, 12:34, 7:05:00. */
+static const char *clock_text(double seconds, char out[32]) {
+    long long s = seconds < 1e12 ? (long long)seconds : 1000000000000;
+    if (s < 3600) snprintf(out, 32, "%lld:%02lld", s / 60, s % 60);
+    else snprintf(out, 32, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
+    return out;
+}
+
 static void show(pst_metrics *m, const pst_metrics_step *s, double tokens_per_s) {
     const pst_config *c = m->p->config;
     uint64_t steps = (uint64_t)c->train.steps, done = s->step - m->first_step;
     double left = (now_s() - m->started_s) / (double)done * (double)(steps - s->step);
-    char text[160], loss[40] = "";
+    char text[200], loss[40] = "", clock[32];
     int every = s->step == 1 || s->step == steps || s->step % (uint64_t)c->train.log_every == 0;
     if (m->quiet || (!m->terminal && !every)) return;
     if (!m->timed) snprintf(loss, sizeof loss, "  loss %.4f", s->loss);
-    snprintf(text, sizeof text, "step %" PRIu64 "/%" PRIu64 "%s  %.0f tok/s  %.1f ms (predicted %.1f)  left %d:%02d",
-             s->step, steps, loss, tokens_per_s, s->step_s * 1e3, s->predicted_step_s * 1e3, (int)left / 60,
-             (int)left % 60);
+    snprintf(text, sizeof text, "step %" PRIu64 "/%" PRIu64 "%s  %.0f tok/s  %.1f ms (predicted %.1f)  left %s",
+             s->step, steps, loss, tokens_per_s, s->step_s * 1e3, s->predicted_step_s * 1e3, clock_text(left, clock));
     if (m->terminal) printf("\r\033[K%s", text), m->line_open = 1;
     else puts(text);
     fflush(stdout);
@@ -135,6 +143,15 @@ static void show(pst_metrics *m, const pst_metrics_step *s, double tokens_per_s)
 
 /* JSON has no NaN or infinity. */
 static json_t *number(double x) { return isfinite(x) ? json_real(x) : json_null(); }
+
+/* It knows UTF-8 only; names of files may be anything. */
+static json_t *text(const char *bytes) {
+    char *copy = strdup(bytes);
+    if (copy) pst_utf8_clean(copy);
+    json_t *string = copy ? json_string(copy) : NULL;
+    free(copy);
+    return string;
+}
 
 static json_t *peaks(const pst_metrics *m, const pst_report *report) {
     json_t *list = json_array();
@@ -220,16 +237,16 @@ void pst_metrics_non_finite(pst_metrics *m, uint64_t step, uint64_t skipped, con
 void pst_metrics_checkpoint(pst_metrics *m, const pst_metrics_saved *saved, const char *path, const char *why) {
     double rate = saved->seconds > 0 ? (double)saved->bytes / saved->seconds * 1e-6 : 0;
     if (!why) {
-        write_line(m, json_pack("{s:s,s:I,s:s,s:I,s:f,s:f,s:f}", "event", "checkpoint", "step", (json_int_t)saved->step,
-                                "path", path, "bytes", (json_int_t)saved->bytes, "seconds", saved->seconds, "mb_per_s",
-                                rate, "held_s", saved->held_s));
+        write_line(m, json_pack("{s:s,s:I,s:o,s:I,s:f,s:f,s:f}", "event", "checkpoint", "step", (json_int_t)saved->step,
+                                "path", text(path), "bytes", (json_int_t)saved->bytes, "seconds", saved->seconds,
+                                "mb_per_s", rate, "held_s", saved->held_s));
         return;
     }
     pst_metrics_newline(m);
     pst_log(PST_LOG_ERROR, "no checkpoint of step %" PRIu64 ": %s; training goes on; what was saved before stays",
             saved->step, why);
-    write_line(m,
-               json_pack("{s:s,s:I,s:s}", "event", "checkpoint_failed", "step", (json_int_t)saved->step, "why", why));
+    write_line(
+        m, json_pack("{s:s,s:I,s:o}", "event", "checkpoint_failed", "step", (json_int_t)saved->step, "why", text(why)));
 }
 
 void pst_metrics_end(pst_metrics *m, uint64_t steps, const uint64_t *weights_xxh64, const char *why) {

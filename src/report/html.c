@@ -1,33 +1,21 @@
 /* See html.h. */
 #include "report/html.h"
+#include "base/utf8.h"
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
 #include <time.h>
 
-/* Bytes of the UTF-8 sequence that starts here, 0 when it is none. */
-static int utf8_bytes(const unsigned char *at) {
-    int n = *at < 0x80                  ? 1
-            : *at >= 0xc2 && *at < 0xe0 ? 2
-            : *at >= 0xe0 && *at < 0xf0 ? 3
-            : *at >= 0xf0 && *at < 0xf5 ? 4
-                                        : 0;
-    for (int i = 1; i < n; i++)
-        if ((at[i] & 0xc0) != 0x80) return 0;
-    return n;
-}
-
 void pst_html_text(FILE *out, const char *text) {
-    const unsigned char *at = (const unsigned char *)text;
-    while (*at) {
-        int n = utf8_bytes(at);
+    for (const char *at = text; *at;) {
+        int n = pst_utf8_bytes(at);
         if (*at == '&') fputs("&amp;", out);
         else if (*at == '<') fputs("&lt;", out);
         else if (*at == '>') fputs("&gt;", out);
         else if (*at == '"') fputs("&quot;", out);
         else if (*at == '\'') fputs("&#39;", out);
         else if (n == 0) fputc('?', out);
-        else if (*at < ' ' && *at != '\n') fputc(' ', out);
+        else if ((unsigned char)*at < ' ' && *at != '\n') fputc(' ', out);
         else fwrite(at, 1, (size_t)n, out);
         at += n ? n : 1;
     }
