@@ -9,6 +9,9 @@ extern "C" {
 #endif
 typedef struct pst_config pst_config;
 
+/* Ranks of a job, and stages of its pipeline, at most. */
+#define PST_RANKS_MAX 1024
+
 /* Reads `path` (YAML), applies n_override texts "section.key=value" (or "key=value" where the key is unique), gives
  * every other key its default, takes paths in the file from the file's folder where their first name stands there, and
  * checks ranges and contradictions. *config is the caller's; free with

@@ -6,7 +6,8 @@ int pst_cli_inspect(const pst_cli_call *call) {
     const pst_option rows[] = {
         {'s', "show", "graph|tape|plan|schedule|instructions|memory", PST_OPTION_STRING, 0, 0,
          "Of a run file: which of these; the plan by default.", &o.what},
-        {'n', "ranks", "RANKS", PST_OPTION_INT, 1, 65536, "Of a run file: as if started on this many ranks.", &o.ranks},
+        {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX, "Of a run file: as if started on this many ranks.",
+         &o.ranks},
     };
     const pst_command command = {"penstock inspect", "PATH",
                                  "Shows a checkpoint folder, a safetensors file, a Hugging Face folder, a plan.yaml, "

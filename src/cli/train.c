@@ -4,7 +4,7 @@
 int pst_cli_train(const pst_cli_call *call) {
     pst_train_options o = {.size = sizeof o, .runs = "runs", .argv = call->program_argv};
     pst_option rows[] = {
-        {'n', "ranks", "RANKS", PST_OPTION_INT, 1, 65536,
+        {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX,
          "Start this many local ranks. Without it, and under mpirun or srun, what the run file and the job say.",
          &o.ranks},
         {0, "runs", "DIR", PST_OPTION_STRING, 0, 0, "Folder below which the run's own folder is made.", &o.runs},

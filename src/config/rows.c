@@ -67,7 +67,8 @@ const pst_row pst_rows[] = {
     REAL(train, hang_slack, "1", 0, 3600, 0, "... and this many seconds more; 0: hangs are not looked for."),
     WHOLE(train, log_every, "10", 1, 1e12, "Steps between lines on a stream that is no terminal."),
 
-    WHOLE(parallel, pipeline, "0", 0, 4096, "Pipeline stages (ranks in a row); 0: what the number of ranks leaves."),
+    WHOLE(parallel, pipeline, "0", 0, PST_RANKS_MAX,
+          "Pipeline stages (ranks in a row); 0: what the number of ranks leaves."),
     WHOLE(parallel, tensor, "0", 0, 1, "Ranks that share each layer; this version has stages only (pipeline)."),
     WHOLE(parallel, data, "0", 0, 1, "Replicas; this version has stages only (pipeline)."),
     WHOLE(parallel, threads, "0", 0, 4096, "CPU threads per rank; 0: cores shared out, at least 1."),

@@ -15,7 +15,8 @@ pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_ran
                         "; give the same number or leave one out",
                         given, pipeline);
     int64_t n = given ? given : pipeline ? pipeline : 1;
-    if (n < 1 || n > 1024) return pst_fail(PST_EINPUT, "the number of ranks must be 1 to 1024, not %" PRId64, n);
+    if (n < 1 || n > PST_RANKS_MAX)
+        return pst_fail(PST_EINPUT, "the number of ranks must be 1 to %d, not %" PRId64, PST_RANKS_MAX, n);
     *n_rank = (uint32_t)n;
     return PST_OK;
 }

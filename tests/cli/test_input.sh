@@ -64,6 +64,8 @@ train 2 "forward' computes no gradients" parallel.schedule=forward
 train 2 'warmup' train.warmup=5
 train 2 '--ranks' -n 0
 train 2 '--ranks' -n -3
+train 2 '--ranks.*1024' -n 1025
+train 2 'pipeline=1025.*from 0 to 1024' parallel.pipeline=1025
 
 # names
 train 2 'did you mean "1f1b"' parallel.schedule=1f1bb
@@ -97,6 +99,14 @@ rm -rf runs
 "$PENSTOCK" train run.yaml -q || { echo "FAILED: train"; exit 1; }
 checkpoint=runs/run/checkpoints/step-00000002
 "$PENSTOCK" convert runs/run hf || bad=1
+
+# a folder whose name is not UTF-8: every line is in metrics.jsonl all the same
+odd=$(printf 'odd\377')
+"$PENSTOCK" train run.yaml -q --runs "$odd" >out 2>err || { echo "FAILED: train --runs odd"; bad=1; }
+if [ -s err ] || ! grep -q '"event":"checkpoint".*"path":"odd?/run/' "$odd/run/metrics.jsonl"; then
+    echo "FAILED: no checkpoint in the metrics of a folder that is not UTF-8"; sed 's/^/  err: /' err; bad=1
+fi
+rm -rf "$odd"
 
 # going on with something else
 resume() { status=$1 pattern=$2; shift 2; train "$status" "$pattern" --resume runs/run "$@"; }
