@@ -325,7 +325,10 @@ pst_status pst_shard_end(pst_shard *s) {
     if (s->direct >= 0) close(s->direct);
     s->fd = s->direct = -1;
     atomic_store_explicit(&s->released, UINT64_MAX, memory_order_release);
-    if (s->status == PST_OK) return PST_OK;
-    if (s->path && s->opened) unlink(s->path);
-    return pst_fail(s->status, "%s", s->message);
+    pthread_mutex_lock(&s->lock); /* pst_shard_fail may still come */
+    pst_status status = s->status;
+    if (status != PST_OK) pst_fail(status, "%s", s->message);
+    pthread_mutex_unlock(&s->lock);
+    if (status != PST_OK && s->path && s->opened) unlink(s->path);
+    return status;
 }
