@@ -32,7 +32,7 @@ typedef struct {
 typedef struct {
     uint64_t step, bytes;            /* bytes of tensors, all ranks' */
     double seconds;                  /* from its step's end until all of it was written, synced and read back */
-    double held_s;                   /* how long later steps stood still for it (rank 0's process) */
+    double held_s;                   /* how long later steps stood still for it, where longest */
 } pst_metrics_saved;
 
 /* On stdout: nothing; lines of text; on a terminal, one line that is written over again. The last only where the terminal

@@ -194,22 +194,30 @@ pst_save_state pst_saving_state(pst_trainer *t) {
     return pst_saver_wait(s->saver) == PST_OK ? PST_SAVE_DONE : PST_SAVE_FAILED;
 }
 
+/* In seconds, of all processes. */
+static pst_status longest(pst_group *g, uint64_t mine_ns, double *seconds) {
+    const uint64_t *ns;
+    uint64_t most = 0;
+    PST_TRY(pst_group_numbers(g, mine_ns, &ns));
+    for (uint32_t r = 0; r < g->n_rank; r++) most = ns[r] > most ? ns[r] : most;
+    *seconds = (double)most * 1e-9;
+    return PST_OK;
+}
+
 /* The same status on all ranks: what has come of it. A checkpoint that cannot be written is said and survived; a dead
  * peer and weights that are no numbers are not. */
 static pst_status settle(pst_trainer *t, pst_status status) {
     pst_saving *s = t->saving;
-    pst_metrics_saved saved = {.step = s->info.step, .bytes = s->bytes, .held_s = (double)s->held_ns * 1e-9};
+    pst_metrics_saved saved = {.step = s->info.step, .bytes = s->bytes};
     s->phase = NOTHING;
     if (status == PST_OK) t->checkpointed = s->info.step;
     else t->best_loss = s->best_before;
     if (status == PST_EPEER || status == PST_EINPUT) return status;
     char path[PST_TRAINER_FOLDER + 64], why[1024];
-    const uint64_t *ns;
     snprintf(path, sizeof path, "%s/step-%08" PRIu64, s->folder, s->info.step);
     snprintf(why, sizeof why, "%s", pst_error());
-    PST_TRY(pst_group_numbers(t->group, pst_saver_ns(s->saver), &ns));
-    for (uint32_t r = 0; r < t->p->options.n_rank; r++)
-        if ((double)ns[r] * 1e-9 > saved.seconds) saved.seconds = (double)ns[r] * 1e-9;
+    PST_TRY(longest(t->group, pst_saver_ns(s->saver), &saved.seconds));
+    PST_TRY(longest(t->group, s->held_ns, &saved.held_s));
     if (t->metrics) pst_metrics_checkpoint(t->metrics, &saved, path, status == PST_OK ? NULL : why);
     return PST_OK;
 }
