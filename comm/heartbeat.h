@@ -8,10 +8,6 @@
 typedef struct pst_heartbeat pst_heartbeat;
 enum { PST_HEARTBEAT_MS = 50, PST_HEARTBEAT_MISSES = 40 }; /* a peer silent for 40 of our ticks (2 s) is dead */
 
-/* Names of the opcodes in packed instructions, for all of this process; borrowed. Without it those of today's
- * PST_OPCODE_LIST are used. (comm knows no instructions.) */
-void pst_heartbeat_set_names(const char *const *names, uint32_t n);
-
 /* Collective over the ranks of this host (uses put/get/fence). The page is a file without a name: the others
  * open it through the first rank's /proc entry, as its user may. Our launcher passes its own page in PENSTOCK_HEARTBEAT_FD. */
 pst_status pst_heartbeat_open(pst_world *world, pst_heartbeat **heartbeat);

@@ -1,19 +1,9 @@
 /* See heartbeat_page.h; and the launcher's side of heartbeat.h. */
 #include "comm/heartbeat_page.h"
+#include "base/opcode.h"
 #include <stdio.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-/* The order of PST_OPCODE_LIST; the first six work on a chunk and a micro-batch, the rest is the flush. */
-static const char *const usual_names[] = {"F", "B", "W", "BW", "SEND", "RECV", "REDUCE", "NORM", "GATHER", "STEP"};
-enum { FIRST_OF_FLUSH = 6 };
-static const char *const *names = usual_names;
-static uint32_t n_name = sizeof usual_names / sizeof *usual_names;
-
-void pst_heartbeat_set_names(const char *const *given, uint32_t n) {
-    names = given;
-    n_name = n;
-}
 
 size_t pst_page_bytes(uint32_t n) {
     size_t bytes = sizeof(pst_heartbeat_page) + n * (sizeof(page_line) + sizeof(pst_position));
@@ -103,9 +93,10 @@ int pst_heartbeat_page_hung(const pst_heartbeat_page *page, uint32_t *rank, int 
 const char *pst_heartbeat_page_where(const pst_heartbeat_page *page, uint32_t rank, char *buffer, uint32_t bytes) {
     uint64_t instr = page->line[rank].instr;
     uint32_t opcode = (uint32_t)(instr >> 56), chunk = instr >> 32 & 0xffffff, micro = (uint32_t)instr;
+    const char *name = pst_opcode_name((pst_opcode)opcode);
     if (instr == PAGE_NO_INSTR) snprintf(buffer, bytes, "its start");
-    else if (opcode >= n_name) snprintf(buffer, bytes, "instruction %016llx", (unsigned long long)instr);
-    else if (opcode >= FIRST_OF_FLUSH) snprintf(buffer, bytes, "%s", names[opcode]);
-    else snprintf(buffer, bytes, "%s chunk %u micro-batch %u", names[opcode], chunk, micro);
+    else if (opcode >= PST_OP_COUNT) snprintf(buffer, bytes, "instruction %016llx", (unsigned long long)instr);
+    else if (opcode >= PST_OP_REDUCE) snprintf(buffer, bytes, "%s", name);
+    else snprintf(buffer, bytes, "%s chunk %u micro-batch %u", name, chunk, micro);
     return buffer;
 }

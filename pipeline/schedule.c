@@ -4,15 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *pst_opcode_name(pst_opcode op) {
-    static const char *const names[PST_OP_COUNT] = {
-#define OPCODE_NAME(name, text) [PST_OP_##name] = text,
-        PST_OPCODE_LIST(OPCODE_NAME)
-#undef OPCODE_NAME
-    };
-    return (unsigned)op < PST_OP_COUNT ? names[op] : "?";
-}
-
 static const pst_schedule_row rows[] = {
     {"gpipe", "all F, then all BW; stashes every micro-batch", 0, 1, PST_PLACE_ROUND, pst_schedule_gpipe},
     {"1f1b", "one F, one fused BW in turn; stashes at most one micro-batch per later stage, plus one", 0, 1,

@@ -2,25 +2,10 @@
  * nothing of memory or messages; instr.h compiles their order into instructions. */
 #ifndef PST_PIPELINE_SCHEDULE_H
 #define PST_PIPELINE_SCHEDULE_H
+#include "base/opcode.h"
 #include "base/status.h"
 #include <stdint.h>
 #include <stdio.h>
-
-/* X(name, text) */
-#define PST_OPCODE_LIST(X)                                                                                             \
-    X(F, "F") X(B, "B") X(W, "W") X(BW, "BW")     /* programs of a chunk for one micro-batch */                        \
-    X(SEND, "SEND") X(RECV, "RECV")               /* one value to or from a peer */                                    \
-    X(REDUCE, "REDUCE")                           /* adds a received (or second) accumulator of a shared parameter */  \
-    X(NORM, "NORM")                               /* this rank's fp64 sums of squares, one per owned parameter */      \
-    X(GATHER, "GATHER")                           /* rank 0: all sums in name order -> norm and clip factor */         \
-    X(STEP, "STEP")                               /* optimizer on this rank's parameters */
-typedef enum {
-#define PST_OPCODE_ENUM(name, text) PST_OP_##name,
-    PST_OPCODE_LIST(PST_OPCODE_ENUM)
-#undef PST_OPCODE_ENUM
-    PST_OP_COUNT
-} pst_opcode;
-const char *pst_opcode_name(pst_opcode op);
 
 typedef struct { uint8_t opcode; uint16_t chunk; uint32_t micro; } pst_action;
 

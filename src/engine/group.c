@@ -19,15 +19,7 @@ struct pst_group_verdict {
 };
 typedef struct pst_group_verdict verdict;
 
-/* The order of pst_opcode, for messages about a rank's last instruction. */
-static void name_instructions(void) {
-    static const char *names[PST_OP_COUNT];
-    for (int i = 0; i < PST_OP_COUNT; i++) names[i] = pst_opcode_name((pst_opcode)i);
-    pst_heartbeat_set_names(names, PST_OP_COUNT);
-}
-
 static pst_status connect_processes(pst_group *g, const char *transport) {
-    name_instructions();
     const pst_transport_ops *ops;
     PST_TRY(pst_registry_transport(transport, g->world, &ops));
     PST_TRY(pst_heartbeat_open(g->world, &g->heartbeat));
