@@ -91,22 +91,32 @@ static pst_status list_folder(const char *folder, listing *out) {
     return status;
 }
 
-/* Every file below a folder. Linked folders are not entered: they may lead back up. */
-static pst_status add_tree(pst_file_list *list, const char *folder) {
+/* What is done with each thing in a folder. */
+typedef pst_status visitor(pst_file_list *list, const char *path, kind k, const void *arg);
+
+static pst_status visit_folder(pst_file_list *list, const char *folder, visitor *visit, const void *arg) {
     listing l;
     PST_TRY(list_folder(folder, &l));
     pst_status status = PST_OK;
     for (size_t i = 0; i < l.n && status == PST_OK; i++) {
         kind k;
         char *path = join(folder, l.name[i]);
-        if (!path) status = no_memory();
-        else if ((status = kind_of(path, &k)) != PST_OK) { /* says why */ } else if (k == KIND_FILE)
-            status = add_file(list, path);
-        else if (k == KIND_FOLDER) status = add_tree(list, path);
+        status = path ? kind_of(path, &k) : no_memory();
+        if (status == PST_OK) status = visit(list, path, k, arg);
         free(path);
     }
     listing_free(&l);
     return status;
+}
+
+/* Every file below a folder. Linked folders are not entered: they may lead back up. */
+static pst_status add_below(pst_file_list *list, const char *path, kind k, const void *arg) {
+    if (k == KIND_FILE) return add_file(list, path);
+    return k == KIND_FOLDER ? visit_folder(list, path, add_below, arg) : PST_OK;
+}
+
+static pst_status add_tree(pst_file_list *list, const char *folder) {
+    return visit_folder(list, folder, add_below, NULL);
 }
 
 static int has_magic(const char *text) { return strpbrk(text, "*?[") != NULL; }
@@ -121,24 +131,18 @@ static pst_status descend(pst_file_list *list, const char *path, const char *res
     return k == KIND_FOLDER || k == KIND_LINKED_FOLDER ? add_glob(list, path, rest) : PST_OK;
 }
 
-/* `**` at the head of a pattern: `rest` here, and the whole pattern in every folder below. */
-static pst_status add_any_depth(pst_file_list *list, const char *folder, const char *pattern, const char *rest) {
+/* `**` at the head of a pattern: what follows it here, and in every folder below. */
+static pst_status add_any_depth(pst_file_list *list, const char *folder, const char *rest);
+
+static pst_status go_deeper(pst_file_list *list, const char *path, kind k, const void *rest) {
+    return k == KIND_FOLDER ? add_any_depth(list, path, rest) : PST_OK;
+}
+
+static pst_status add_any_depth(pst_file_list *list, const char *folder, const char *rest) {
     while (!strncmp(rest, "**/", 3)) rest += 3; /* two in a row mean one, and one is faster */
     if (!*rest || !strcmp(rest, "**")) return add_tree(list, folder);
     PST_TRY(add_glob(list, folder, rest));
-    listing l;
-    PST_TRY(list_folder(folder, &l));
-    pst_status status = PST_OK;
-    for (size_t i = 0; i < l.n && status == PST_OK; i++) {
-        kind k;
-        char *path = join(folder, l.name[i]);
-        if (!path) status = no_memory();
-        else if ((status = kind_of(path, &k)) == PST_OK && k == KIND_FOLDER)
-            status = add_any_depth(list, path, pattern, rest);
-        free(path);
-    }
-    listing_free(&l);
-    return status;
+    return visit_folder(list, folder, go_deeper, rest);
 }
 
 static pst_status add_matches(pst_file_list *list, const char *folder, const char *component, const char *rest) {
@@ -163,7 +167,7 @@ static pst_status add_glob(pst_file_list *list, const char *folder, const char *
     char *component = strndup(pattern, n), *path = NULL;
     if (!component) return no_memory();
     pst_status status = PST_OK;
-    if (!strcmp(component, "**")) status = add_any_depth(list, folder, pattern, rest);
+    if (!strcmp(component, "**")) status = add_any_depth(list, folder, rest);
     else if (has_magic(component)) status = add_matches(list, folder, component, rest);
     else if (!(path = join(folder, component))) status = no_memory();
     else if (access(path, F_OK) == 0) status = descend(list, path, rest);

@@ -1,9 +1,8 @@
-/* Writing checkpoints: each rank its shard, then rank 0 the index and the rename that makes it all visible. */
+/* Writing checkpoints: where each rank puts its shard; then rank 0 the index and the rename that makes it all visible. */
 #include "engine/checkpoint.h"
 #include "base/hash.h"
 #include "engine/checkpoint_parts.h"
 #include "engine/durable.h"
-#include "engine/shard.h"
 #include <dirent.h>
 #include <inttypes.h>
 #include <math.h>
@@ -35,27 +34,6 @@ void pst_ckpt_leave_folders(const char *folder, uint64_t step) {
     free(temporary);
 }
 
-pst_status pst_ckpt_write_shard(const char *folder, uint64_t step, uint32_t rank, uint32_t ranks,
-                                const pst_optim_row *rule, const pst_ckpt_entry *entry, uint32_t n) {
-    pst_shard *s = NULL;
-    void *room = NULL;
-    char *path = pst_ckpt_shard_path(folder, step, rank, ranks);
-    pst_status status = path ? pst_ckpt_make_folders(folder, step) : PST_ENOMEM;
-    if (status == PST_OK) status = pst_shard_open(rule, entry, n, 0, &s);
-    if (status == PST_OK && !(room = pst_shard_room(s))) status = no_memory();
-    if (status == PST_OK) {
-        pst_shard_begin(s, path, 0);
-        while (pst_shard_write(s, room)) {}
-        while (pst_shard_verify(s, room)) {}
-        status = pst_shard_end(s);
-    }
-    if (status != PST_OK) pst_ckpt_leave_folders(folder, step);
-    if (s) pst_shard_room_free(s, room);
-    pst_shard_close(s);
-    free(path);
-    return status;
-}
-
 /* What was written a moment ago and cannot be read is the storage's failure, not the user's input: training goes on. */
 static pst_status unreadable(const char *path) {
     char said[600];
@@ -82,13 +60,15 @@ static pst_status collect_shard(const char *temporary, const char *name, json_t 
         snprintf(key, sizeof key, PST_CKPT_HASH_KEY "%s", e->name);
         const char *hash = pst_st_meta(f, key);
         json_t *shape = json_array();
-        for (uint32_t k = 0; k < e->n_dim; k++) json_array_append_new(shape, json_integer((json_int_t)e->dim[k]));
+        int whole = shape != NULL;
+        for (uint32_t k = 0; k < e->n_dim; k++)
+            whole &= !json_array_append_new(shape, json_integer((json_int_t)e->dim[k]));
         json_t *tensor = json_pack("{s:s, s:s, s:o, s:s}", "file", name, "dtype", e->dtype, "shape", shape, "xxh3",
                                    hash ? hash : "");
         if (json_object_get(tensors, e->name)) {
             json_decref(tensor);
             status = pst_fail(PST_EINTERNAL, "checkpoint: %s is stored by two ranks", e->name);
-        } else if (json_object_set_new(tensors, e->name, tensor)) {
+        } else if (json_object_set_new(tensors, e->name, tensor) || !whole) {
             status = no_memory();
         }
     }
@@ -122,6 +102,17 @@ static pst_status check_complete(const json_t *tensors, const pst_graph *graph, 
     return PST_OK;
 }
 
+char *pst_ckpt_json(const json_t *json, size_t flags) {
+    size_t bytes = json_dumpb(json, NULL, 0, flags);
+    char *text = bytes ? malloc(bytes + 1) : NULL;
+    if (text && json_dumpb(json, text, bytes, flags) == bytes) {
+        text[bytes] = 0;
+        return text;
+    }
+    free(text);
+    return NULL;
+}
+
 static json_t *loss_json(double loss) { return isfinite(loss) ? json_real(loss) : json_null(); }
 
 /* Takes `files` and `tensors` over. */
@@ -140,7 +131,7 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
                   "validation_loss", loss_json(info->validation_loss), "best_loss", loss_json(info->best_loss),
                   "skipped", (json_int_t)info->skipped, "optimizer", info->optimizer, "config", "run.yaml",
                   "config_xxh3", text, "files", files, "tensors", tensors, "xxh3", "0000000000000000");
-    char *all = index ? json_dumps(index, JSON_INDENT(1)) : NULL;
+    char *all = index ? pst_ckpt_json(index, JSON_INDENT(1)) : NULL;
     pst_status status = all ? pst_ckpt_index_hash(all, strlen(all), &digits, &hash) : no_memory();
     json_decref(index);
     if (status == PST_OK) {

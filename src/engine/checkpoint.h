@@ -3,8 +3,8 @@
  * rank, so any layout reads any other's. A folder under that name is complete: it is written as .tmp-step-00000100,
  * synced and renamed. Functions keep no state; a background thread may write while another reads.
  *
- * Writing: every rank calls pst_ckpt_write_shard; the caller makes sure that all are done and agrees on the outcome;
- * then rank 0 calls pst_ckpt_commit (or pst_ckpt_abandon when a rank failed) and pst_ckpt_prune. */
+ * Writing: every rank makes the folders and writes its file (shard.h); the caller makes sure that all are done and agrees
+ * on the outcome; then rank 0 calls pst_ckpt_commit (or pst_ckpt_abandon when a rank failed) and pst_ckpt_prune. */
 #ifndef PST_ENGINE_CHECKPOINT_H
 #define PST_ENGINE_CHECKPOINT_H
 #include "engine/safetensors.h"
@@ -32,13 +32,9 @@ typedef struct {
     const float *state[2];          /* the rule's n_state arrays */
 } pst_ckpt_entry;
 
-/* `folder` is <run>/checkpoints, made when it is not there (its parent is). Writes and syncs this rank's file; a rank
- * without parameters writes an empty one. rule: NULL for weights only. Any rank, any thread.
- * ENOMEM with path and reason when the disk is full or unwritable; this rank's file is then gone again. */
-pst_status pst_ckpt_write_shard(const char *folder, uint64_t step, uint32_t rank, uint32_t ranks,
-                                const pst_optim_row *rule, const pst_ckpt_entry *entry, uint32_t n);
-/* The same in parts, for who writes with pst_shard: the folders, this rank's file in them (NULL: no memory; the caller
- * frees), and what is left to do when it could not be written. */
+/* `folder` is <run>/checkpoints, made when it is not there (its parent is). Any rank, any thread: the folders, this rank's
+ * file in them (NULL: no memory; the caller frees), and what is left to do when it could not be written. ENOMEM with path
+ * and reason when the disk is full or unwritable. */
 pst_status pst_ckpt_make_folders(const char *folder, uint64_t step);
 char *pst_ckpt_shard_path(const char *folder, uint64_t step, uint32_t rank, uint32_t ranks);
 void pst_ckpt_leave_folders(const char *folder, uint64_t step);

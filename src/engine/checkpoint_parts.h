@@ -19,6 +19,8 @@ void pst_ckpt_shard_name(char out[64], uint32_t rank, uint32_t ranks);
 void pst_ckpt_clean_until(const char *folder, uint64_t last);
 /* A whole small file with a zero behind it; EINPUT when it cannot be read or is above `limit`. The caller frees. */
 pst_status pst_ckpt_text(const char *path, size_t limit, char **text, size_t *bytes);
+/* The JSON as text, for the caller to free; NULL without memory, which json_dumps does not always notice. */
+char *pst_ckpt_json(const json_t *json, size_t flags);
 /* An index carries a hash of its own text, 16 digits that count as zeros in it: where they begin, and what they should
  * be. EINPUT: there are none. */
 pst_status pst_ckpt_index_hash(const char *text, size_t bytes, size_t *digits, uint64_t *hash);

@@ -20,11 +20,9 @@ static pst_status write_config(const char *path, const pst_model_config *c) {
         1e-5, "model_type", "gpt2", "n_embd", (int)c->channels, "n_head", (int)c->heads, "n_inner", "n_layer",
         (int)c->layers, "n_positions", (int)c->context, "resid_pdrop", dropout, "scale_attn_weights", 1,
         "tie_word_embeddings", 1, "torch_dtype", "float32", "vocab_size", (int)c->vocabulary);
-    size_t flags = JSON_INDENT(2) | JSON_REAL_PRECISION(7), bytes = root ? json_dumpb(root, NULL, 0, flags) : 0;
-    char *text = bytes ? malloc(bytes) : NULL; /* json_dumps does not notice every lack of memory */
-    int whole = text && json_dumpb(root, text, bytes, flags) == bytes;
+    char *text = root ? pst_ckpt_json(root, JSON_INDENT(2) | JSON_REAL_PRECISION(7)) : NULL;
     json_decref(root);
-    pst_status status = whole ? pst_durable_file(path, text, bytes) : no_memory(path);
+    pst_status status = text ? pst_durable_file(path, text, strlen(text)) : no_memory(path);
     free(text);
     return status;
 }

@@ -51,7 +51,4 @@ pst_status pst_st_create(const char *path, const pst_st_decl *decl, uint32_t n, 
 pst_status pst_st_write(pst_st_writer *w, const void *data, uint64_t bytes);
 pst_status pst_st_finish(pst_st_writer *w);   /* frees the writer in every case */
 void pst_st_discard(pst_st_writer *w);        /* removes the file */
-/* For tests: the n-th create, write, sync, mkdir or rename of this process from now on fails with ENOSPC; 0: never
- * (durable.h). */
-void pst_st_fail_after(uint64_t n);
 #endif

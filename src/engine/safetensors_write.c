@@ -12,8 +12,6 @@ struct pst_st_writer {
     uint64_t declared, written; /* bytes of tensors */
 };
 
-void pst_st_fail_after(uint64_t n) { pst_durable_fail_after(n); }
-
 /* jansson refuses a text that is not UTF-8 as it does without memory; what is plain ASCII was not refused. */
 static pst_status refused(const char *what, const char *name, const char *text) {
     for (; *text; text++)

@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "engine/checkpoint.h"
 #include "engine/durable.h"
+#include "engine/shards.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,7 +70,7 @@ static pst_status save(uint64_t step, uint32_t ranks, double loss) {
         uint32_t n = 0;
         for (uint32_t i = r; i < PARAMS; i += ranks)
             entry[n++] = (pst_ckpt_entry){&graph->param[i], weight[i], {m[i], v[i]}};
-        pst_status status = pst_ckpt_write_shard("c", step, r, ranks, pst_optim_find("adamw"), entry, n);
+        pst_status status = shard_write("c", step, r, ranks, pst_optim_find("adamw"), entry, n);
         if (status == PST_OK) continue;
         pst_ckpt_abandon("c", step);
         return status;
@@ -188,16 +189,16 @@ static void test_unwritable(void **state) {
     fresh();
     assert_int_equal(save(1, 1, 2), PST_OK);
     pst_ckpt_entry entry = {&graph->param[0], weight[0], {NULL, NULL}};
-    assert_int_equal(pst_ckpt_write_shard("no/where", 1, 0, 1, NULL, &entry, 1), PST_ENOMEM);
+    assert_int_equal(shard_write("no/where", 1, 0, 1, NULL, &entry, 1), PST_ENOMEM);
     assert_non_null(strstr(pst_error(), "no/where: No such file"));
     pst_ckpt_info info = info_of(2, 1);
     assert_int_equal(pst_ckpt_commit("c", &info, "", graph, 2, NULL), PST_ENOMEM); /* nobody wrote */
     assert_non_null(strstr(pst_error(), "rank-0-of-2.safetensors is missing"));
-    assert_int_equal(pst_ckpt_write_shard("c", 2, 0, 1, NULL, &entry, 1), PST_OK);
+    assert_int_equal(shard_write("c", 2, 0, 1, NULL, &entry, 1), PST_OK);
     assert_int_equal(pst_ckpt_commit("c", &info, "", graph, 1, NULL), PST_EINTERNAL);
     assert_non_null(strstr(pst_error(), "no rank stored wte.weight.m"));
-    assert_int_equal(pst_ckpt_write_shard("c", 2, 0, 2, NULL, &entry, 1), PST_OK);
-    assert_int_equal(pst_ckpt_write_shard("c", 2, 1, 2, NULL, &entry, 1), PST_OK);
+    assert_int_equal(shard_write("c", 2, 0, 2, NULL, &entry, 1), PST_OK);
+    assert_int_equal(shard_write("c", 2, 1, 2, NULL, &entry, 1), PST_OK);
     assert_int_equal(pst_ckpt_commit("c", &info, "", NULL, 2, NULL), PST_EINTERNAL);
     assert_non_null(strstr(pst_error(), "wte.weight is stored by two ranks"));
     assert_string_equal(listing(), "step-00000001 ");
@@ -244,12 +245,15 @@ static void test_damage(void **state) {
     expect_damage("echo '{}' > index.json", "index.json: not the index of a checkpoint");
     expect_damage("sed -i 's/\"version\": 3/\"version\": 4/' index.json", "version 4, this program reads version 3");
     expect_damage("sed -i 's/\"step\": 1,/\"step\": 7,/' index.json", "index.json: damaged or edited");
-    expect_damage("sed -i 's/\"file\": \"rank-0-of/\"file\": \"..\\/rank-0-of/' index.json", "is in no file of the list");
-    expect_damage("sed -i 's/\"name\": \"rank-0-of/\"name\": \"..\\/rank-0-of/' index.json", "files[0] is no file name");
+    expect_damage("sed -i 's/\"file\": \"rank-0-of/\"file\": \"..\\/rank-0-of/' index.json",
+                  "is in no file of the list");
+    expect_damage("sed -i 's/\"name\": \"rank-0-of/\"name\": \"..\\/rank-0-of/' index.json",
+                  "files[0] is no file name");
     expect_damage("sed -i 's/\"header_xxh3\": \"/&x/' index.json", "rank-0-of-2.safetensors has no header_xxh3");
     expect_damage("sed -i 's/\\(xxh3:ln_f.bias.m\":\"\\)./\\1X/' rank-0-of-2.safetensors", "the header is damaged");
     expect_damage("truncate -s -1 rank-0-of-2.safetensors", "rank-0-of-2.safetensors: truncated");
-    expect_damage("cp rank-1-of-2.safetensors rank-0-of-2.safetensors", "rank-0-of-2.safetensors: the header is damaged");
+    expect_damage("cp rank-1-of-2.safetensors rank-0-of-2.safetensors",
+                  "rank-0-of-2.safetensors: the header is damaged");
     expect_damage("f=rank-0-of-2.safetensors; printf x | dd of=$f bs=1 seek=$(($(stat -c %s $f) - 140)) conv=notrunc "
                   "2>/dev/null",
                   "is damaged: its hash is");

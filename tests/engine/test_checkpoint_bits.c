@@ -1,7 +1,7 @@
 /* One flipped bit in any byte of any file of a checkpoint is found, and the file is named; the tensor, too, where one is
  * damaged. PST_ALL_BITS=1: all eight bits of every byte instead of one. */
 #include "base/rng.h"
-#include "engine/checkpoint.h"
+#include "engine/shards.h"
 #include <dirent.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -26,7 +26,7 @@ static void write_checkpoint(void) {
         assert_int_equal(pst_graph_param(g, &param[i], &index), PST_OK);
         pst_rng_normal(pst_rng_key(1, param[i].name), 0, 1, value[i][0], 3 * LARGEST);
         pst_ckpt_entry entry = {&g->param[i], value[i][0], {value[i][1], value[i][2]}};
-        assert_int_equal(pst_ckpt_write_shard("c", 3, i, PARAMS, pst_optim_find("adamw"), &entry, 1), PST_OK);
+        assert_int_equal(shard_write("c", 3, i, PARAMS, pst_optim_find("adamw"), &entry, 1), PST_OK);
     }
     /* A loss whose last digits could be others and yet mean the same number, and one with an exponent. */
     pst_ckpt_info info = {

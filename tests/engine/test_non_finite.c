@@ -12,6 +12,7 @@
 #include "engine/checkpoint_parts.h"
 #include "engine/oracle.h"
 #include "engine/process.h"
+#include "engine/shards.h"
 
 #define DATA "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"], validation: 0}\n"
 #define GPT "name: run\nmodel: {kind: gpt, layers: 3, heads: 2, channels: 16, context: 12, dropout: 0.1}\n" DATA
@@ -198,7 +199,7 @@ static const char *forge(const char *yaml, const char *from, const char *name, i
     for (uint32_t i = 0; finite && i < g->n_param; i++) entry[i].weight = memory[3][i];
     pst_ckpt_info info = ckpt->info;
     if (restart) info.step = info.next_sample = 0;
-    oracle_must(pst_ckpt_write_shard(checkpoints, info.step, 0, 1, o.p->optim, entry, g->n_param));
+    oracle_must(shard_write(checkpoints, info.step, 0, 1, o.p->optim, entry, g->n_param));
     oracle_must(pst_ckpt_commit(checkpoints, &info, ckpt->config, g, 1, NULL));
     pst_ckpt_close(ckpt);
     free(folder);

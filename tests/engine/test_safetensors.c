@@ -1,5 +1,6 @@
 /* Safetensors: what is written is read back to the bit; a reader that trusts nothing; a writer whose disk fills up. */
 #include "base/folder.h"
+#include "engine/durable.h"
 #include "engine/safetensors.h"
 #include <errno.h>
 #include <math.h>
@@ -189,9 +190,9 @@ static void test_full_disk(void **state) {
     (void)state;
     float weights[12] = {1};
     for (uint64_t n = 1;; n++) {
-        pst_st_fail_after(n);
+        pst_durable_fail_after(n);
         pst_status status = write_sample("full", weights, 12);
-        pst_st_fail_after(0);
+        pst_durable_fail_after(0);
         if (status == PST_OK) {
             assert_int_equal(n, 8); /* create, header, 4 writes, sync: 7 operations */
             break;
