@@ -1,10 +1,10 @@
 /* Training by a program (penstock/train.h): the same trainer as a run's, whose data comes from the caller and whose loop is
- * the caller's own. Opening is here and in setup.c, a step in step.c, checkpoints in save.c. */
+ * the caller's own. Opening is here and in setup.c, data in session_data.c, a step in step.c, checkpoints in save.c. */
 #include "base/log.h"
 #include "base/sized.h"
 #include "engine/checkpoint.h"
 #include "engine/durable.h"
-#include "engine/trainer.h"
+#include "engine/session_data.h"
 #include "penstock/train.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -15,26 +15,16 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A data tensor of the graph: what a step is given for it. */
-typedef struct {
-    uint32_t tensor;
-    uint64_t sample;     /* elements of one sample */
-    int32_t least, most; /* what its readers take */
-} feed;
-
 struct pst_session {
     pst_trainer t;
     pst_config *config;
     pst_train_options options;
     pst_data data; /* what checkpoints ask for the identity of the data */
-    uint32_t n_feed;
-    feed *feed;
+    pst_session_data feeds;
     double *sum;       /* [n_rank] room for the losses of an evaluation */
     pst_status broken; /* a failure after which ranks no longer agree on where they are */
     int torn;          /* weights are partly those of a checkpoint that could not be read to its end */
 };
-
-/* --- data ------------------------------------------------------------------------------------------------------- */
 
 /* The library does not know what a program feeds: any data goes with any checkpoint. */
 static uint64_t no_hash(const pst_data *data) {
@@ -42,70 +32,6 @@ static uint64_t no_hash(const pst_data *data) {
     return 0;
 }
 static const pst_data_row data_program = {.name = "custom", .hash = no_hash};
-
-/* Tokens are rows of their table; targets one of the logits, or negative. */
-static void bound_by(const pst_graph *g, const pst_node *node, feed *f) {
-    for (uint32_t i = 0; i < node->n_in; i++) {
-        if (node->in[i] != f->tensor) continue;
-        int embeds = !strcmp(node->op->name, "embedding");
-        const pst_tensor *first = &g->tensor[node->in[0]];
-        uint64_t n = embeds ? g->param[node->param[0]].dim[0] : first->dim[first->n_dim - 1];
-        if (embeds) f->least = 0;
-        if (n - 1 < (uint64_t)f->most) f->most = (int32_t)(n - 1);
-    }
-}
-
-static pst_status open_feeds(pst_session *s) {
-    const pst_graph *g = s->t.p->graph;
-    s->feed = calloc(g->n_tensor + (size_t)1, sizeof *s->feed);
-    s->sum = calloc(s->t.p->options.n_rank, sizeof *s->sum);
-    if (!s->feed || !s->sum) return pst_fail(PST_ENOMEM, "no memory for a session");
-    for (uint32_t i = 0; i < g->n_tensor; i++) {
-        if (g->tensor[i].role != PST_TENSOR_DATA) continue;
-        feed *f = &s->feed[s->n_feed++];
-        *f = (feed){i, pst_tensor_elements(&g->tensor[i]) / g->micro_batch, INT32_MIN, INT32_MAX};
-        for (uint32_t k = 0; k < g->n_node; k++) bound_by(g, &g->node[k], f);
-    }
-    return PST_OK;
-}
-
-static pst_status check_values(const pst_session *s, const feed *f, const int32_t *x) {
-    int32_t least = INT32_MAX, most = INT32_MIN;
-    uint64_t n = f->sample * (uint64_t)s->config->train.batch;
-    for (uint64_t i = 0; i < n; i++) {
-        least = x[i] < least ? x[i] : least;
-        most = x[i] > most ? x[i] : most;
-    }
-    if (least >= f->least && most <= f->most) return PST_OK;
-    return pst_fail(PST_EINPUT, "data tensor %s holds %d; possible are %s%d", s->t.p->graph->tensor[f->tensor].name,
-                    most > f->most ? most : least, f->least ? "negative numbers and 0 to " : "0 to ", f->most);
-}
-
-static pst_status check_data(const pst_session *s, const int32_t *const *data, uint32_t n_data) {
-    if (n_data != s->n_feed)
-        return pst_fail(PST_EINPUT, "the graph has %u data tensors, but %u were given", s->n_feed, n_data);
-    for (uint32_t i = 0; i < n_data; i++) {
-        if (!data || !data[i])
-            return pst_fail(PST_EINPUT, "data tensor %s is NULL", s->t.p->graph->tensor[s->feed[i].tensor].name);
-        PST_TRY(check_values(s, &s->feed[i], data[i]));
-    }
-    return PST_OK;
-}
-
-/* Into the memory of the ranks here that read it. */
-static void copy_data(const pst_session *s, const int32_t *const *data) {
-    const pst_trainer *t = &s->t;
-    for (uint32_t r = 0; r < t->group->n_local; r++) {
-        for (uint32_t i = 0; i < s->n_feed; i++) {
-            uint64_t elements = s->feed[i].sample * t->p->graph->micro_batch;
-            for (uint32_t m = 0; m < t->p->plan->n_micro; m++) {
-                int32_t *to = pst_rank_data(t->group->local[r], s->feed[i].tensor, m);
-                if (to) memcpy(to, data[i] + m * elements, elements * sizeof *to);
-            }
-        }
-        t->group->local[r]->sample = t->step * (uint64_t)s->config->train.batch;
-    }
-}
 
 /* --- opening and closing ---------------------------------------------------------------------------------------- */
 
@@ -128,7 +54,9 @@ static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan
     PST_TRY(pst_plan_check(plan, graph));
     PST_TRY(check_plan(s->config, plan, t->world));
     PST_TRY(pst_setup_plan(s->config, options, t->world, &t->p));
-    return open_feeds(s);
+    s->sum = calloc(plan->n_rank, sizeof *s->sum);
+    if (!s->sum) return pst_fail(PST_ENOMEM, "no memory for a session");
+    return pst_session_data_open(t->p->graph, &s->feeds);
 }
 
 /* A launcher's job is joined once in the life of a process. */
@@ -192,7 +120,8 @@ void pst_session_close(pst_session *s) {
     pst_setup_close(t);
     pst_prepared_close(t->p);
     pst_config_close(s->config);
-    free(s->feed), free(s->sum);
+    pst_session_data_close(&s->feeds);
+    free(s->sum);
     free(s);
     pst_fail(PST_OK, "%s", said);
 }
@@ -232,10 +161,10 @@ pst_status pst_session_step(pst_session *s, const int32_t *const *data, uint32_t
     USABLE(s, s);
     if (result && result->size < sizeof result->size)
         return pst_fail(PST_EINPUT, "pst_session_step: result is not initialised; call pst_step_result_init first");
-    PST_TRY(check_data(s, data, n_data));
+    PST_TRY(pst_session_data_check(&s->feeds, &s->t, data, n_data));
     pst_metrics_step measured;
     uint64_t began = pst_monotonic_ns();
-    copy_data(s, data);
+    pst_session_data_copy(&s->feeds, &s->t, data);
     PST_TRY(keep(s, pst_step_run(&s->t, began, &measured)));
     pst_status status = keep(s, pst_step_check(&s->t));
     if (result) fill_result(&s->t, &measured, result);
@@ -259,8 +188,8 @@ static pst_status add_losses(pst_session *s, double *loss) {
 
 pst_status pst_session_evaluate(pst_session *s, const int32_t *const *data, uint32_t n_data, double *loss) {
     USABLE(s, loss);
-    PST_TRY(check_data(s, data, n_data));
-    copy_data(s, data);
+    PST_TRY(pst_session_data_check(&s->feeds, &s->t, data, n_data));
+    pst_session_data_copy(&s->feeds, &s->t, data);
     PST_TRY(keep(s, pst_group_run(s->t.group, 0)));
     return keep(s, add_losses(s, loss));
 }
