@@ -30,7 +30,8 @@ double __wrap_pst_cpu_peak_flops(uint32_t isa, pst_dtype dtype, uint32_t threads
     return 1e9;
 }
 
-/* What a run does without, and goes on: a limit of memory that is not known; the CPU's name; old rubbish. */
+/* What a run does without, and goes on: a limit of memory that is not known; the CPU's name; old rubbish, and
+ * which old checkpoints may go. */
 #define OPTIONAL(type, name, args, ...)                                                                                \
     type __real_##name args;                                                                                           \
     type __wrap_##name args;                                                                                           \
@@ -45,6 +46,13 @@ void __wrap_pst_ckpt_clean(const char *folder);
 void __wrap_pst_ckpt_clean(const char *folder) {
     alloc_optional++;
     __real_pst_ckpt_clean(folder);
+    alloc_optional--;
+}
+void __real_pst_ckpt_prune(const char *folder, uint32_t keep, uint64_t current);
+void __wrap_pst_ckpt_prune(const char *folder, uint32_t keep, uint64_t current);
+void __wrap_pst_ckpt_prune(const char *folder, uint32_t keep, uint64_t current) {
+    alloc_optional++;
+    __real_pst_ckpt_prune(folder, keep, current);
     alloc_optional--;
 }
 OPTIONAL(uint64_t, pst_machine_memory, (void))
