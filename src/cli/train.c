@@ -1,5 +1,14 @@
 /* penstock train */
 #include "cli.h"
+#include <string.h>
+#include <unistd.h>
+
+/* The run.yaml that lies in a run's or a checkpoint's folder. */
+static pst_status load_own(const char *folder, const char *const *override, size_t n, pst_config **config) {
+    char path[4096]; /* what is longer is no path */
+    snprintf(path, sizeof path, "%s/run.yaml", folder);
+    return pst_config_load(path, override, n, config);
+}
 
 int pst_cli_train(const pst_cli_call *call) {
     pst_train_options o = {.size = sizeof o, .runs = "runs", .argv = call->program_argv};
@@ -9,13 +18,16 @@ int pst_cli_train(const pst_cli_call *call) {
          &o.ranks},
         {0, "runs", "DIR", PST_OPTION_STRING, 0, 0, "Folder below which the run's own folder is made.", &o.runs},
         {0, "resume", "PATH", PST_OPTION_STRING, 0, 0,
-         "Go on from the newest checkpoint of this run, or from this one; the layout may differ.", &o.resume},
+         "Go on from the newest checkpoint of this run, in its folder; or from this checkpoint, in a new folder where "
+         "it "
+         "is not the newest. Without RUN.yaml, with the settings that lie there. The layout may differ.",
+         &o.resume},
         {0, "canary", NULL, PST_OPTION_FLAG, 0, 0, "Check at the end what was really touched of each rank's memory.",
          &o.canary},
         {'q', "quiet", NULL, PST_OPTION_FLAG, 0, 0, "Print nothing but errors.", &o.quiet},
     };
     const pst_command command = {
-        "penstock train", "RUN.yaml [key=value ...]",
+        "penstock train", "RUN.yaml|--resume PATH [key=value ...]",
         "Trains as the run file says and writes runs/NAME/: run.yaml, plan.yaml, metrics.jsonl, timeline.svg, "
         "trace.json, "
         "checkpoints/. The first Ctrl-C finishes the step and writes a checkpoint; a second one exits at once.",
@@ -24,10 +36,12 @@ int pst_cli_train(const pst_cli_call *call) {
     int done;
     pst_config *config = NULL;
     if (pst_cli_parse(&command, call, &n, &done)) return done;
-    if (pst_cli_operands(&command, n, 1, (size_t)-1)) return pst_status_exit(PST_EINPUT);
+    int own = o.resume && (!n || (strchr(call->argv[1], '=') && access(call->argv[1], F_OK)));
+    if (pst_cli_operands(&command, n, !own, (size_t)-1)) return pst_status_exit(PST_EINPUT);
     if (o.resume && !*o.resume) return pst_cli_wrong("--resume '': expected the path of a run or a checkpoint");
     if (!*o.runs) return pst_cli_wrong("--runs '': expected the path of a folder");
-    pst_status status = pst_config_load(call->argv[1], (const char *const *)call->argv + 2, n - 1, &config);
+    pst_status status = own ? load_own(o.resume, (const char *const *)call->argv + 1, n, &config)
+                            : pst_config_load(call->argv[1], (const char *const *)call->argv + 2, n - 1, &config);
     if (status == PST_OK) status = pst_train(config, &o);
     done = pst_cli_end(status);
     pst_config_close(config);

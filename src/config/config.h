@@ -37,4 +37,6 @@ struct pst_config {
 };
 /* Everything of `config`, with nothing shared. ENOMEM. */
 pst_status pst_config_copy(const pst_config *config, pst_config **copy);
+/* "train.lr 0.001 -> 0.0005, train.steps 300 -> 600": what of the two changes what is learned; nothing when they agree. */
+void pst_config_print_changes(const pst_config *was, const pst_config *is, FILE *out);
 #endif

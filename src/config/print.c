@@ -18,6 +18,34 @@ pst_status pst_config_print(const pst_config *config, FILE *out) {
     return PST_OK;
 }
 
+/* Whether a run goes another way with another value. */
+static int is_learned_with(const pst_row *row) {
+    static const char *const watching[] = {"non_finite", "validate_every", "hang_factor", "hang_slack", "log_every"};
+    for (size_t i = 0; i < sizeof watching / sizeof *watching; i++)
+        if (!strcmp(row->key, watching[i])) return 0;
+    return !strcmp(row->section, "train") || !strcmp(row->key, "dropout");
+}
+
+/* No LIST is learned with. */
+static int is_same(const pst_row *row, const pst_config *a, const pst_config *b) {
+    const char *x = (const char *)a + row->offset, *y = (const char *)b + row->offset;
+    if (row->type == PST_ROW_TEXT) return !strcmp(*(char *const *)x, *(char *const *)y);
+    return !memcmp(x, y, row->type == PST_ROW_WHOLE ? sizeof(int64_t) : sizeof(double));
+}
+
+void pst_config_print_changes(const pst_config *was, const pst_config *is, FILE *out) {
+    const char *comma = "";
+    for (size_t i = 0; i < pst_n_row; i++) {
+        const pst_row *row = &pst_rows[i];
+        if (!is_learned_with(row) || is_same(row, was, is)) continue;
+        fprintf(out, "%s%s.%s ", comma, row->section, row->key);
+        pst_row_print(row, was, out);
+        fputs(" -> ", out);
+        pst_row_print(row, is, out);
+        comma = ", ";
+    }
+}
+
 int pst_config_key_at(size_t i, pst_config_key *key) {
     char expects[PST_ROW_TEXT_BYTES];
     if (i >= pst_n_row) return 0;

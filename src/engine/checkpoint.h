@@ -71,6 +71,8 @@ typedef struct pst_ckpt {
 /* `path`: a checkpoint, a run folder or its checkpoints folder; the last two mean the complete checkpoint with the
  * highest step. *folder: the checkpoint, the caller frees it. EINPUT: there is none. */
 pst_status pst_ckpt_find(const char *path, char **folder);
+/* The newest step before `step` of a folder of checkpoints, complete or (complete 0) without an index; UINT64_MAX: none. */
+uint64_t pst_ckpt_before(const char *folder, int complete, uint64_t step);
 /* Reads and checks the index against the headers of all shards (not the tensors' bytes). EINPUT with path and reason
  * when something is missing, truncated, of another version, or no checkpoint at all. */
 pst_status pst_ckpt_open(const char *folder, pst_ckpt **ckpt);

@@ -65,8 +65,8 @@ static int descending(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-/* Steps of the complete checkpoints, newest first; the caller frees. */
-static pst_status list_steps(const char *folder, uint64_t **out, size_t *n) {
+/* Steps of the checkpoints with an index (complete 1), or without, newest first; the caller frees. */
+static pst_status list_steps(const char *folder, int complete, uint64_t **out, size_t *n) {
     uint64_t step, *steps = NULL;
     size_t count = 0;
     pst_status status = PST_OK;
@@ -75,11 +75,11 @@ static pst_status list_steps(const char *folder, uint64_t **out, size_t *n) {
     for (struct dirent *e; status == PST_OK && (e = readdir(dir));) {
         if (!step_of(e->d_name, "step-", &step)) continue;
         char *path = pst_ckpt_join(folder, e->d_name);
-        int complete = path && has_index(path);
-        uint64_t *more = complete ? realloc(steps, (count + 1) * sizeof *steps) : NULL;
+        int wanted = path && has_index(path) == complete;
+        uint64_t *more = wanted ? realloc(steps, (count + 1) * sizeof *steps) : NULL;
         if (!path) status = PST_ENOMEM;
         else if (more) steps = more, steps[count++] = step;
-        else if (complete) status = pst_fail(PST_ENOMEM, "%s: no memory to list the checkpoints", folder);
+        else if (wanted) status = pst_fail(PST_ENOMEM, "%s: no memory to list the checkpoints", folder);
         free(path);
     }
     closedir(dir);
@@ -92,10 +92,20 @@ static pst_status list_steps(const char *folder, uint64_t **out, size_t *n) {
     return PST_OK;
 }
 
+uint64_t pst_ckpt_before(const char *folder, int complete, uint64_t step) {
+    uint64_t *steps = NULL, found = UINT64_MAX;
+    size_t n = 0;
+    if (list_steps(folder, complete, &steps, &n) != PST_OK) pst_error_clear();
+    for (size_t i = n; i-- > 0;)
+        if (steps[i] < step) found = steps[i];
+    free(steps);
+    return found;
+}
+
 static pst_status newest_in(const char *folder, char **out) {
     uint64_t *steps = NULL;
     size_t n = 0;
-    PST_TRY(list_steps(folder, &steps, &n));
+    PST_TRY(list_steps(folder, 1, &steps, &n));
     char *found = n ? pst_ckpt_folder(folder, steps[0], 0) : NULL;
     free(steps);
     if (!n) return pst_fail(PST_EINPUT, "%s holds no complete checkpoint", folder);
@@ -150,7 +160,7 @@ void pst_ckpt_prune(const char *folder, uint32_t keep, uint64_t current) {
     uint64_t *steps = NULL, best = UINT64_MAX;
     size_t n = 0;
     double lowest = INFINITY;
-    if (list_steps(folder, &steps, &n) != PST_OK) return;
+    if (list_steps(folder, 1, &steps, &n) != PST_OK) return;
     for (size_t i = n; i-- > 0;) { /* the earliest of equals */
         double loss = loss_of(folder, steps[i]);
         if (!(loss < lowest)) continue;

@@ -24,6 +24,28 @@ static pst_status read_rank(pst_rank *r, const pst_ckpt *ckpt, const pst_optim_r
     return PST_OK;
 }
 
+/* Splits ".../STEP": a zero before STEP, which is returned; NULL when nothing stands above it. */
+static char *split_last(char *path) {
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/') path[--n] = 0;
+    char *slash = strrchr(path, '/');
+    if (!slash || slash == path) return NULL;
+    *slash = 0;
+    return slash + 1;
+}
+
+/* Of what a user resumes from: adds to the message which checkpoint to take instead of a damaged one. */
+static pst_status name_older(pst_status status, const char *damaged, const pst_prepared *p) {
+    uint64_t step, before = UINT64_MAX;
+    char *folder = status == PST_EINPUT && !p->options.graph ? strdup(damaged) : NULL;
+    char *name = folder ? split_last(folder) : NULL;
+    if (name && sscanf(name, "step-%" SCNu64, &step) == 1) before = pst_ckpt_before(folder, 1, step);
+    if (before != UINT64_MAX)
+        pst_fail(status, "%s; go on from the one before with --resume %s/step-%08" PRIu64, pst_error(), folder, before);
+    free(folder);
+    return status;
+}
+
 static pst_status open_newest(const char *source, pst_ckpt **ckpt) {
     char *folder = NULL;
     PST_TRY(pst_ckpt_find(source, &folder));
@@ -94,23 +116,21 @@ static pst_status check_resume(const pst_ckpt *ckpt, const pst_prepared *p, pst_
 
 pst_status pst_save_check_resume(const pst_prepared *p, pst_data *data, const char *resume) {
     pst_ckpt *ckpt = NULL;
-    pst_status status = open_newest(resume, &ckpt);
+    char *folder = NULL;
+    PST_TRY(pst_ckpt_find(resume, &folder));
+    pst_status status = name_older(pst_ckpt_open(folder, &ckpt), folder, p);
     if (status == PST_OK) status = check_resume(ckpt, p, data);
     pst_ckpt_close(ckpt);
+    free(folder);
     return status;
 }
 
 /* Splits ".../RUN/checkpoints/STEP": zeros behind RUN and before STEP, which is returned; NULL when it is no such path. */
 static char *split_run(char *path) {
-    size_t n = strlen(path);
-    while (n > 1 && path[n - 1] == '/') path[--n] = 0;
-    char *step = strrchr(path, '/');
-    if (!step || step == path) return NULL;
-    *step = 0;
-    char *folder = strrchr(path, '/');
+    char *step = split_last(path), *folder = step ? strrchr(path, '/') : NULL;
     if (!folder || folder == path || strcmp(folder, "/checkpoints")) return NULL;
     *folder = 0;
-    return step + 1;
+    return step;
 }
 
 pst_status pst_save_resumed_run(const char *resume, char *run, size_t bytes) {
@@ -135,10 +155,28 @@ pst_status pst_save_resumed_run(const char *resume, char *run, size_t bytes) {
     return status == PST_ENOMEM ? status : PST_OK;
 }
 
+/* A run file may say something else than it did. What cannot be compared for lack of memory is left out. */
+static void say_changes(const pst_trainer *t, const pst_ckpt *ckpt) {
+    pst_config *was = NULL;
+    char *text = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    if (f && pst_config_parse(ckpt->config, "run.yaml of the checkpoint", NULL, 0, &was) == PST_OK)
+        pst_config_print_changes(was, t->config, f);
+    if (f && fclose(f) == 0 && *text) pst_log(PST_LOG_INFO, "settings differ from the checkpoint's: %s", text);
+    pst_config_close(was);
+    free(text);
+    pst_error_clear();
+}
+
 static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
     const pst_ckpt_info *info = &ckpt->info;
     PST_TRY(check_resume(ckpt, t->p, t->data));
-    for (uint32_t i = 0; i < t->group->n_local; i++) PST_TRY(read_rank(t->group->local[i], ckpt, t->p->optim));
+    if (t->group->leader && !t->p->options.graph) say_changes(t, ckpt);
+    for (uint32_t i = 0; i < t->group->n_local; i++) {
+        pst_status status = read_rank(t->group->local[i], ckpt, t->p->optim);
+        PST_TRY(name_older(status, ckpt->path, t->p));
+    }
     t->step = t->checkpointed = info->step;
     t->skipped = info->skipped;
     t->best_loss = isnan(info->best_loss) ? INFINITY : info->best_loss;
@@ -162,7 +200,7 @@ static pst_status same_step(const pst_trainer *t) {
 
 pst_status pst_save_resume(pst_trainer *t) {
     pst_ckpt *ckpt = NULL;
-    pst_status status = pst_ckpt_open(t->resume, &ckpt);
+    pst_status status = name_older(pst_ckpt_open(t->resume, &ckpt), t->resume, t->p);
     if (status == PST_OK) status = resume_from(t, ckpt);
     pst_ckpt_close(ckpt);
     PST_TRY(pst_group_agree(t->group, status));

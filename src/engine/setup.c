@@ -8,6 +8,7 @@
 #include "engine/trainer.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -155,6 +156,10 @@ static pst_status find_resumed(pst_trainer *t) {
     snprintf(checkpoints, sizeof checkpoints, "%s/checkpoints", t->folder);
     pst_ckpt_clean(checkpoints); /* what a dead run has left half written */
     PST_TRY(pst_ckpt_find(t->options->resume, &found));
+    uint64_t broken = pst_ckpt_before(checkpoints, 0, UINT64_MAX), good = pst_ckpt_before(checkpoints, 1, UINT64_MAX);
+    if (broken != UINT64_MAX && good != UINT64_MAX && broken > good)
+        pst_log(PST_LOG_WARN, "%s/step-%08" PRIu64 " is incomplete (no index.json); going on from step-%08" PRIu64,
+                checkpoints, broken, good);
     int used = snprintf(t->resume, sizeof t->resume, "%s", found);
     free(found);
     return used < (int)sizeof t->resume ? PST_OK : pst_fail(PST_EINPUT, "the path '%.60s...' is too long", t->resume);
@@ -264,7 +269,7 @@ void pst_setup_announce(const pst_trainer *t) {
     if (t->options->quiet) return;
     for (uint32_t i = 0; i < p->graph->n_param; i++) params += pst_param_elements(p->graph->param + i);
     for (uint32_t r = 0; r < p->options.n_rank; r++) most = p->layout[r]->total > most ? p->layout[r]->total : most;
-    printf("%s: %s, %.2f M parameters, %s, %u rank%s x %u thread%s, %s, %u micro-batches of %u\n", t->config->name,
+    printf("%s: %s, %.2f M parameters, %s, %u rank%s x %u thread%s, %s, %u micro-batches of %u\n", t->folder,
            p->graph->name, (double)params / 1e6, t->config->train.precision, p->options.n_rank,
            p->options.n_rank > 1 ? "s" : "", p->options.threads, p->options.threads > 1 ? "s" : "", p->plan->schedule,
            p->plan->n_micro, p->plan->micro_batch);

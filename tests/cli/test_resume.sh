@@ -1,0 +1,48 @@
+#!/bin/sh
+# test: label=quick timeout=60
+# What --resume says: other settings, no run file, an incomplete and a damaged newest checkpoint.
+set -u
+unset PST_SEED
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 1
+bad=0
+
+# expect STATUS PATTERN ARGUMENT...: exit status of train, and a line on stdout or stderr that matches.
+expect() {
+    status=$1 pattern=$2
+    shift 2
+    rc=0
+    timeout 20 "$PENSTOCK" train "$@" >out 2>&1 </dev/null || rc=$?
+    if [ $rc != "$status" ] || ! grep -q -e "$pattern" out; then
+        echo "FAILED: train $*: expected status $status and '$pattern'; got status $rc"
+        sed 's/^/  /' out | head -n 8
+        bad=1
+    fi
+}
+
+cat >run.yaml <<END
+name: other
+model: {kind: mlp, layers: 1, channels: 8, context: 8}
+data: {kind: text, paths: [text.txt]}
+train: {steps: 4, batch: 2, micro_batch: 1, warmup: 1, lr: 1.0e-3}
+parallel: {threads: 1}
+checkpoint: {every: 2}
+END
+i=0; while [ $i -lt 60 ]; do echo "$i bottles of beer on the wall, and if one of them should fall"; i=$((i + 1)); done >text.txt
+expect 0 '^runs/other: mlp' run.yaml
+mv runs/other runs/k1
+expect 0 "^settings differ from the checkpoint's: train.steps 4 -> 6, train.lr 0.001 -> 0.0005$" \
+    run.yaml --resume runs/k1 steps=6 lr=5e-4 log_every=3
+expect 0 '^runs/k1: mlp' --resume runs/k1
+grep -q 'settings differ' out && { echo "FAILED: its own settings differ"; bad=1; }
+expect 0 'done after step 8' --resume runs/k1 steps=8
+expect 2 'too few operands'
+expect 2 'nosuch.yaml' nosuch.yaml --resume runs/k1
+
+rm runs/k1/checkpoints/step-00000008/index.json
+expect 0 'step-00000008 is incomplete (no index.json); going on from step-00000006$' --resume runs/k1 steps=9
+printf X | dd of=runs/k1/checkpoints/step-00000009/index.json bs=1 seek=40 conv=notrunc 2>/dev/null
+expect 2 'index.json.*; go on from the one before with --resume runs/k1/checkpoints/step-00000008$' --resume runs/k1
+expect 0 'what follows goes to runs/other$' --resume runs/k1/checkpoints/step-00000006
+exit $bad
