@@ -9,7 +9,12 @@ static const struct {
     int status;
     const char *means;
 } exits[] = {
-    {0, "done"}, {2, "wrong input"}, {3, "a rank or link failed"}, {4, "out of resources"}, {5, "internal error"},
+    {0, "done"},
+    {2, "wrong input"},
+    {3, "a rank or link failed"},
+    {4, "out of resources"},
+    {5, "internal error"},
+    {130, "interrupted (train: by a second Ctrl-C; 143: by SIGTERM)"},
 };
 enum { N_EXIT = sizeof exits / sizeof *exits, MAX_COMMAND = 32 };
 

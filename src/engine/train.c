@@ -3,6 +3,7 @@
 #include "base/sized.h"
 #include "comm/launch.h"
 #include "engine/trainer.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -13,12 +14,17 @@
 
 static volatile sig_atomic_t stop_signals;
 static _Atomic uint64_t stopped_ns;
+static const char *stop_text; /* what this process says for all when it is asked to stop; NULL: nothing */
 
 static void on_signal(int number) {
     uint64_t now = pst_monotonic_ns();
     if (stop_signals && now - stopped_ns < PST_LAUNCH_SAME_NS) return;
     stopped_ns = now;
     if (stop_signals++) _exit(128 + number); /* the second one means: at once */
+    int error = errno;
+    ssize_t written = stop_text ? write(STDERR_FILENO, stop_text, strlen(stop_text)) : 0;
+    (void)written;
+    errno = error;
 }
 
 typedef struct {
@@ -221,6 +227,8 @@ static pst_status train_here(const pst_config *c, const pst_train_options *o, ps
                      .proc_status = -1,
                      .lock = -1};
     saved_signals saved;
+    static const char text[] = "\nstopping after this step (again: at once, nothing saved)\n";
+    stop_text = world->rank || o->quiet ? NULL : text + !isatty(STDERR_FILENO); /* there ^C stands on the line */
     catch_signals(&saved);
     int launched = world->launched_by_us;
     pst_status status = run(&t, n_rank);

@@ -1,6 +1,6 @@
 #!/bin/sh
 # test: label=quick timeout=60
-# What --resume says: other settings, no run file, an incomplete and a damaged newest checkpoint.
+# What --resume says: other settings, no run file, an incomplete and a damaged newest checkpoint; and a stopped run.
 set -u
 unset PST_SEED
 folder=$(mktemp -d)
@@ -23,7 +23,7 @@ expect() {
 
 cat >run.yaml <<END
 name: other
-model: {kind: mlp, layers: 1, channels: 8, context: 8}
+model: {kind: mlp, layers: 2, channels: 8, context: 8}
 data: {kind: text, paths: [text.txt]}
 train: {steps: 4, batch: 2, micro_batch: 1, warmup: 1, lr: 1.0e-3}
 parallel: {threads: 1}
@@ -45,4 +45,14 @@ expect 0 'step-00000008 is incomplete (no index.json); going on from step-000000
 printf X | dd of=runs/k1/checkpoints/step-00000009/index.json bs=1 seek=40 conv=notrunc 2>/dev/null
 expect 2 'index.json.*; go on from the one before with --resume runs/k1/checkpoints/step-00000008$' --resume runs/k1
 expect 0 'what follows goes to runs/other$' --resume runs/k1/checkpoints/step-00000006
+
+# asked to stop: said at once, by one rank
+for n in 1 2; do
+    "$PENSTOCK" train run.yaml --runs "stop$n" -n $n steps=1000000 >out 2>&1 </dev/null &
+    i=0; while [ $i -lt 200 ] && ! grep -qs loss stop$n/other/metrics.jsonl; do sleep 0.1; i=$((i + 1)); done
+    kill -TERM $!
+    wait $! || { echo "FAILED: stopping $n ranks: status $?"; bad=1; }
+    [ "$(grep -c '^stopping after this step' out)" = 1 ] && grep -q '^stopped after step' out ||
+        { echo "FAILED: what $n ranks say when stopped:"; tail -n 5 out; bad=1; }
+done
 exit $bad
