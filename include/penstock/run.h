@@ -64,7 +64,8 @@ typedef struct {
  * transport: main thread, and EPEER when a rank is lost. */
 PST_API pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out);
 
-/* Shows a checkpoint, plan.yaml, safetensors file, Hugging Face folder, or (run.yaml) the graph, plan and memory layout. */
+/* Shows a checkpoint (EINPUT when a tensor in it is damaged), plan.yaml, safetensors file, Hugging Face folder, or
+ * (run.yaml) the graph, plan and memory layout. */
 typedef struct {
     size_t size;             /* sizeof(pst_inspect_options) */
     const char *path;

@@ -10,7 +10,8 @@ int pst_cli_inspect(const pst_cli_call *call) {
          &o.ranks},
     };
     const pst_command command = {"penstock inspect", "PATH",
-                                 "Shows a checkpoint folder, a safetensors file, a Hugging Face folder, a plan.yaml, "
+                                 "Shows a checkpoint folder (and checks every tensor in it), a safetensors file, a Hugging Face "
+                                 "folder, a plan.yaml, "
                                  "or what a run file becomes: "
                                  "its graph, plan, schedule, instructions and memory layout.",
                                  rows, sizeof rows / sizeof *rows};

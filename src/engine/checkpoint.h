@@ -85,7 +85,7 @@ pst_status pst_ckpt_read(const pst_ckpt *ckpt, const char *name, float *out, uin
 /* A parameter's weight and, with a rule, its state; checks shapes. EINPUT when another rule's state is stored. */
 pst_status pst_ckpt_read_param(const pst_ckpt *ckpt, const pst_param *param, const pst_optim_row *rule, float *weight,
                                float *const state[2]);
-/* For people: what the index says. `path` as for pst_ckpt_find. */
+/* For people: what the index says; then EINPUT when a tensor's bytes are not those. `path` as for pst_ckpt_find. */
 pst_status pst_ckpt_print(const char *path, FILE *out);
 
 /* The hash of all weights that metrics.jsonl ends with: XXH64 over the lines "name F32 [d0,d1] xxh64\n" sorted by name.

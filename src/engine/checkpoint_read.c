@@ -305,6 +305,19 @@ static void print_tensors(const pst_ckpt *c, FILE *out) {
             elements * sizeof(float));
 }
 
+/* Every tensor's bytes against the hash that the index says. */
+static pst_status verify(const pst_ckpt *c) {
+    uint64_t most = 1;
+    for (uint32_t i = 0; i < c->n_tensor; i++)
+        if (c->tensor[i].elements > most) most = c->tensor[i].elements;
+    float *room = malloc(most * sizeof *room); /* no overflow: a shard's header says as much, and the file is as long */
+    pst_status status = room ? PST_OK : no_memory(c->path);
+    for (uint32_t i = 0; i < c->n_tensor && status == PST_OK; i++)
+        status = pst_ckpt_read(c, c->tensor[i].name, room, c->tensor[i].elements);
+    free(room);
+    return status;
+}
+
 pst_status pst_ckpt_print(const char *path, FILE *out) {
     char *folder;
     pst_ckpt *c = NULL;
@@ -321,6 +334,7 @@ pst_status pst_ckpt_print(const char *path, FILE *out) {
     if (!isnan(i->best_loss)) fprintf(out, "best so far      %.6f\n", i->best_loss);
     fprintf(out, "model, data      %016" PRIx64 " %016" PRIx64 "\n", i->model_hash, i->data_hash);
     print_tensors(c, out);
+    status = verify(c);
     pst_ckpt_close(c);
-    return PST_OK;
+    return status;
 }

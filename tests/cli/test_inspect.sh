@@ -44,6 +44,12 @@ wte.weight .* [0-9a-f]\{16\}$
 END
 grep -q xxh3 out && fail "hashes are shown apart from their tensors"
 
+cp "$shard" good
+printf 'damage' | dd of="$shard" bs=1 seek=$(($(wc -c <good) - 6)) conv=notrunc 2>err
+refuses 'rank-0-of-2.safetensors: tensor .* is damaged: its hash is' inspect runs/run
+grep -q '^wte.weight\|^  wte.weight' out || fail "a damaged checkpoint is not listed"
+mv good "$shard"
+
 "$PENSTOCK" convert runs/run hf || fail "convert"
 shows hf <<END
 2 layers, 2 heads, 24 channels, context 10, vocabulary 256, relu
