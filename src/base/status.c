@@ -30,7 +30,7 @@ int pst_status_exit(pst_status status) {
 }
 
 pst_status pst_status_of_errno(int error) {
-    static const int scarce[] = {ENOMEM, EMFILE, ENFILE, EAGAIN, ENOSPC, EDQUOT};
+    static const int scarce[] = {ENOMEM, EMFILE, ENFILE, EAGAIN, ENOSPC, EDQUOT, EFBIG, EIO};
     for (size_t i = 0; i < sizeof scarce / sizeof *scarce; i++)
         if (error == scarce[i]) return PST_ENOMEM;
     return PST_EINPUT;

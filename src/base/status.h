@@ -15,8 +15,8 @@ pst_status pst_fail_in(pst_status status, const char *fmt, ...) PST_PRINTF(2, 3)
 #define pst_fail_in(status, ...) ((pst_fail_in)((status), __VA_ARGS__), (status))
 #endif
 
-/* For a call of the system that failed: ENOMEM when memory, descriptors, processes or the disk ran out; else EINPUT, for
- * it was asked for something that is not there or not allowed. */
+/* For a call of the system that failed: ENOMEM when memory, descriptors, processes or the disk ran out or the disk
+ * failed; else EINPUT, for it was asked for something that is not there or not allowed. */
 pst_status pst_status_of_errno(int error);
 
 /* Clears this thread's message. */

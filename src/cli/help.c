@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const struct {
     int status;
@@ -55,8 +56,9 @@ void pst_cli_describe(const pst_cli_command *command,
 
 /* Complains that `path` cannot be written, as errno says; returns the exit status. */
 static int not_written(const char *path) {
+    int scarce = errno == ENOSPC || errno == EDQUOT || errno == EFBIG || errno == EIO;
     pst_cli_wrong("cannot write %s: %s", path, strerror(errno));
-    return pst_status_exit(PST_ENOMEM);
+    return pst_status_exit(scarce ? PST_ENOMEM : PST_EINPUT);
 }
 
 /* Makes every folder above the file, then the file; NULL with errno set. */
@@ -89,10 +91,12 @@ static int write_one(const char *folder, const char *file, const pst_cli_command
     FILE *out = open_below(path);
     if (!out) return not_written(path);
     print(command, out);
-    errno = 0;
-    int bad = ferror(out);
-    if (fclose(out) != 0 || bad) return not_written(path);
-    return 0;
+    int error = ferror(out) ? errno : 0;
+    if (fclose(out) != 0 && !error) error = errno;
+    if (!error) return 0;
+    unlink(path);
+    errno = error;
+    return not_written(path);
 }
 
 static int write_all(const char *folder) {

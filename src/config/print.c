@@ -14,7 +14,7 @@ pst_status pst_config_print(const pst_config *config, FILE *out) {
         pst_row_print(row, config, out);
         fputc('\n', out);
     }
-    if (fflush(out) != 0 || ferror(out)) return pst_fail(PST_ENOMEM, "cannot write run.yaml: %s", strerror(errno));
+    if (fflush(out) != 0 || ferror(out)) return pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno));
     return PST_OK;
 }
 

@@ -5,8 +5,10 @@
 #include "engine/hf.h"
 #include "engine/prepare.h"
 #include "penstock/run.h"
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static pst_status no_memory(const char *folder) { return pst_fail(PST_ENOMEM, "%s: out of memory", folder); }
@@ -81,12 +83,22 @@ static pst_status write_weights(const char *path, const pst_model_row *model, co
     return status;
 }
 
+/* A folder that can be written to; what is wrong with it is the user's path, or the disk. */
+static pst_status make_folder(const char *folder) {
+    struct stat st;
+    if (mkdir(folder, 0777) == 0) return PST_OK;
+    if (errno == EEXIST && stat(folder, &st) == 0 && !S_ISDIR(st.st_mode)) errno = ENOTDIR;
+    if (errno == EEXIST && access(folder, W_OK | X_OK) == 0) return PST_OK;
+    return pst_fail(pst_status_of_errno(errno), "cannot make the folder %s: %s", folder, strerror(errno));
+}
+
 pst_status pst_hf_export(const char *folder, const pst_model_config *config, const pst_model_row *model,
                          const pst_graph *g, pst_hf_read_fn read, void *arg) {
     char *weights = pst_ckpt_join(folder, "model.safetensors"), *new_weights = pst_ckpt_join(folder, ".tmp-model");
     char *json = pst_ckpt_join(folder, "config.json"), *new_json = pst_ckpt_join(folder, ".tmp-config");
     pst_status status = weights && new_weights && json && new_json ? PST_OK : PST_ENOMEM;
-    if (status == PST_OK) status = pst_durable_mkdir(folder);
+    int made = access(folder, F_OK) != 0;
+    if (status == PST_OK) status = make_folder(folder);
     if (status == PST_OK) {
         status = write_weights(new_weights, model, g, read, arg);
         if (status == PST_OK) status = write_config(new_json, config);
@@ -94,6 +106,7 @@ pst_status pst_hf_export(const char *folder, const pst_model_config *config, con
         if (status == PST_OK) status = pst_durable_rename(new_json, json);
         if (status == PST_OK) status = pst_durable_sync_folder(folder);
         if (status != PST_OK) pst_durable_remove(new_weights), pst_durable_remove(new_json);
+        if (status != PST_OK && made) rmdir(folder);
     }
     free(weights), free(new_weights), free(json), free(new_json);
     return status;

@@ -1,5 +1,6 @@
 /* What happens before the first step: everything that can be known to be wrong is found out, the run gets its folder,
  * the weights their first values. */
+#include "base/file.h"
 #include "base/log.h"
 #include "engine/checkpoint.h"
 #include "engine/durable.h"
@@ -46,12 +47,16 @@ static pst_status check_sources(const pst_prepared *p, pst_data *data, const cha
     return *p->config->model.weights ? pst_save_check_hf(p, p->config->model.weights) : PST_OK;
 }
 
+static pst_status cannot_make(const char *folder) {
+    return pst_fail(pst_status_of_errno(errno), "cannot make the folder %s: %s", folder, strerror(errno));
+}
+
 pst_status pst_setup_parents(const char *path) {
     char part[PST_TRAINER_FOLDER];
     snprintf(part, sizeof part, "%s", path);
     for (char *slash = strchr(part + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
         *slash = 0;
-        if (mkdir(part, 0777) != 0 && errno != EEXIST) return pst_fail(PST_ENOMEM, "%s: %s", part, strerror(errno));
+        if (mkdir(part, 0777) != 0 && errno != EEXIST) return cannot_make(part);
         *slash = '/';
     }
     return PST_OK;
@@ -61,14 +66,13 @@ pst_status pst_setup_parents(const char *path) {
 static pst_status check_runs(const pst_train_options *o) {
     char inside[PST_TRAINER_FOLDER];
     if (*o->resume) return PST_OK;
-    if (snprintf(inside, sizeof inside, "%s/run", o->runs) >= (int)sizeof inside)
+    if (snprintf(inside, sizeof inside, "%s/.", o->runs) >= (int)sizeof inside)
         return pst_fail(PST_EINPUT, "the path of the runs' folder, '%.60s...', is too long", o->runs);
-    PST_TRY(pst_setup_parents(inside));
-    struct stat st;
-    if (stat(o->runs, &st) == 0 && !S_ISDIR(st.st_mode))
-        return pst_fail(PST_ENOMEM, "%s: %s", o->runs, strerror(ENOTDIR));
-    if (access(o->runs, W_OK | X_OK) != 0) return pst_fail(PST_ENOMEM, "%s: %s", o->runs, strerror(errno));
-    return PST_OK;
+    pst_status status = pst_setup_parents(inside);
+    if (status == PST_OK && access(inside, W_OK | X_OK) != 0)
+        status = pst_fail(pst_status_of_errno(errno), "cannot make the run's folder in %s: %s", o->runs,
+                          strerror(errno));
+    return status == PST_EINPUT ? pst_fail(status, "%s; --runs DIR chooses another", pst_error()) : status;
 }
 
 pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, const pst_world *world,
@@ -128,19 +132,24 @@ static pst_status make_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDER]
             return pst_fail(PST_EINPUT, "the path of the run's folder below '%.60s...' is too long", runs);
         if (k == 1) PST_TRY(pst_setup_parents(out));
         if (mkdir(out, 0777) == 0) return PST_OK;
-        if (errno != EEXIST) return pst_fail(PST_ENOMEM, "%s: %s", out, strerror(errno));
+        if (errno != EEXIST) return cannot_make(out);
     }
     return pst_fail(PST_EINPUT, "%s/%s-2 to -9999 are taken: remove some, or give another name", runs, name);
 }
 
 /* A run resumed from its newest checkpoint goes on in its own folder. From an older checkpoint, or from one that lies in
- * no run's folder, the way leads elsewhere: a new folder, so that nothing is overwritten. */
-static pst_status choose_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDER]) {
-    if (!*t->options->resume) return make_folder(t, out);
-    char run[PST_TRAINER_FOLDER];
+ * no run's folder, the way leads elsewhere: a new folder, so that nothing is overwritten. *made: it is new. */
+static pst_status choose_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDER], int *made) {
+    char run[PST_TRAINER_FOLDER] = "";
+    if (!*t->options->resume) {
+        PST_TRY(make_folder(t, out));
+        *made = 1;
+        return PST_OK;
+    }
     PST_TRY(pst_save_resumed_run(t->options->resume, run, sizeof run));
     if (!*run) {
         PST_TRY(make_folder(t, out));
+        *made = 1;
         pst_log(PST_LOG_INFO, "%s is not the newest checkpoint of a run; what follows goes to %s", t->options->resume,
                 out);
         return PST_OK;
@@ -171,12 +180,12 @@ static pst_status write_text(const char *folder, const char *name, pst_status (*
     char path[PST_TRAINER_FOLDER + 32], fresh[PST_TRAINER_FOLDER + 40];
     snprintf(path, sizeof path, "%s/%s", folder, name);
     snprintf(fresh, sizeof fresh, "%s.new", path);
-    FILE *f = fopen(fresh, "w");
-    if (!f) return pst_fail(PST_ENOMEM, "%s: %s", fresh, strerror(errno));
-    pst_status status = print(what, f);
-    if (fclose(f) != 0 && status == PST_OK) status = pst_fail(PST_ENOMEM, "%s: %s", fresh, strerror(errno));
-    if (status == PST_OK && rename(fresh, path) != 0) status = pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
-    if (status != PST_OK) unlink(fresh);
+    FILE *f;
+    PST_TRY(pst_file_create(fresh, &f));
+    PST_TRY(pst_file_close(f, fresh, print(what, f)));
+    if (rename(fresh, path) == 0) return PST_OK;
+    pst_status status = pst_fail(pst_status_of_errno(errno), "cannot write %s: %s", path, strerror(errno));
+    unlink(fresh);
     return status;
 }
 
@@ -190,11 +199,13 @@ static pst_status print_plan(const void *what, FILE *f) {
 pst_status pst_setup_folder(pst_trainer *t) {
     pst_status status = PST_OK;
     if (t->group->leader) {
-        status = choose_folder(t, t->folder);
+        int made = 0;
+        status = choose_folder(t, t->folder, &made);
         if (status == PST_OK) status = pst_durable_lock(t->folder, &t->lock);
         if (status == PST_OK) status = find_resumed(t);
         if (status == PST_OK) status = write_text(t->folder, "run.yaml", print_config, t->config);
         if (status == PST_OK) status = write_text(t->folder, "plan.yaml", print_plan, t->p);
+        if (status != PST_OK && made) pst_durable_remove(t->folder);
     }
     PST_TRY(pst_group_agree(t->group, status));
     PST_TRY(pst_group_broadcast(t->group, t->resume, sizeof t->resume, 0));

@@ -1,5 +1,6 @@
 /* `penstock simulate`: times a schedule, or the plan of a run, without training; optionally runs the executor on the
  * virtual clock beside it and compares every instruction, or in real time over a transport and compares the makespan. */
+#include "base/file.h"
 #include "base/log.h"
 #include "base/sized.h"
 #include "comm/launch.h"
@@ -191,14 +192,12 @@ static pst_status print_json(const pst_simulate_options *o, const study *s, cons
 static pst_status draw(const study *s, const pst_timing *t, const char *path, int svg) {
     char title[160];
     if (!path || !*path) return PST_OK;
-    FILE *f = fopen(path, "w");
-    if (!f) return pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
+    FILE *f;
+    PST_TRY(pst_file_create(path, &f));
     snprintf(title, sizeof title, "%s, simulated", s->schedule->name);
     pst_status status =
         svg ? pst_timeline_svg(s->job, t->span, title, f) : pst_timeline_trace(s->job, t->span, title, NULL, NULL, f);
-    if (status != PST_OK) status = pst_fail_in(status, "%s", path);
-    if (fclose(f) != 0 && status == PST_OK) status = pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
-    return status;
+    return pst_file_close(f, path, status);
 }
 
 static pst_status report(const pst_simulate_options *o, const study *s, const pst_timing *t, const pst_rehearsal *r,

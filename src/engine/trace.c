@@ -1,8 +1,8 @@
 /* The timeline of one training step as it was measured: every rank's spans on one time axis, drawn by rank 0. */
+#include "base/file.h"
 #include "base/log.h"
 #include "engine/trainer.h"
 #include "pipeline/timeline.h"
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,11 @@ static pst_status write_timeline(const pst_trainer *t, pst_span *const *span, ps
     snprintf(title, sizeof title, "%s, step %" PRIu64 ", measured: %s", t->config->name, t->step, t->p->plan->schedule);
     for (int svg = 0; svg < 2; svg++) {
         snprintf(path, sizeof path, "%s/%s", t->folder, svg ? "timeline.svg" : "trace.json");
-        FILE *f = fopen(path, "w");
-        if (!f) return pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
+        FILE *f;
+        PST_TRY(pst_file_create(path, &f));
         pst_status status = svg ? pst_timeline_svg(t->p->job, span, title, f)
                                 : pst_timeline_trace(t->p->job, span, title, predicted, operators, f);
-        if (fclose(f) != 0 && status == PST_OK) status = pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
-        PST_TRY(status);
+        PST_TRY(pst_file_close(f, path, status));
     }
     return PST_OK;
 }

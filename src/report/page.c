@@ -1,4 +1,5 @@
 /* A run's report: one HTML file that needs nothing else, from what its folder holds. */
+#include "base/file.h"
 #include "penstock/run.h"
 #include "report/page.h"
 #include "report/html.h"
@@ -49,12 +50,9 @@ pst_status pst_report_print(const pst_report_data *d, FILE *out) {
 }
 
 static pst_status print_into(const pst_report_data *d, const char *path) {
-    FILE *f = fopen(path, "we");
-    if (!f) return pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
-    pst_status status = pst_report_print(d, f);
-    if (status != PST_OK) status = pst_fail_in(status, "%s", path);
-    if (fclose(f) != 0 && status == PST_OK) status = pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
-    return status;
+    FILE *f;
+    PST_TRY(pst_file_create(path, &f));
+    return pst_file_close(f, path, pst_report_print(d, f));
 }
 
 /* Replaces a file in one step: who has it open sees the old one or the new one. What is there and no file (/dev/stdout, a
@@ -65,9 +63,10 @@ static pst_status print_to(const pst_report_data *d, const char *path) {
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) return print_into(d, path);
     if (snprintf(fresh, sizeof fresh, "%s.new", path) >= (int)sizeof fresh)
         return pst_fail(PST_EINPUT, "the path '%.60s...' is too long", path);
-    pst_status status = print_into(d, fresh);
-    if (status == PST_OK && rename(fresh, path) != 0) status = pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
-    if (status != PST_OK) unlink(fresh);
+    PST_TRY(print_into(d, fresh));
+    if (rename(fresh, path) == 0) return PST_OK;
+    pst_status status = pst_fail(pst_status_of_errno(errno), "cannot write %s: %s", path, strerror(errno));
+    unlink(fresh);
     return status;
 }
 

@@ -165,7 +165,29 @@ train 2 'diverged at step 2.*lower train.lr' train.lr=1e30 train.warmup=0 train.
 train 2 'diverged' train.lr=1e38 train.warmup=0 train.steps=1 data.validation=0
 [ ! -e runs/run-2/checkpoints ] || { echo "FAILED: weights that are no numbers were saved"; bad=1; }
 
-# places that cannot be written
-train 4 'text.txt: Not a directory' --runs text.txt
+# places that cannot be written: the user's path, or a full disk, of which nothing is left behind
+train 2 "cannot make the run's folder in text.txt: Not a directory; --runs DIR chooses another" --runs text.txt
+train 2 'cannot make the folder /proc/x: .*; --runs DIR chooses another' --runs /proc/x
 train 2 'expected the path of a folder' --runs ''
+expect 2 'cannot make the folder text.txt: Not a directory' "$PENSTOCK" convert runs/run text.txt
+expect 2 'cannot make the folder /proc/x: ' "$PENSTOCK" convert runs/run /proc/x
+expect 2 'cannot write /proc/x.svg: ' "$PENSTOCK" simulate runs/run/plan.yaml --svg /proc/x.svg
+expect 2 'cannot write /proc/x.html.new: ' "$PENSTOCK" report runs/run -o /proc/x.html
+full() { # COMMAND...: no file may grow
+    rc=0
+    said=$(ulimit -f 0 && exec "$PENSTOCK" "$@" 2>&1 >/dev/null </dev/null) || rc=$?
+    echo "$said" >&2
+    return $rc
+}
+expect 4 'cannot write full/new/run.yaml.new: File too large' full train run.yaml --runs full name=new
+expect 4 'cannot write full-hf/.tmp-model: File too large' full convert runs/run full-hf
+expect 4 'cannot write t.json: File too large' full simulate runs/run/plan.yaml --trace t.json
+expect 4 'cannot write man/man/man1/penstock.1: File too large' full help --write man
+for left in full/new full-hf t.json man/man/man1/penstock.1; do
+    [ ! -e $left ] || { echo "FAILED: $left is left behind on a full disk"; bad=1; }
+done
+if [ -e /dev/full ]; then
+    expect 4 'cannot write /dev/full: No space' "$PENSTOCK" simulate runs/run/plan.yaml --svg /dev/full
+    [ -c /dev/full ] || { echo "FAILED: /dev/full is no device any more"; bad=1; }
+fi
 exit $bad

@@ -42,7 +42,7 @@ refuses() { # STATUS PATTERN ARGUMENT...
 }
 refuses 2 'expected the folder of a run' report nowhere
 refuses 2 'too few operands' report
-refuses 4 'nowhere/x.html' report runs/run -o nowhere/x.html
+refuses 2 'nowhere/x.html' report runs/run -o nowhere/x.html
 # Through a link: what is no file is written to, never replaced.
 [ -c /dev/full ] && ln -s /dev/full full && refuses 4 "No space" report runs/run -o full
 [ ! -c /dev/full ] || [ -h full ] || fail "a device was replaced"

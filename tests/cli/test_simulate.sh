@@ -89,5 +89,5 @@ sed 's/^ranks: 2/ranks: 3/' runs/run/plan.yaml >runs/run/edited.yaml
 expect 2 'edited.yaml' runs/run/edited.yaml
 sed 's/^graph_hash: .*/graph_hash: "0123456789abcdef"/' runs/run/plan.yaml >runs/run/edited.yaml
 expect 2 'another model' runs/run/edited.yaml
-expect 4 'nowhere' runs/run/plan.yaml --trace nowhere/t.json
+expect 2 'nowhere' runs/run/plan.yaml --trace nowhere/t.json
 exit $bad

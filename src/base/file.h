@@ -1,0 +1,12 @@
+/* Files that are printed to: opened and closed with one text and one status for what goes wrong. */
+#ifndef PST_BASE_FILE_H
+#define PST_BASE_FILE_H
+#include "base/status.h"
+#include <stdio.h>
+
+/* Makes or empties a file. EINPUT for a path at which there can be none, ENOMEM for a full disk. */
+pst_status pst_file_create(const char *path, FILE **f);
+/* Closes it; `status`: of what was printed into it. What could not be written whole is removed, except where it is no file
+ * (a pipe, /dev/full). Returns the first failure; that of the stream names path and reason, whatever was said before. */
+pst_status pst_file_close(FILE *f, const char *path, pst_status status);
+#endif
