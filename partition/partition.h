@@ -3,6 +3,7 @@
 #ifndef PST_PARTITION_PARTITION_H
 #define PST_PARTITION_PARTITION_H
 #include "pipeline/plan.h"
+#include "pipeline/schedule.h"
 
 /* cost[i] of item i (any unit); boundary_cost[i] (may be NULL) is added to both sides of a cut before item i.
  * chunk_of_item receives ascending chunk numbers. Among optimal cuts the one with the fewest crossing bytes
@@ -15,8 +16,8 @@ typedef struct {
 } pst_cost_model;
 extern const pst_cost_model pst_cost_nominal;
 uint64_t pst_cost_ns(const pst_cost_model *model, uint64_t flops, uint64_t bytes);
-/* Cuts the graph for n_rank ranks, with as many chunks on each as the schedule has (n_virtual: where it takes any number;
- * 0: 2), placed as it wants them. EINPUT when there are more chunks than operators. */
-pst_status pst_partition_solve(const pst_graph *g, const pst_cost_model *model, uint32_t n_rank, const char *schedule,
-                               uint32_t n_virtual, uint32_t n_micro, pst_plan **plan);
+/* Cuts the graph into the schedule's chunks, on the ranks where it has them. EINPUT when there are more chunks than
+ * operators. */
+pst_status pst_partition_solve(const pst_graph *g, const pst_cost_model *model, const pst_schedule *schedule,
+                               pst_plan **plan);
 #endif

@@ -2,7 +2,6 @@
  * operator does in F, B and W, and which values would cross a cut. */
 #include "graph/diff.h"
 #include "partition/partition.h"
-#include "pipeline/schedule.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,41 +60,36 @@ static pst_status measure(const pst_graph *g, const pst_cost_model *model, const
     return status;
 }
 
-static pst_status fill_plan(const pst_graph *g, const profile *p, uint32_t n_rank, const pst_schedule_row *schedule,
-                            uint32_t n_chunk, uint32_t n_micro, pst_plan **plan) {
+static pst_status fill_plan(const pst_graph *g, const profile *p, const pst_schedule *s, pst_plan **plan) {
     pst_plan *made;
-    PST_TRY(pst_plan_open(g->n_node, n_rank, n_chunk, &made));
+    PST_TRY(pst_plan_open(g->n_node, s->n_rank, s->n_chunk, &made));
     made->graph_hash = pst_graph_hash(g);
-    snprintf(made->schedule, sizeof(made->schedule), "%s", schedule->name);
-    made->n_micro = n_micro;
+    snprintf(made->schedule, sizeof(made->schedule), "%s", s->name);
+    made->n_micro = s->n_micro;
     made->micro_batch = g->micro_batch;
-    for (uint32_t c = 0; c < n_chunk; c++)
-        made->rank_of_chunk[c] = pst_schedule_rank_of(schedule->placement, n_rank, c);
-    pst_status status = pst_partition_cut(p->cost, p->boundary, p->crossing, g->n_node, n_chunk, made->chunk_of_node);
+    memcpy(made->rank_of_chunk, s->rank_of_chunk, s->n_chunk * sizeof(*s->rank_of_chunk));
+    pst_status status =
+        pst_partition_cut(p->cost, p->boundary, p->crossing, g->n_node, s->n_chunk, made->chunk_of_node);
     if (status == PST_OK) *plan = made;
     else pst_plan_close(made);
     return status;
 }
 
-pst_status pst_partition_solve(const pst_graph *g, const pst_cost_model *model, uint32_t n_rank, const char *schedule,
-                               uint32_t n_virtual, uint32_t n_micro, pst_plan **plan) {
-    const pst_schedule_row *row;
-    if (n_rank == 0 || n_micro == 0) return pst_fail(PST_EINPUT, "a plan needs at least one rank and one micro-batch");
-    if (n_rank > g->n_node)
+pst_status pst_partition_solve(const pst_graph *g, const pst_cost_model *model, const pst_schedule *schedule,
+                               pst_plan **plan) {
+    uint32_t n_rank = schedule->n_rank, most = g->n_node / (schedule->n_chunk / n_rank);
+    if (n_rank == schedule->n_chunk && n_rank > g->n_node)
         return pst_fail(PST_EINPUT, "%u ranks are more than the %u operators of the model; use at most %u", n_rank,
                         g->n_node, g->n_node);
-    PST_TRY(pst_schedule_find(schedule, &row));
-    PST_TRY(pst_schedule_virtual(row, n_virtual, &n_virtual));
-    if (n_virtual > g->n_node / n_rank)
+    if (schedule->n_chunk > g->n_node)
         return pst_fail(PST_EINPUT,
-                        "schedule %s needs %u chunks on each of %u ranks, and the model has %u operators; use at most %u "
-                        "ranks",
-                        schedule, n_virtual, n_rank, g->n_node, g->n_node / n_virtual);
+                        "schedule %s has %u chunks on %u ranks, and the model %u operators; use at most %u ranks",
+                        schedule->name, schedule->n_chunk, n_rank, g->n_node, most ? most : 1);
     uint64_t *arrays = calloc(3 * (size_t)g->n_node, sizeof(*arrays));
     if (!arrays) return pst_fail(PST_ENOMEM, "no memory to partition %u operators", g->n_node);
     profile p = {arrays, arrays + g->n_node, arrays + 2 * (size_t)g->n_node};
     pst_status status = measure(g, model, &p);
-    if (status == PST_OK) status = fill_plan(g, &p, n_rank, row, n_rank * n_virtual, n_micro, plan);
+    if (status == PST_OK) status = fill_plan(g, &p, schedule, plan);
     free(arrays);
     return status;
 }

@@ -204,8 +204,8 @@ static pst_status open_builder(pst_job_builder *b) {
     return pst_slots_open(b->cut, s->n_micro, &b->slots);
 }
 
-pst_status pst_job_build(const pst_schedule *schedule, const pst_cut *cut, const pst_instr_cost *cost,
-                         pst_job **job, pst_slots **slots) {
+pst_status pst_job_build(const pst_schedule *schedule, const pst_cut *cut, const pst_instr_cost *cost, pst_job **job,
+                         pst_slots **slots) {
     pst_job_builder b = {.schedule = schedule, .cut = cut, .cost = cost};
     PST_TRY(check_fit(schedule, cut));
     pst_status status = open_builder(&b);

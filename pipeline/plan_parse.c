@@ -1,5 +1,6 @@
 /* Reads a plan from YAML. Every key is one row; an unknown, repeated or missing key, a wrong type or a value out of
  * range is EINPUT with file, line and column. The file is trusted in nothing. */
+#include "base/file.h"
 #include "pipeline/plan.h"
 #include "pipeline/schedule.h"
 #include <errno.h>
@@ -223,32 +224,10 @@ delete_parser:
 
 pst_status pst_plan_load(const char *path, pst_plan **plan) {
     if (!path || !plan) return pst_fail(PST_EINPUT, "pst_plan_load: %s is NULL", path ? "plan" : "path");
-    FILE *in = fopen(path, "rb");
-    if (!in) return pst_fail(pst_status_of_errno(errno), "%s: %s", path, strerror(errno));
-    pst_status status = PST_OK;
     char *text = NULL;
-    size_t used = 0, room = 0, got;
-    do {
-        if (used == room) {
-            room = room ? 2 * room : 65536;
-            char *more = room <= MAX_FILE ? realloc(text, room) : NULL;
-            if (!more) {
-                status = room <= MAX_FILE ? pst_fail(PST_ENOMEM, "%s: no memory to read it", path)
-                                          : pst_fail(PST_EINPUT, "%s: larger than any plan", path);
-                goto close_file;
-            }
-            text = more;
-        }
-        got = fread(text + used, 1, room - used, in);
-        used += got;
-    } while (got);
-    if (ferror(in)) {
-        status = pst_fail(PST_EINPUT, "%s: %s", path, strerror(errno));
-    } else {
-        status = pst_plan_parse(text, used, path, plan);
-    }
-close_file:
+    size_t bytes = 0;
+    PST_TRY(pst_file_read(path, MAX_FILE, &text, &bytes));
+    pst_status status = pst_plan_parse(text, bytes, path, plan);
     free(text);
-    fclose(in);
     return status;
 }

@@ -28,6 +28,9 @@ static const pst_schedule_row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
+static const pst_schedule_row custom = {"custom", "from a CSV file (parallel.schedule_file)", 0, 0, PST_PLACE_ROUND,
+                                        NULL};
+
 const pst_schedule_row *pst_schedule_rows(uint32_t *n) {
     *n = ROWS;
     return rows;
@@ -60,6 +63,7 @@ pst_status pst_schedule_find(const char *name, const pst_schedule_row **row) {
     const pst_schedule_row *near = NULL;
     uint32_t least = 4;
     char list[256] = "";
+    if (!strcmp(name, custom.name)) return *row = &custom, PST_OK;
     for (uint32_t i = 0; i < ROWS; i++) {
         if (!strcmp(rows[i].name, name)) {
             *row = &rows[i];
@@ -86,6 +90,7 @@ pst_status pst_schedule_generate(const char *name, uint32_t n_rank, uint32_t n_v
     const pst_schedule_row *row;
     PST_TRY(pst_schedule_find(name, &row));
     PST_TRY(pst_schedule_virtual(row, n_virtual, &n_virtual));
+    if (!row->generate) return pst_fail(PST_EINPUT, "schedule custom comes from a file: parallel.schedule_file");
     return row->generate(row, n_rank, n_virtual, n_micro, schedule);
 }
 

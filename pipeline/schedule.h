@@ -34,13 +34,12 @@ struct pst_schedule_row {
     pst_status (*generate)(const pst_schedule_row *row, uint32_t n_rank, uint32_t n_virtual, uint32_t n_micro,
                            pst_schedule **schedule);
 };
-/* Those that train, and "forward" (evaluation), last. */
+/* Those that are generated and train, and "forward" (evaluation), last. */
 const pst_schedule_row *pst_schedule_rows(uint32_t *n);
-/* EINPUT with "did you mean" when unknown. */
+/* EINPUT with "did you mean" when unknown. "custom" is found, too: it has no generator (schedule_csv.h). */
 pst_status pst_schedule_find(const char *name, const pst_schedule_row **row);
 /* Chunks per rank of a schedule when `asked` (0: nothing) was asked for; EINPUT when it has others. */
 pst_status pst_schedule_virtual(const pst_schedule_row *row, uint32_t asked, uint32_t *n_virtual);
-uint32_t pst_schedule_rank_of(pst_placement placement, uint32_t n_rank, uint32_t chunk);
 /* n_virtual: as pst_schedule_virtual. */
 pst_status pst_schedule_generate(const char *name, uint32_t n_rank, uint32_t n_virtual, uint32_t n_micro,
                                  pst_schedule **schedule);

@@ -7,7 +7,7 @@
 
 /* --- building ---------------------------------------------------------------------------------------------------- */
 
-uint32_t pst_schedule_rank_of(pst_placement placement, uint32_t n_rank, uint32_t chunk) {
+static uint32_t rank_of(pst_placement placement, uint32_t n_rank, uint32_t chunk) {
     if (placement == PST_PLACE_ROUND) return chunk % n_rank;
     return chunk < n_rank ? chunk : 2 * n_rank - 1 - chunk;
 }
@@ -42,7 +42,7 @@ pst_status pst_schedule_open(const pst_schedule_row *row, uint32_t n_rank, uint3
     s->n_action = calloc(n_rank, sizeof *s->n_action);
     s->action = calloc(n_rank, sizeof *s->action);
     if (!s->rank_of_chunk || !s->n_action || !s->action) goto no_memory;
-    for (uint32_t c = 0; c < s->n_chunk; c++) s->rank_of_chunk[c] = pst_schedule_rank_of(row->placement, n_rank, c);
+    for (uint32_t c = 0; c < s->n_chunk; c++) s->rank_of_chunk[c] = rank_of(row->placement, n_rank, c);
     for (uint32_t r = 0; r < n_rank; r++)
         if (!(s->action[r] = malloc((size_t)n_micro * n_virtual * per_micro * sizeof **s->action))) goto no_memory;
     *schedule = s;

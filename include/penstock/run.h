@@ -51,7 +51,8 @@ typedef struct {
     int64_t stages, micro_batches;
     int64_t chunks;          /* per stage's rank; 0: as the schedule has them, 2 where it takes any number */
     double f_ms, b_ms, w_ms, transfer_ms;
-    const char *trace, *svg; /* files to write, or "" */
+    const char *trace, *svg, *csv; /* files to write, or ""; csv of schedule "custom": what it is read from, which says
+                                the numbers of stages, chunks and micro-batches */
     int json, execute;       /* execute: also run the executor on the virtual clock and compare */
     /* NULL, or: also run it in real time, a process for each stage and messages of message_bytes over this transport
        (self: one process), computing nothing; the median makespan of `rounds` (0: 5) is compared with the simulated one. */

@@ -1,4 +1,4 @@
-/* Files that are printed to: opened and closed with one text and one status for what goes wrong. */
+/* Files that are printed to, opened and closed with one text and one status for what goes wrong; whole files in memory. */
 #ifndef PST_BASE_FILE_H
 #define PST_BASE_FILE_H
 #include "base/status.h"
@@ -9,4 +9,7 @@ pst_status pst_file_create(const char *path, FILE **f);
 /* Closes it; `status`: of what was printed into it. What could not be written whole is removed, except where it is no file
  * (a pipe, /dev/full). Returns the first failure; that of the stream names path and reason, whatever was said before. */
 pst_status pst_file_close(FILE *f, const char *path, pst_status status);
+/* All bytes of a file, to be freed by the caller. EINPUT when it cannot be read or has more than `most`; every text begins
+ * with the path. */
+pst_status pst_file_read(const char *path, size_t most, char **text, size_t *bytes);
 #endif

@@ -31,9 +31,15 @@ static int check(const pst_command *command, size_t n, const pst_simulate_option
         return pst_cli_wrong("--times, --transfer and --message go with --schedule; a plan has its own");
     if (n == 0 && !o->schedule)
         return pst_cli_wrong("nothing to simulate; usage: %s %s", command->command, command->operands);
-    if (n == 0 && !strcmp(o->schedule, "all") && (o->transport || o->execute || *o->trace || *o->svg))
+    if (n == 0 && !strcmp(o->schedule, "all") && (o->transport || o->execute || *o->trace || *o->svg || *o->csv))
         return pst_cli_wrong(
-            "--schedule all compares makespans only: leave out --transport, --execute, --trace and --svg");
+            "--schedule all compares makespans only: leave out --transport, --execute, --trace, --svg and --csv");
+    if (n == 0 && !strcmp(o->schedule, "custom")) {
+        if (!*o->csv) return pst_cli_wrong("--schedule custom needs --csv FILE, which it is read from");
+        if (o->stages || o->micro_batches || o->chunks)
+            return pst_cli_wrong("--schedule custom: the file says the numbers of stages, chunks and micro-batches");
+        return 0;
+    }
     if (n == 0 && !o->stages) return pst_cli_wrong("--schedule needs --stages P");
     if (n == 0 && !o->micro_batches) return pst_cli_wrong("--schedule needs --micro-batches M");
     if (n == 0 && o->stages * o->micro_batches > MOST_PASSES)
@@ -42,8 +48,13 @@ static int check(const pst_command *command, size_t n, const pst_simulate_option
 }
 
 int pst_cli_simulate(const pst_cli_call *call) {
-    pst_simulate_options o = {
-        .size = sizeof o, .trace = "", .svg = "", .message_bytes = -1, .rounds = 5, .argv = call->program_argv};
+    pst_simulate_options o = {.size = sizeof o,
+                              .trace = "",
+                              .svg = "",
+                              .csv = "",
+                              .message_bytes = -1,
+                              .rounds = 5,
+                              .argv = call->program_argv};
     const char *times = NULL;
     const pst_option rows[] = {
         {0, "schedule", "NAME", PST_OPTION_STRING, 0, 0,
@@ -56,6 +67,8 @@ int pst_cli_simulate(const pst_cli_call *call) {
         {0, "transfer", "MS", PST_OPTION_FLOAT, 0, 1e9, "Milliseconds of a message.", &o.transfer_ms},
         {0, "trace", "FILE", PST_OPTION_STRING, 0, 0, "Write the timeline as Chrome trace JSON (Perfetto).", &o.trace},
         {0, "svg", "FILE", PST_OPTION_STRING, 0, 0, "Write the timeline as a picture.", &o.svg},
+        {0, "csv", "FILE", PST_OPTION_STRING, 0, 0,
+         "Write the schedule as PyTorch's pipelining runtime reads it; --schedule custom is read from there.", &o.csv},
         {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Print JSON.", &o.json},
         {0, "execute", NULL, PST_OPTION_FLAG, 0, 0,
          "Also run the executor on the virtual clock and compare every instruction.", &o.execute},

@@ -28,7 +28,7 @@ struct pst_config {
     } train;
     struct {
         int64_t pipeline, tensor, data, threads, chunks; /* 0: not given */
-        char *schedule, *device, *transport;
+        char *schedule, *schedule_file, *device, *transport;
         double memory;                                /* bytes allowed per rank, 0: what the machine has */
     } parallel;
     struct { int64_t every, keep; } checkpoint;

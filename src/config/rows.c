@@ -73,6 +73,8 @@ const pst_row pst_rows[] = {
     WHOLE(parallel, data, "0", 0, 1, "Replicas; this version has stages only (pipeline)."),
     WHOLE(parallel, threads, "0", 0, 4096, "CPU threads per rank; 0: cores shared out, at least 1."),
     TEXT(parallel, schedule, "1f1b", FILLED, NULL, "Order of forward and backward passes, such as gpipe, 1f1b or zb-v."),
+    TEXT(parallel, schedule_file, "", PATH, NULL,
+         "For schedule custom: CSV as PyTorch's pipelining runtime has it (0F0, 1I3, 1W3), a line per rank."),
     WHOLE(parallel, chunks, "0", 0, 64, "Parts of the model on each rank; 0: as the schedule has them (interleaved: 2)."),
     TEXT(parallel, device, "auto", FILLED, NULL, "auto, cpu, or timed (computes nothing, takes the predicted times)."),
     TEXT(parallel, transport, "auto", 0, "auto|self|ucx", "How ranks exchange bytes; self: all ranks in one process."),

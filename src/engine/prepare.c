@@ -94,7 +94,8 @@ static pst_status take_plan(pst_prepared *p, const pst_plan *given) {
     if (given->n_rank != p->options.n_rank)
         return pst_fail(PST_EINPUT, "plan: it is for %u ranks, not for %u", given->n_rank, p->options.n_rank);
     if (given->n_chunk % given->n_rank)
-        return pst_fail(PST_EINPUT, "plan: %u chunks on %u ranks; each rank has as many", given->n_chunk, given->n_rank);
+        return pst_fail(PST_EINPUT, "plan: %u chunks on %u ranks; each rank has as many", given->n_chunk,
+                        given->n_rank);
     PST_TRY(pst_plan_open(given->n_node, given->n_rank, given->n_chunk, &p->plan));
     memcpy(p->plan->schedule, given->schedule, sizeof given->schedule);
     memcpy(p->plan->chunk_of_node, given->chunk_of_node, given->n_node * sizeof *given->chunk_of_node);
@@ -103,36 +104,6 @@ static pst_status take_plan(pst_prepared *p, const pst_plan *given) {
     p->plan->n_micro = given->n_micro;
     p->plan->micro_batch = given->micro_batch;
     return PST_OK;
-}
-
-/* Gives the work of each of the schedule's ranks to the rank on which the plan has its chunks. */
-static pst_status move_ranks(pst_schedule *s, const pst_plan *plan, uint32_t *n_action, pst_action **action) {
-    for (uint32_t c = 0; c < s->n_chunk; c++) {
-        uint32_t first = 0;
-        while (s->rank_of_chunk[first] != s->rank_of_chunk[c]) first++;
-        if (plan->rank_of_chunk[c] != plan->rank_of_chunk[first])
-            return pst_fail(PST_EINPUT, "plan: schedule %s wants chunks %u and %u on one rank, not on %u and %u", s->name,
-                            first, c, plan->rank_of_chunk[first], plan->rank_of_chunk[c]);
-        n_action[plan->rank_of_chunk[c]] = s->n_action[s->rank_of_chunk[c]];
-        action[plan->rank_of_chunk[c]] = s->action[s->rank_of_chunk[c]];
-    }
-    memcpy(s->n_action, n_action, s->n_rank * sizeof *n_action);
-    memcpy(s->action, action, s->n_rank * sizeof *action);
-    memcpy(s->rank_of_chunk, plan->rank_of_chunk, s->n_chunk * sizeof *plan->rank_of_chunk);
-    return pst_schedule_check(s);
-}
-
-static pst_status make_schedule(const pst_plan *plan, const char *name, uint32_t n_micro, pst_schedule **schedule) {
-    uint32_t n = plan->n_rank, *n_action = calloc(n, sizeof *n_action);
-    pst_action **action = calloc(n, sizeof *action);
-    pst_schedule *s = NULL;
-    pst_status status = n_action && action ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the actions of %u ranks", n);
-    if (status == PST_OK) status = pst_schedule_generate(name, n, plan->n_chunk / n, n_micro, &s);
-    if (status == PST_OK) status = move_ranks(s, plan, n_action, action);
-    free(n_action), free(action);
-    if (status == PST_OK) *schedule = s;
-    else pst_schedule_close(s);
-    return status;
 }
 
 static pst_status build_plan(pst_prepared *p) {
@@ -150,9 +121,8 @@ static pst_status build_plan(pst_prepared *p) {
     if (!p->options.infer && !strcmp(schedule, "forward"))
         return pst_fail(PST_EINPUT, "schedule 'forward' computes no gradients; choose one that trains");
     if (given) PST_TRY(take_plan(p, given));
-    else PST_TRY(pst_partition_solve(p->graph, &p->cost, p->options.n_rank, schedule,
-                                     p->options.infer ? 0 : (uint32_t)c->parallel.chunks, n_micro, &p->plan));
-    PST_TRY(make_schedule(p->plan, schedule, n_micro, &p->schedule));
+    PST_TRY(pst_prepare_schedule(c, schedule, p->options.n_rank, n_micro, p->plan, &p->schedule));
+    if (!given) PST_TRY(pst_partition_solve(p->graph, &p->cost, p->schedule, &p->plan));
     if (n_micro < p->options.n_rank && !p->options.infer)
         pst_log(PST_LOG_DEBUG, "fewer micro-batches (%u) than stages (%u)", n_micro, p->options.n_rank);
     return pst_plan_check(p->plan, p->graph);

@@ -1,5 +1,6 @@
 /* From a configuration to everything that is known before the first step: graph, plan, schedule, programs,
- * instructions, memory layout of every rank, and the predictions. Pure: touches no device, file or peer. */
+ * instructions, memory layout of every rank, and the predictions. Touches no device and no peer, and no file
+ * but that of a custom schedule. */
 #ifndef PST_ENGINE_PREPARE_H
 #define PST_ENGINE_PREPARE_H
 #include "config/config.h"
@@ -42,6 +43,9 @@ typedef struct {
 } pst_prepared;
 
 /* EINPUT for contradictions, EINTERNAL when the checker refuses what was built. */
+/* The schedule that is called `name`, checked; on the ranks on which a plan (NULL: none) has its chunks. */
+pst_status pst_prepare_schedule(const pst_config *c, const char *name, uint32_t n_rank, uint32_t n_micro,
+                                const pst_plan *plan, pst_schedule **schedule);
 pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared);
 void pst_prepared_close(pst_prepared *p);
 /* ENOMEM when a rank's layout exceeds `limit` bytes: says which rank, by how much, and the cheapest change that fits. */

@@ -8,6 +8,7 @@
 #include "engine/rehearse.h"
 #include "penstock/run.h"
 #include "pipeline/check.h"
+#include "pipeline/schedule_csv.h"
 #include "pipeline/executor.h"
 #include "pipeline/timed.h"
 #include "pipeline/timeline.h"
@@ -47,9 +48,11 @@ static uint64_t to_ns(double ms) { return (uint64_t)(ms * 1e6 + 0.5); }
 static pst_status open_schedule(const pst_simulate_options *o, study *s) {
     uint64_t transfer = to_ns(o->transfer_ms);
     pst_instr_cost cost = {.latency_ns = transfer, .flush = 0};
-    PST_TRY(pst_schedule_generate(o->schedule, (uint32_t)o->stages, (uint32_t)o->chunks, (uint32_t)o->micro_batches,
-                                  &s->schedule));
-    double of_chunk = (double)o->stages / s->schedule->n_chunk;
+    if (!strcmp(o->schedule, "custom")) PST_TRY(pst_schedule_csv_load(o->csv, &s->schedule));
+    else
+        PST_TRY(pst_schedule_generate(o->schedule, (uint32_t)o->stages, (uint32_t)o->chunks, (uint32_t)o->micro_batches,
+                                      &s->schedule));
+    double of_chunk = (double)s->schedule->n_rank / s->schedule->n_chunk;
     PST_TRY(pst_cut_synthetic(s->schedule->n_chunk, s->schedule->split, s->schedule->backward,
                               to_ns(o->f_ms * of_chunk), to_ns(o->b_ms * of_chunk), to_ns(o->w_ms * of_chunk),
                               (uint64_t)o->message_bytes, &s->cut));
@@ -189,14 +192,17 @@ static pst_status print_json(const pst_simulate_options *o, const study *s, cons
     return failed ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
 }
 
-static pst_status draw(const study *s, const pst_timing *t, const char *path, int svg) {
+typedef enum { TRACE, SVG, CSV } picture;
+
+static pst_status draw(const study *s, const pst_timing *t, const char *path, picture kind) {
     char title[160];
     if (!path || !*path) return PST_OK;
     FILE *f;
     PST_TRY(pst_file_create(path, &f));
     snprintf(title, sizeof title, "%s, simulated", s->schedule->name);
-    pst_status status =
-        svg ? pst_timeline_svg(s->job, t->span, title, f) : pst_timeline_trace(s->job, t->span, title, NULL, NULL, f);
+    pst_status status = kind == SVG   ? pst_timeline_svg(s->job, t->span, title, f)
+                        : kind == CSV ? pst_schedule_csv_write(s->schedule, f)
+                                      : pst_timeline_trace(s->job, t->span, title, NULL, NULL, f);
     return pst_file_close(f, path, status);
 }
 
@@ -205,8 +211,9 @@ static pst_status report(const pst_simulate_options *o, const study *s, const ps
     if (s->job->n_micro < s->job->n_rank)
         pst_log(PST_LOG_WARN, "%u micro-batches cannot fill %u stages", s->job->n_micro, s->job->n_rank);
     PST_TRY((o->json ? print_json : print_text)(o, s, t, r, out));
-    PST_TRY(draw(s, t, o->trace, 0));
-    return draw(s, t, o->svg, 1);
+    PST_TRY(draw(s, t, o->trace, TRACE));
+    PST_TRY(draw(s, t, o->svg, SVG));
+    return !o->plan && !strcmp(o->schedule, "custom") ? PST_OK : draw(s, t, o->csv, CSV);
 }
 
 /* --- in real time ----------------------------------------------------------------------------------------------- */
@@ -300,6 +307,7 @@ pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out) {
         return pst_fail(PST_EINPUT, "pst_simulate_study: %s is NULL", out ? "plan or schedule" : "out");
     if (!o->trace) taken.trace = "";
     if (!o->svg) taken.svg = "";
+    if (!o->csv) taken.csv = "";
     if (o->transport && (o->rounds < 0 || o->rounds > MOST_ROUNDS))
         return pst_fail(PST_EINPUT, "pst_simulate_study: %" PRId64 " rounds; 1 to %d are possible", o->rounds,
                         MOST_ROUNDS);

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "engine/runs.h"
-#include "pipeline/schedule.h"
+#include "pipeline/schedule_csv.h"
 #include <signal.h>
 #include <sys/time.h>
 
@@ -56,6 +56,28 @@ static void test_every_layout(void **state) {
                 same(&r, name);
                 for (int k = 0; k < r.n_rank; k++) assert_int_equal(r.peak[k], r.predicted[k]);
             }
+}
+
+/* From a file, which says ranks and micro-batches. */
+static void test_custom_schedule(void **state) {
+    (void)state;
+    char path[600], a[700];
+    const char *override[] = {a, "parallel.schedule=custom"};
+    pst_schedule *s;
+    snprintf(path, sizeof path, "%s/own.csv", run_folder());
+    snprintf(a, sizeof a, "parallel.schedule_file=%s", path);
+    assert_int_equal(pst_schedule_generate("zb-v", 2, 0, 6, &s), PST_OK);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    assert_int_equal(pst_schedule_csv_write(s, f), PST_OK);
+    fclose(f);
+    pst_schedule_close(s);
+    run_result r = run_here(YAML, "custom", 2, "", override, 2);
+    same(&r, "custom");
+    r = run_here(YAML, "custom-3", 3, "", override, 2);
+    assert_int_equal(r.exit_status, 2);
+    r = run_here(YAML, "custom-none", 2, "", override + 1, 1);
+    assert_int_equal(r.exit_status, 2);
 }
 
 static void test_micro_batches(void **state) {
@@ -108,7 +130,8 @@ static int cleanup(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_base), cmocka_unit_test(test_every_layout),
-                                       cmocka_unit_test(test_micro_batches), cmocka_unit_test(test_resume),
+                                       cmocka_unit_test(test_custom_schedule),
+        cmocka_unit_test(test_micro_batches), cmocka_unit_test(test_resume),
                                        cmocka_unit_test(test_signals)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }

@@ -18,9 +18,17 @@ static pst_graph *gpt(const char *preset, int infer) {
     return g;
 }
 
+static pst_status try_solve(const pst_graph *g, const char *schedule, uint32_t n_rank, pst_plan **plan) {
+    pst_schedule *s;
+    if (pst_schedule_generate(schedule, n_rank, 0, 8, &s) != PST_OK) fail_msg("%s", pst_error());
+    pst_status status = pst_partition_solve(g, &pst_cost_nominal, s, plan);
+    pst_schedule_close(s);
+    return status;
+}
+
 static pst_plan *solve(const pst_graph *g, uint32_t n_rank) {
     pst_plan *plan;
-    if (pst_partition_solve(g, &pst_cost_nominal, n_rank, "1f1b", 0, 8, &plan) != PST_OK) fail_msg("%s", pst_error());
+    if (try_solve(g, "1f1b", n_rank, &plan) != PST_OK) fail_msg("%s", pst_error());
     return plan;
 }
 
@@ -62,13 +70,28 @@ static void balanced(void **unused) {
     pst_graph_close(g);
 }
 
+/* Two chunks per rank, there and back. */
+static void chunks_lie_as_the_schedule_wants(void **unused) {
+    (void)unused;
+    pst_graph *g = gpt("nano", 0);
+    pst_plan *plan = NULL;
+    static const uint32_t wanted[] = {0, 1, 2, 2, 1, 0};
+    assert_int_equal(try_solve(g, "zb-v", 3, &plan), PST_OK);
+    assert_int_equal(pst_plan_check(plan, g), PST_OK);
+    assert_int_equal(plan->n_chunk, 6);
+    assert_memory_equal(plan->rank_of_chunk, wanted, sizeof wanted);
+    pst_plan_close(plan);
+    pst_graph_close(g);
+}
+
 static void refused(void **unused) {
     (void)unused;
     pst_graph *g = gpt("nano", 0);
     pst_plan *plan = NULL;
-    assert_int_equal(pst_partition_solve(g, &pst_cost_nominal, 41, "1f1b", 0, 8, &plan), PST_EINPUT);
+    assert_int_equal(try_solve(g, "1f1b", 41, &plan), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "41 ranks are more than the 40 operators"));
-    assert_int_equal(pst_partition_solve(g, &pst_cost_nominal, 0, "1f1b", 0, 8, &plan), PST_EINPUT);
+    assert_int_equal(try_solve(g, "zb-v", 21, &plan), PST_EINPUT);
+    assert_non_null(strstr(pst_error(), "42 chunks on 21 ranks, and the model 40 operators; use at most 20 ranks"));
     assert_null(plan);
     pst_graph_close(g);
 }
@@ -85,6 +108,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(plans_are_sound),
         cmocka_unit_test(balanced),
+        cmocka_unit_test(chunks_lie_as_the_schedule_wants),
         cmocka_unit_test(refused),
         cmocka_unit_test(modelled_time),
     };

@@ -1,0 +1,62 @@
+/* Which schedule a run has: generated or from a file, on the ranks on which a plan wants it. */
+#include "engine/prepare.h"
+#include "pipeline/schedule_csv.h"
+#include <stdlib.h>
+#include <string.h>
+
+static pst_status load(const char *path, uint32_t n_rank, uint32_t n_micro, pst_schedule **schedule) {
+    if (!*path) return pst_fail(PST_EINPUT, "parallel.schedule custom needs parallel.schedule_file, a CSV file");
+    PST_TRY(pst_schedule_csv_load(path, schedule));
+    const pst_schedule *s = *schedule;
+    if (s->n_rank == n_rank && s->n_micro == n_micro && s->backward) return PST_OK;
+    pst_status status = !s->backward
+                            ? pst_fail(PST_EINPUT, "%s: it has no backward passes, so it trains nothing", path)
+                            : pst_fail(PST_EINPUT, "%s: it is for %u ranks and %u micro-batches, not for %u and %u",
+                                       path, s->n_rank, s->n_micro, n_rank, n_micro);
+    pst_schedule_close(*schedule), *schedule = NULL;
+    return status;
+}
+
+static pst_status make(const pst_config *c, const char *name, uint32_t n_rank, uint32_t n_virtual, uint32_t n_micro,
+                       pst_schedule **schedule) {
+    if (!strcmp(name, "custom")) return load(c->parallel.schedule_file, n_rank, n_micro, schedule);
+    PST_TRY(pst_schedule_generate(name, n_rank, n_virtual, n_micro, schedule));
+    return pst_schedule_check(*schedule);
+}
+
+/* Gives the work of each of the schedule's ranks to the rank on which the plan has its chunks. */
+static pst_status move_ranks(pst_schedule *s, const pst_plan *plan, uint32_t *n_action, pst_action **action) {
+    for (uint32_t c = 0; c < s->n_chunk; c++) {
+        uint32_t first = 0;
+        while (s->rank_of_chunk[first] != s->rank_of_chunk[c]) first++;
+        if (plan->rank_of_chunk[c] != plan->rank_of_chunk[first])
+            return pst_fail(PST_EINPUT, "plan: schedule %s wants chunks %u and %u on one rank, not on %u and %u",
+                            s->name, first, c, plan->rank_of_chunk[first], plan->rank_of_chunk[c]);
+        n_action[plan->rank_of_chunk[c]] = s->n_action[s->rank_of_chunk[c]];
+        action[plan->rank_of_chunk[c]] = s->action[s->rank_of_chunk[c]];
+    }
+    memcpy(s->n_action, n_action, s->n_rank * sizeof *n_action);
+    memcpy(s->action, action, s->n_rank * sizeof *action);
+    memcpy(s->rank_of_chunk, plan->rank_of_chunk, s->n_chunk * sizeof *plan->rank_of_chunk);
+    return pst_schedule_check(s);
+}
+
+static pst_status move_to_plan(pst_schedule *s, const pst_plan *plan) {
+    if (s->n_chunk != plan->n_chunk)
+        return pst_fail(PST_EINPUT, "plan: it has %u chunks, schedule %s has %u", plan->n_chunk, s->name, s->n_chunk);
+    uint32_t *n_action = calloc(s->n_rank, sizeof *n_action);
+    pst_action **action = calloc(s->n_rank, sizeof *action);
+    pst_status status = n_action && action ? move_ranks(s, plan, n_action, action)
+                                           : pst_fail(PST_ENOMEM, "no memory for the actions of %u ranks", s->n_rank);
+    free(n_action), free(action);
+    return status;
+}
+
+pst_status pst_prepare_schedule(const pst_config *c, const char *name, uint32_t n_rank, uint32_t n_micro,
+                                const pst_plan *plan, pst_schedule **schedule) {
+    uint32_t chunks = plan ? plan->n_chunk / n_rank : strcmp(name, "forward") ? (uint32_t)c->parallel.chunks : 1;
+    pst_status status = make(c, name, n_rank, chunks, n_micro, schedule);
+    if (status == PST_OK && plan) status = move_to_plan(*schedule, plan);
+    if (status != PST_OK) pst_schedule_close(*schedule), *schedule = NULL;
+    return status;
+}
