@@ -129,9 +129,11 @@ static int cleanup(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_base), cmocka_unit_test(test_every_layout),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_base),
+                                       cmocka_unit_test(test_every_layout),
                                        cmocka_unit_test(test_custom_schedule),
-        cmocka_unit_test(test_micro_batches), cmocka_unit_test(test_resume),
+                                       cmocka_unit_test(test_micro_batches),
+                                       cmocka_unit_test(test_resume),
                                        cmocka_unit_test(test_signals)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }

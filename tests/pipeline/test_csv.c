@@ -10,7 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-__attribute__((noinline)) static char *text_of(const pst_schedule *s, pst_status (*print)(const pst_schedule *, FILE *)) {
+__attribute__((noinline)) static char *text_of(const pst_schedule *s,
+                                               pst_status (*print)(const pst_schedule *, FILE *)) {
     char *text = NULL;
     size_t bytes;
     FILE *out = open_memstream(&text, &bytes);
