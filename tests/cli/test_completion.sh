@@ -55,8 +55,8 @@ expect 'run.yaml' train ru
 expect 'texts' train --runs te
 expect '' train -n ''
 expect 'train.lr= train.lr_min=' train run.yaml train.lr
-expect 'parallel.schedule=' train -n 4 run.yaml parallel.sch
-expect 'schedule=' train run.yaml sched
+expect 'parallel.schedule= parallel.schedule_file=' train -n 4 run.yaml parallel.sch
+expect 'schedule= schedule_file=' train run.yaml sched
 expect 'train.decay=' train run.yaml lr=1e-3 train.dec
 expect '1f1b 1f1b-early' train run.yaml parallel.schedule=1
 expect '1f1b 1f1b-early' train run.yaml schedule=1
