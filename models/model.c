@@ -7,8 +7,9 @@ static void fill(uint32_t *field, uint32_t value) {
 }
 
 pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *preset, uint32_t n_preset) {
-    if (config->preset[0] == 0) return PST_OK;
+    int explicit = config->layers && config->channels && config->context;
     char known[256] = "";
+    if (config->preset[0] == 0 && explicit) return PST_OK;
     for (uint32_t i = 0; i < n_preset; i++) {
         const pst_model_preset *p = &preset[i];
         if (strcmp(p->name, config->preset) == 0) {
@@ -22,6 +23,8 @@ pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *pres
         size_t used = strlen(known);
         snprintf(known + used, sizeof(known) - used, "%s%s", used ? ", " : "", p->name);
     }
+    if (config->preset[0] == 0)
+        return pst_fail(PST_EINPUT, "model: give a preset (%s) or layers, heads, channels and context", known);
     return pst_fail(PST_EINPUT, "model.preset: %s has no preset \"%s\"; there are %s", config->kind, config->preset,
                     known);
 }

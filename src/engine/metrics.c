@@ -17,7 +17,7 @@ struct pst_metrics {
     char *path;
     double peak_flops, started_s;
     uint64_t first_step; /* steps done before this process */
-    int quiet, terminal, timed, line_open, complained;
+    int quiet, terminal, timed, line_open, complained, unheard;
     pst_work work; /* of the steps but this process' first, over all ranks */
     uint64_t work_wall_ns, work_steps;
     pst_metrics_board board;
@@ -124,6 +124,13 @@ static const char *clock_text(double seconds, char out[32]) {
     return out;
 }
 
+/* Training does not need its reader, but somebody may still see standard error. */
+static void flush_stdout(pst_metrics *m) {
+    if (fflush(stdout) == 0 || m->unheard) return;
+    m->unheard = 1;
+    pst_log(PST_LOG_WARN, "standard output cannot be written (%s); training goes on without it", strerror(errno));
+}
+
 static void show(pst_metrics *m, const pst_metrics_step *s, double tokens_per_s) {
     const pst_config *c = m->p->config;
     uint64_t steps = (uint64_t)c->train.steps, done = s->step - m->first_step;
@@ -136,7 +143,7 @@ static void show(pst_metrics *m, const pst_metrics_step *s, double tokens_per_s)
              s->step, steps, loss, tokens_per_s, s->step_s * 1e3, s->predicted_step_s * 1e3, clock_text(left, clock));
     if (m->terminal) printf("\r\033[K%s", text), m->line_open = 1;
     else puts(text);
-    fflush(stdout);
+    flush_stdout(m);
 }
 
 /* --- events ----------------------------------------------------------------------------------------------------- */
@@ -209,7 +216,7 @@ void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t
     if (!m->quiet)
         printf("validation after step %" PRIu64 ": loss %.4f nats per token over %" PRIu64 " tokens\n", step, loss,
                tokens);
-    fflush(stdout);
+    flush_stdout(m);
 }
 
 void pst_metrics_non_finite(pst_metrics *m, uint64_t step, uint64_t skipped, const pst_culprit *c) {

@@ -37,7 +37,8 @@ pst_status pst_prepare_model(const pst_config *c, uint32_t vocabulary, const pst
     snprintf(out.kind, sizeof out.kind, "%s", c->model.kind);
     snprintf(out.preset, sizeof out.preset, "%s", c->model.preset);
     PST_TRY(pst_activation_find(c->model.activation, &out.activation));
-    PST_TRY(r->preset(&out));
+    pst_status status = r->preset(&out);
+    if (status != PST_OK) return pst_fail_in(status, "%s", c->source);
     if (!out.vocabulary) out.vocabulary = vocabulary;
     if (out.vocabulary < vocabulary)
         return pst_fail(PST_EINPUT, "model.vocabulary is %u, but the data has %u different tokens", out.vocabulary,

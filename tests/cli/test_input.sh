@@ -73,6 +73,8 @@ train 2 "did you mean 'cpu'" parallel.device=cpuu
 train 2 "did you mean 'ucx'" parallel.transport=ucxx
 train 2 "did you mean 'gpt'" model.kind=gptt
 train 2 'no preset "nanoo"' model.preset=nanoo
+printf 'model: {kind: gpt}\ndata: {kind: text, paths: [text.txt]}\n' >bare.yaml
+expect 2 'bare.yaml: model: give a preset (nano.*) or layers, heads' "$PENSTOCK" train bare.yaml
 train 2 "did you mean 'adamw'" train.optimizer=adam
 train 2 'name' name=../x
 
@@ -188,6 +190,11 @@ for left in full/new full-hf t.json man/man/man1/penstock.1; do
 done
 if [ -e /dev/full ]; then
     expect 4 'cannot write /dev/full: No space' "$PENSTOCK" simulate runs/run/plan.yaml --svg /dev/full
+    rc=0
+    "$PENSTOCK" train run.yaml -n 1 log_every=1 name=unheard 2>err >/dev/full || rc=$?
+    [ $rc = 4 ] && [ "$(grep -c 'No space left on device); training goes on' err)" = 1 ] &&
+        [ -e runs/unheard/checkpoints/step-00000002 ] ||
+        { echo "FAILED: full standard output while training: status $rc: $(cat err)"; bad=1; }
     [ -c /dev/full ] || { echo "FAILED: /dev/full is no device any more"; bad=1; }
 fi
 exit $bad

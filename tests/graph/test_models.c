@@ -138,7 +138,7 @@ static void contradictions(void **unused) {
     refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .preset = "gpt5"}, "nano, gpt2, gpt2-medium");
     refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .preset = "nano", .heads = 3, .micro_batch = 1},
            "heads is 3");
-    refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .micro_batch = 1}, "model.layers is 0");
+    refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .micro_batch = 1}, "model: give a preset (nano");
     refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .preset = "nano"}, "micro_batch");
     refuse(&pst_model_gpt, (pst_model_config){.preset = "nano", .micro_batch = 1, .dropout = 1}, "dropout");
     refuse(&pst_model_gpt, (pst_model_config){.preset = "nano", .micro_batch = 1, .vocabulary = UINT32_MAX},
