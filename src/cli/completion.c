@@ -1,6 +1,6 @@
 /* Bash completion from the rows that --help prints: commands, options, keys of a run file, and values where they are
  * known. The script holds tables (written here, row by row) and one function that reads the line. In the tables a
- * value is a list of words, or @file, @folder, @command, or @none where there is nothing to offer. */
+ * value is a list of words, or @file, @folder, @command, @suite, or @none where there is nothing to offer. */
 #include "cli.h"
 #include <string.h>
 
@@ -60,6 +60,7 @@ static void put_operand(const pst_cli_command *self, const pst_command *rows, vo
     const char *operands = rows->operands ? rows->operands : "";
     const char *what = !*operands                    ? "@none"
                        : strstr(operands, "COMMAND") ? "@command"
+                       : strstr(operands, "SUITE")   ? "@suite"
                        : strstr(operands, ".yaml")   ? "@yaml"
                        : self->flags & PST_CLI_KEYS  ? "@yaml"
                                                      : "@file";
@@ -119,6 +120,7 @@ static const char *const script[] = {
     "    case ${1-} in",
     "    '' | @none) return ;;",
     "    @command) set -- $_penstock_commands ;;",
+    "    @suite) set -- kernels p2p ;;",
     "    @file | @folder | @yaml)",
     "        compopt -o filenames 2>/dev/null",
     "        if [[ $1 == @yaml ]]; then",
@@ -185,8 +187,8 @@ static const char *const script[] = {
     "        _penstock_offer \"${cur#*=}\" \"$prefix\" $(_penstock_key_value \"${cur%%=*}\")",
     "    elif [[ ${kinds[1]-} == @keys ]]; then",
     "        _penstock_offer_keys \"$cur\"",
-    "    elif [[ ${kinds[0]} == @file ]]; then",
-    "        _penstock_offer \"$cur\" '' @file",
+    "    elif [[ ${kinds[0]} == @file || ${kinds[0]} == @suite ]]; then",
+    "        _penstock_offer \"$cur\" '' \"${kinds[0]}\"",
     "    fi",
     "}",
     "complete -F _penstock penstock",

@@ -28,9 +28,8 @@ int pst_cli_train(const pst_cli_call *call) {
     };
     const pst_command command = {
         "penstock train", "RUN.yaml|--resume PATH [key=value ...]",
-        "Trains as the run file says and writes runs/NAME/: run.yaml, plan.yaml, metrics.jsonl, timeline.svg, "
-        "trace.json, "
-        "checkpoints/. The first Ctrl-C finishes the step and writes a checkpoint; a second one exits at once.",
+        "Trains as the run file says and writes runs/NAME/: run.yaml, plan.yaml, metrics.jsonl, tb/ (for TensorBoard), "
+        "timeline.svg, trace.json, report.html, checkpoints/. The first Ctrl-C finishes the step and writes a checkpoint; a second one exits at once.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;

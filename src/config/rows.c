@@ -3,6 +3,7 @@
 #include "config/rows.h"
 #include "config/number.h"
 #include "penstock/option.h"
+#include <inttypes.h>
 #include <math.h>
 #include <stdarg.h>
 #include <string.h>
@@ -36,8 +37,8 @@ const pst_row pst_rows[] = {
     TEXT(data, kind, "text", 0, "text|custom",
          "What the files hold; custom: no files, a program feeds data through the library."),
     {"data", "paths", PST_ROW_LIST, NULL, 0, 0, REQUIRED | FILLED | PATH, NULL, AT(data.paths), AT(data.n_path),
-     "Files to read: paths or patterns, ** included, relative to the run file's folder where their first name stands "
-     "there, else to the current one."},
+     "Files to read: paths, folders (every file below) or patterns, ** included, relative to the run file's folder "
+     "where their first name stands there, else to the current one."},
     TEXT(data, tokenizer, "byte", 0, "byte", "How text becomes tokens."),
     REAL(data, validation, "0.1", 0, 1, BELOW, "Share of the data held back for validation."),
 
@@ -121,7 +122,9 @@ static void append_range(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
     int above = (row->flags & PST_ROW_ABOVE) != 0, below = (row->flags & PST_ROW_BELOW) != 0;
     pst_number_print(row->min, min);
     pst_number_print(row->max, max);
-    if (row->max >= 1e12) append(out, " %s %s", above ? ">" : ">=", min);
+    int endless = row->type != PST_ROW_WHOLE && row->max >= 1e12;
+    if (row->type == PST_ROW_WHOLE && isinf(row->max)) snprintf(max, sizeof max, "%" PRId64, INT64_MAX);
+    if (endless) append(out, " %s %s", above ? ">" : ">=", min);
     else if (!above && !below) append(out, " from %s to %s", min, max);
     else append(out, " %s %s and %s %s", above ? ">" : ">=", min, below ? "<" : "<=", max);
 }

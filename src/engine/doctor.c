@@ -106,7 +106,7 @@ static json_t *topology(void) {
 static json_t *libraries(void) {
     char hwloc[32];
     unsigned v = hwloc_get_api_version();
-    snprintf(hwloc, sizeof hwloc, "%u.%u.%u", v >> 16, (v >> 8) & 0xff, v & 0xff);
+    snprintf(hwloc, sizeof hwloc, "API %u.%u.%u", v >> 16, (v >> 8) & 0xff, v & 0xff);
     return json_pack("{s:s,s:s,s:s,s:s,s:s,s:s}", "ucx", pst_comm_ucx_version(), "pmix", pst_comm_pmix_version(),
                      "onednn", pst_kernels_onednn_version(), "hwloc", hwloc, "jansson", jansson_version_str(), "glibc",
                      gnu_get_libc_version());

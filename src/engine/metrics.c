@@ -124,6 +124,8 @@ static const char *clock_text(double seconds, char out[32]) {
     return out;
 }
 
+static double signless(double x) { return isnan(x) ? (double)NAN : x; } /* for printing: no "-nan" */
+
 /* Training does not need its reader, but somebody may still see standard error. */
 static void flush_stdout(pst_metrics *m) {
     if (fflush(stdout) == 0 || m->unheard) return;
@@ -138,7 +140,7 @@ static void show(pst_metrics *m, const pst_metrics_step *s, double tokens_per_s)
     char text[200], loss[40] = "", clock[32];
     int every = s->step == 1 || s->step == steps || s->step % (uint64_t)c->train.log_every == 0;
     if (m->quiet || (!m->terminal && !every)) return;
-    if (!m->timed) snprintf(loss, sizeof loss, "  loss %.4f", s->loss);
+    if (!m->timed) snprintf(loss, sizeof loss, "  loss %.4f", signless(s->loss));
     snprintf(text, sizeof text, "step %" PRIu64 "/%" PRIu64 "%s  %.0f tok/s  %.1f ms (predicted %.1f)  left %s",
              s->step, steps, loss, tokens_per_s, s->step_s * 1e3, s->predicted_step_s * 1e3, clock_text(left, clock));
     if (m->terminal) printf("\r\033[K%s", text), m->line_open = 1;
@@ -214,7 +216,7 @@ void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t
     pst_metrics_board_validation(&m->board, step, loss);
     pst_metrics_newline(m);
     if (!m->quiet)
-        printf("validation after step %" PRIu64 ": loss %.4f nats per token over %" PRIu64 " tokens\n", step, loss,
+        printf("validation after step %" PRIu64 ": loss %.4f nats per token over %" PRIu64 " tokens\n", step, signless(loss),
                tokens);
     flush_stdout(m);
 }

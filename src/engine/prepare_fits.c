@@ -57,12 +57,21 @@ static void suggest(const pst_prepared *p, uint64_t limit, char *text, size_t by
     snprintf(text, bytes, "no schedule, micro-batch or number of ranks up to %d would fit", MOST_RANKS);
 }
 
+static const char *scaled(uint64_t bytes, char text[32]) {
+    static const char *const unit[] = {"B", "KiB", "MiB", "GiB", "TiB"};
+    double value = (double)bytes;
+    int u = 0;
+    for (; u < 4 && value >= 1024; u++) value /= 1024;
+    snprintf(text, 32, "%.*f %s", u ? 1 : 0, value, unit[u]);
+    return text;
+}
+
 pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit) {
     uint32_t rank = 0;
     uint64_t most = largest(p, &rank);
-    char advice[160];
+    char advice[160], needs[32], may[32];
     if (!limit || most <= limit) return PST_OK;
     suggest(p, limit, advice, sizeof advice);
-    return pst_fail(PST_ENOMEM, "rank %u needs %.1f MiB but may use %.1f MiB; %s", rank, (double)most / 1048576.0,
-                    (double)limit / 1048576.0, advice);
+    return pst_fail(PST_ENOMEM, "rank %u needs %s but may use %s; %s", rank, scaled(most, needs), scaled(limit, may),
+                    advice);
 }

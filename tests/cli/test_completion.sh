@@ -49,6 +49,8 @@ expect 'train' tr
 holds 'doctor' ''
 holds '--version' --
 expect '--ranks' train --ra
+expect 'kernels p2p' bench ''
+expect 'p2p' bench kernels p
 expect '--ranks --resume --runs' train --r
 expect 'other.yml run.yaml share texts two words.yaml' train ''
 expect 'run.yaml' train ru

@@ -32,7 +32,7 @@ train() { status=$1 pattern=$2; shift 2; expect "$status" "$pattern" "$PENSTOCK"
 # keys and values
 train 2 "'lrr' in train; did you mean 'lr'" train.lrr=1
 train 2 'steps=abc.*a whole number' train.steps=abc
-train 2 'steps=0.*>= 1' train.steps=0
+train 2 'steps=0.*from 1 to 1000000000000,' train.steps=0
 train 2 'steps=1.5.*whole number' train.steps=1.5
 train 2 'dropout=1.*< 1' model.dropout=1
 train 2 'lr=nan.*> 0' train.lr=nan
@@ -91,7 +91,7 @@ if ! cat /proc/1/mem >/dev/null 2>&1 && [ -e /proc/1/mem ]; then train 2 '' data
 if [ "$(id -u)" != 0 ]; then cp text.txt secret.txt; chmod 0 secret.txt; train 2 'secret.txt: Permission' data.paths=secret.txt; fi
 
 # memory: the advice fits
-train 4 'rank 0 needs .* but may use 0.3 MiB; -n [0-9]* would fit' parallel.memory=290K
+train 4 'rank 0 needs .* but may use 290.0 KiB; -n [0-9]* would fit' parallel.memory=290K
 rc=0; "$PENSTOCK" train run.yaml -q parallel.memory=290K -n "$(sed 's/.*-n \([0-9]*\) would fit.*/\1/' err)" >out 2>err || rc=$?
 [ $rc = 0 ] || { echo "FAILED: the advice does not fit: status $rc"; sed 's/^/  err: /' err; bad=1; }
 train 4 'no schedule.*would fit' parallel.memory=1K
@@ -165,6 +165,9 @@ expect 2 '40 ranks' "$PENSTOCK" inspect run.yaml -n 40
 # training that diverges
 train 2 'diverged at step 2.*lower train.lr' train.lr=1e30 train.warmup=0 train.clip=0
 train 2 'diverged' train.lr=1e38 train.warmup=0 train.steps=1 data.validation=0
+"$PENSTOCK" train run.yaml -n 1 lr=1e30 warmup=0 clip=0 non_finite=skip steps=3 log_every=1 name=skip >out 2>err
+grep -q 'of 3 steps were skipped' err && grep -q 'loss nan' out && ! grep -q -e -nan out ||
+    { echo "FAILED: skipped steps: $(cat out err)"; bad=1; }
 [ ! -e runs/run-2/checkpoints ] || { echo "FAILED: weights that are no numbers were saved"; bad=1; }
 
 # places that cannot be written: the user's path, or a full disk, of which nothing is left behind
