@@ -234,6 +234,26 @@ void pst_heartbeat_accuse(pst_heartbeat *h, uint32_t rank, int is_stuck, const c
     pst_page_fault(h->page, FAULT_HUNG, line);
 }
 
+int pst_heartbeat_dead(pst_heartbeat *h, uint32_t *rank) {
+    uint64_t fault = atomic_load(&h->page->fault);
+    uint32_t line = (uint32_t)fault;
+    if (fault >> 32 != FAULT_DEAD || line >= h->page->n || line == h->line) return 0;
+    *rank = h->page->line[line].rank;
+    return 1;
+}
+
+void pst_heartbeat_tell(pst_heartbeat *h, uint32_t rank, const char *where) {
+    uint32_t line = line_of(h, rank), nobody = 0;
+    if (line == UINT32_MAX || !atomic_compare_exchange_strong(&h->page->accused, &nobody, 1)) return;
+    snprintf(h->page->verdict, sizeof h->page->verdict, "%s", where);
+    atomic_store(&h->page->told, line + 1);
+}
+
+void pst_heartbeat_note(pst_heartbeat *h, const char *note) {
+    snprintf(h->page->note, sizeof h->page->note, "%s", note);
+    atomic_store(&h->page->noted, 1);
+}
+
 int pst_heartbeat_accused(pst_heartbeat *h) { return !h->accuses && atomic_load(&h->page->fault) >> 32 == FAULT_HUNG; }
 
 volatile uint64_t *pst_heartbeat_instr(pst_heartbeat *h) { return &h->page->line[h->line].instr; }

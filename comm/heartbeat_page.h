@@ -25,8 +25,11 @@ struct pst_heartbeat_page {
     uint32_t n;
     _Atomic uint32_t accused;   /* a rank writes the verdict, or has */
     uint32_t is_stuck;          /* the rank it names will not leave by itself */
-    uint8_t pad[28];
-    char verdict[PAGE_VERDICT]; /* complete once fault says HUNG */
+    _Atomic uint32_t told;      /* line + 1 of a dead rank: `verdict` says where it was; 0: nobody has told */
+    _Atomic uint32_t noted;     /* `note` is complete */
+    uint8_t pad[20];
+    char verdict[PAGE_VERDICT]; /* complete once fault says HUNG, or told is not 0 */
+    char note[PAGE_VERDICT];
     page_line line[];           /* [n], by rank on this host; their positions follow */
 };
 _Static_assert(sizeof(page_line) == 64 && sizeof(pst_heartbeat_page) % 64 == 0, "cache lines of their own");

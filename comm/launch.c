@@ -57,6 +57,7 @@ typedef struct {
     uint64_t kill_ns;
     certainty blame;
     uint32_t culprit;
+    char what[320]; /* has happened to it, to be said; "" nothing */
     int exit_status;
 } launcher;
 
@@ -65,7 +66,7 @@ static uint64_t least(uint64_t a, uint64_t b) { return a < b ? a : b; }
 /* --- blame ------------------------------------------------------------------------------------------------------- */
 
 static void PST_PRINTF(1, 2) say_line(const char *format, ...) {
-    char line[PAGE_VERDICT + 64] = "penstock: ";
+    char line[PAGE_VERDICT + 512] = "penstock: ";
     va_list args;
     va_start(args, format);
     vsnprintf(line + 10, sizeof line - 12, format, args);
@@ -75,11 +76,20 @@ static void PST_PRINTF(1, 2) say_line(const char *format, ...) {
     (void)written; /* nobody is left to tell */
 }
 
-/* "penstock: rank 2 on HOST was killed by signal 9 during F chunk 2 micro-batch 3", one write. */
+/* "penstock: rank 2 on HOST was killed by signal 9 during F of h.3.attn, micro-batch 3, step 14; rank 3 waits for it in ...",
+ * one write; by its last instruction alone when no other rank could tell. */
 static void say(const launcher *l, uint32_t rank, const char *what) {
-    char where[64];
+    char last[64];
+    const char *told = pst_heartbeat_page_told(l->page, rank);
     say_line("rank %u on %s %s during %s", rank, l->host, what,
-             pst_heartbeat_page_where(l->page, rank, where, sizeof where));
+             told ? told : pst_heartbeat_page_where(l->page, rank, last, sizeof last));
+}
+
+/* Waits for what the others can tell, until they have gone. */
+static void say_culprit(launcher *l, int at_last) {
+    if (!*l->what || (!at_last && !pst_heartbeat_page_told(l->page, l->culprit))) return;
+    say(l, l->culprit, l->what);
+    *l->what = 0;
 }
 
 static void begin_end(launcher *l, uint64_t now) {
@@ -97,7 +107,7 @@ static void blame(launcher *l, certainty how_sure, uint32_t rank, int exit_statu
     l->blame = how_sure;
     l->culprit = rank;
     l->exit_status = exit_status;
-    if (how_sure == CULPRIT && what) say(l, rank, what);
+    if (how_sure == CULPRIT && what) snprintf(l->what, sizeof l->what, "%s", what);
 }
 
 static void blame_stopped(launcher *l, uint32_t rank) { blame(l, CULPRIT, rank, 3, "was stopped"); }
@@ -122,6 +132,7 @@ static void read_verdict(launcher *l) {
 /* Everybody has gone and nobody was caught in the act: perhaps the ranks themselves found who fell silent. */
 static void settle_blame(launcher *l) {
     uint32_t silent;
+    say_culprit(l, 1);
     if (l->blame != FOLLOWER && l->blame != ABORTED) return;
     if (pst_heartbeat_page_silent(l->page, &silent)) say(l, l->culprit = silent, "fell silent");
     else if (l->blame == ABORTED) say(l, l->culprit, "was killed by signal 6");
@@ -318,6 +329,7 @@ static void watch_ranks(launcher *l) {
         uint64_t now = pst_monotonic_ns(), next = least(now + LOOK_NS, check_stopped(l, now));
         check_left_early(l);
         check_late(l, now);
+        say_culprit(l, l->ending && now >= l->kill_ns);
         if (l->ending && now >= l->kill_ns) kill_ranks(l, now);
         if (l->ending) next = least(next, l->kill_ns);
         struct pollfd fds[2] = {{.fd = l->signal_fd, .events = POLLIN},
@@ -367,6 +379,8 @@ pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms, i
     if (status == PST_OK) {
         settle_blame(&l);
         *exit_status = l.blame ? l.exit_status : l.interrupts > 1 ? 128 + l.last_signal : 0;
+        const char *note = pst_heartbeat_page_note(l.page);
+        if (note && *exit_status == pst_status_exit(PST_EPEER)) say_line("%s", note);
     }
     release(&l);
     return status;

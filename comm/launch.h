@@ -18,8 +18,8 @@
  * through the heartbeat page), then SIGKILL; so when the ranks themselves accuse one that holds them up, whose verdict is
  * said then. *exit_status: 0 when all were 0; else that of the rank to blame (3 when it
  * was killed, stopped, or left with 0), 128 + the signal when the user's own ended it. The culprit is named on stderr:
- * rank, host, what happened, and its last instruction from the heartbeat page; but for status 2, 4 and 5, where the rank
- * has said why.
+ * rank, host, what happened, and where, as a survivor tells (pst_heartbeat_tell), else its last instruction from the
+ * heartbeat page; but for status 2, 4 and 5, where the rank has said why. After status 3 stands what a rank has noted.
  * One job at a time, from one thread, which must live until the ranks have ended; signal masks are restored. The PMIx
  * server's threads stay for the next job. Ranks find PENSTOCK_LAUNCHER (a pid) and PENSTOCK_HEARTBEAT_FD. */
 pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms, int *exit_status);

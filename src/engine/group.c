@@ -116,11 +116,18 @@ void pst_group_close(pst_group *g, pst_status status) {
     free(g);
 }
 
+/* Also tells what is known of a dead rank. */
+static pst_status check_heartbeat(pst_group *g) {
+    uint32_t dead;
+    if (g->hang && pst_heartbeat_dead(g->heartbeat, &dead)) pst_hang_died(g->hang, dead, g->executor[0]);
+    return pst_heartbeat_check(g->heartbeat);
+}
+
 static pst_status check_peers(void *arg) {
     pst_group *g = arg;
     uint32_t silent;
     if (!g->heartbeat) return PST_OK;
-    pst_status status = pst_heartbeat_check(g->heartbeat);
+    pst_status status = check_heartbeat(g);
     if (status == PST_OK && g->world->ops->check) PST_TRY(g->world->ops->check(g->world));
     if (status == PST_OK) return pst_hang_look(g->hang, g->executor[0]);
     return pst_heartbeat_silent(g->heartbeat, &silent) ? pst_hang_silent(g->hang, silent, g->executor[0]) : status;
@@ -139,7 +146,7 @@ static pst_status blame_size(pst_group *g, pst_status status) {
 
 /* 1 when somebody else is known to have failed; this thread's message says who. */
 static int others_failed(pst_group *g) {
-    if (pst_heartbeat_check(g->heartbeat) == PST_EPEER) return 1;
+    if (check_heartbeat(g) == PST_EPEER) return 1;
     return g->world->ops->check && g->world->ops->check(g->world) == PST_EPEER;
 }
 

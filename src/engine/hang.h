@@ -22,6 +22,8 @@ void pst_hang_learn(pst_hang *h, const pst_report *report);
 pst_status pst_hang_look(pst_hang *h, pst_executor *x);
 /* The heartbeat has found a rank silent: says where that one is, and this one. EPEER. */
 pst_status pst_hang_silent(pst_hang *h, uint32_t rank, pst_executor *x);
+/* A rank has died: tells where that was, and who waits for it. This thread's message stays. */
+void pst_hang_died(pst_hang *h, uint32_t rank, pst_executor *x);
 /* A transport has said to `rank` (in this thread's message) that both ends disagree about a message: names the culprit,
  * likewise. instr: of that rank, PST_NONE in a collective; then message says which (base/position.h). EPEER. */
 pst_status pst_hang_mismatch(pst_hang *h, uint32_t rank, uint32_t instr, uint64_t message);

@@ -73,6 +73,21 @@ void pst_hang_verdict(const pst_hang *h, pst_hang_charge charge, uint32_t culpri
     }
 }
 
+void pst_hang_died(pst_hang *h, uint32_t rank, pst_executor *x) {
+    char its[PLACE], theirs[PLACE], line[PST_HANG_LINE];
+    pst_suspect s = {.kind = PST_SUSPECT_NOBODY};
+    pst_executor_publish_wait(x);
+    pst_hang_read(h);
+    if (!h->scene.rank[rank].known || !h->scene.rank[h->rank].known) return;
+    h->scene.rank[rank].left = 0; /* so says the page of whoever is dead */
+    pst_suspect_find(&h->scene, h->rank, &s);
+    int waits = s.kind != PST_SUSPECT_NOBODY && s.culprit == rank && s.victim != rank;
+    uint32_t victim = waits ? s.victim : h->rank;
+    snprintf(line, sizeof line, "%s; rank %u %s in %s", where(h, rank, its), victim, waits ? "waits for it" : "is",
+             where(h, victim, theirs));
+    pst_heartbeat_tell(h->heartbeat, rank, line);
+}
+
 /* --- sizes ------------------------------------------------------------------------------------------------------- */
 
 /* Until all have come as far as this rank, or will not. */

@@ -177,7 +177,7 @@ static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
         pst_status status = read_rank(t->group->local[i], ckpt, t->p->optim);
         PST_TRY(name_older(status, ckpt->path, t->p));
     }
-    t->step = t->checkpointed = info->step;
+    t->step = t->checkpointed = t->resumed = info->step;
     t->skipped = info->skipped;
     t->best_loss = isnan(info->best_loss) ? INFINITY : info->best_loss;
     t->validation_loss = info->validation_loss;

@@ -105,9 +105,26 @@ static int to_trace(const pst_trainer *t) {
     return t->step == (at < steps ? at : steps) || (t->stopped && !t->traced);
 }
 
+/* Whether a checkpoint lies in the run's folder: one that it has written, or went on from there. */
+static int can_resume(const pst_trainer *t) {
+    size_t n = strlen(t->folder);
+    int began_here = !strncmp(t->resume, t->folder, n) && t->resume[n] == '/';
+    return t->checkpointed != UINT64_MAX && (!*t->resume || began_here || t->checkpointed != t->resumed);
+}
+
+/* What our launcher will say when a rank or link fails. */
+static void note_resume(pst_trainer *t) {
+    char note[PST_TRAINER_FOLDER + 64];
+    if (t->noted || !t->group->leader || !t->group->heartbeat || !can_resume(t)) return;
+    snprintf(note, sizeof note, "go on with: penstock train --resume %s -n %u", t->folder, t->p->options.n_rank);
+    pst_heartbeat_note(t->group->heartbeat, note);
+    t->noted = 1;
+}
+
 static pst_status loop(pst_trainer *t) {
     uint64_t steps = (uint64_t)t->config->train.steps;
     while (t->step < steps && !t->stopped) {
+        note_resume(t);
         PST_TRY(train_step(t));
         t->trained = 1;
         if (to_trace(t)) {
@@ -239,6 +256,8 @@ static pst_status train_here(const pst_config *c, const pst_train_options *o, ps
     pst_saving_close(&t);
     pst_metrics_close(t.metrics);
     if (status == PST_EPEER && launched) pst_error_clear(); /* our launcher names the culprit, once */
+    if (status == PST_EPEER && !launched && t.group && t.group->leader && can_resume(&t))
+        fprintf(stderr, "penstock: afterwards go on with: penstock train --resume %s\n", t.folder);
     if (status != PST_OK && pst_group_said_by_all()) say_once(t.group ? t.group->world : t.world);
     if (t.group) pst_group_close(t.group, status);
     if (t.world) t.world->ops->close(t.world);

@@ -31,7 +31,7 @@ typedef struct {
     char folder[PST_TRAINER_FOLDER]; /* runs/NAME */
     char resume[PST_TRAINER_FOLDER]; /* the checkpoint to go on from, the same on all ranks; "" none */
     int lock;                       /* rank 0's process: the folder, open and locked; else -1 */
-    int trained, traced;            /* a step was made, a timeline drawn */
+    int trained, traced, noted;     /* a step was made, a timeline drawn, how to resume noted for our launcher */
     int study;                      /* the device computes nothing: no losses, no weights, times only */
     uint64_t step;                  /* optimizer steps done, those that were skipped included */
     uint64_t skipped, skipped_in_row; /* steps that were not finite and left the weights alone: all, the latest */
@@ -40,6 +40,7 @@ typedef struct {
     pst_culprit *own_culprit;       /* [n_local] and this process' part of it */
     double validation_loss, best_loss; /* the last one, NaN when there is none; the best so far, infinity */
     uint64_t checkpointed;          /* step of the last checkpoint written or resumed from, UINT64_MAX none */
+    uint64_t resumed;               /* step of the checkpoint that it went on from */
     pst_saving *saving;             /* saving.c; NULL before its set-up, and when nothing is ever saved */
 } pst_trainer;
 
