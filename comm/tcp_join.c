@@ -54,6 +54,7 @@ typedef struct {
     const pst_tcp_job *job;
     int *fd, listener;
     uint32_t missing, n_pending;
+    int refused; /* and said so */
     pending pending[MAX_PENDING];
 } host;
 
@@ -111,6 +112,17 @@ static pst_status greet(host *h) {
     return PST_OK;
 }
 
+/* Said once: the rank itself says so at another host, and it may be a stranger that calls itself a rank. */
+static void say_refused(host *h, int fd, uint32_t rank, const char *why) {
+    struct sockaddr_storage from;
+    socklen_t bytes = sizeof from;
+    char name[64] = "somewhere";
+    if (h->refused++) return;
+    if (getpeername(fd, (struct sockaddr *)&from, &bytes) == 0)
+        getnameinfo((struct sockaddr *)&from, bytes, name, sizeof name, NULL, 0, NI_NUMERICHOST);
+    pst_log(PST_LOG_WARN, "rank %u at %s was refused: %s", rank, name, why);
+}
+
 /* A complete join message. Without the right proof: no word; else the verdict, proven. */
 static pst_status judge(host *h, uint32_t i) {
     pending *p = &h->pending[i];
@@ -119,6 +131,7 @@ static pst_status judge(host *h, uint32_t i) {
     uint8_t proof[PST_SECRET_PROOF], answer[ANSWER_BYTES];
     PST_TRY(pst_secret_prove(h->job->secret, "penstock join", p->nonce, theirs, rank, size, proof));
     if (!pst_secret_equal(proof, theirs + PST_SECRET_NONCE)) {
+        if (size == h->job->size && rank < size) say_refused(h, p->fd, rank, "its PENSTOCK_SECRET is another");
         drop(h, i);
         return PST_OK;
     }
@@ -127,6 +140,8 @@ static pst_status judge(host *h, uint32_t i) {
                                                             : WELCOME;
     put_number(answer, verdict);
     PST_TRY(pst_secret_prove(h->job->secret, "penstock answer", theirs, p->nonce, rank, verdict, answer + 4));
+    if (verdict != WELCOME)
+        say_refused(h, p->fd, rank, verdict == OTHER_SIZE ? "its WORLD_SIZE is another" : "its RANK is there already");
     ssize_t sent = send(p->fd, answer, sizeof answer, MSG_NOSIGNAL);
     if (verdict == WELCOME && sent == sizeof answer) {
         h->fd[rank] = p->fd;

@@ -140,6 +140,17 @@ static int connect_to_root(void) {
     return -1;
 }
 
+/* Rank 0 has said once, of all whom it refused, that there was one. */
+static void check_refusal(FILE *said) {
+    char text[2000];
+    rewind(said);
+    text[fread(text, 1, sizeof text - 1, said)] = 0;
+    fclose(said);
+    const char *refused = strstr(text, " was refused: its PENSTOCK_SECRET is another");
+    if (!refused || !strstr(text, "rank 1 at 127.0.0.1") || strstr(refused + 1, " was refused"))
+        fail_msg("rank 0 said: %s", text);
+}
+
 /* Two hundred that say nothing, noise, too little or a join that is almost right; then the ranks come all the same. */
 static void test_strangers(void **state) {
     (void)state;
@@ -147,7 +158,12 @@ static void test_strangers(void **state) {
     uint8_t noise[4096], greeting[40];
     int fd[SILENT];
     choose_port();
+    FILE *said = tmpfile();
+    int errors = dup(STDERR_FILENO);
+    assert_true(said && errors >= 0 && dup2(fileno(said), STDERR_FILENO) >= 0);
     pid_t root = start_rank(0, 3, secret, "");
+    dup2(errors, STDERR_FILENO);
+    close(errors);
     for (int i = 0; i < SILENT; i++) fd[i] = connect_to_root();
     for (int i = 0; i < 20; i++) {
         int f = connect_to_root();
@@ -171,6 +187,7 @@ static void test_strangers(void **state) {
     assert_int_equal(end_of(loser == one ? twin : one), 0);
     assert_int_equal(end_of(root), 0);
     for (int i = 0; i < SILENT; i++) close(fd[i]);
+    check_refusal(said);
 }
 
 /* As many silent ones as are listened to at a time, and then all ranks at once: none loses its place to another. */
