@@ -1,7 +1,7 @@
 /* test: wrap=malloc,calloc,realloc,free,aligned_alloc,strdup,strndup,asprintf,mmap,munmap,fopen,open_memstream,fclose
  * test: wrap=opendir,closedir,realpath,nftw,pthread_create,json_pack,json_loadb,json_loads,pst_feed_batch
- * test: wrap=pst_log,pst_ckpt_clean,pst_ckpt_prune,pst_cpu_peak_flops,pst_machine_memory,pst_machine_cpu_model
  * test: label=full timeout=300
+ * test: wrap=pst_log,pst_ckpt_clean,pst_ckpt_prune,pst_cpu_peak_flops,pst_machine_memory,pst_machine_cpu_model
  * The same as test_allocation.c where a launcher and its ranks are processes: one of them gets no memory for its n-th
  * request. The job ends with status 4 and a sentence, and leaves no process, segment or temporary file. This very program
  * is launcher and rank. PST_ALLOC_ALL=1 tries more, PST_ALLOC_ALL=2 all. */
