@@ -1,0 +1,57 @@
+#!/usr/bin/env python3
+"""What schedules cost in reality: the instruction lists of every schedule over equal stages, m = 4p micro-batches of
+F = B = W = 5 ms a stage and messages of 64 KiB, run by the clock on the `timed` device over ucx, a process a stage, against
+the simulated makespan, in which messages take no time.
+
+    bench/schedules.py [--rounds N] [--stages 2,4,8,16] [--schedules NAME,...] [--message BYTES] [--json]
+
+For every schedule and number of stages, in turn: the median of all laps / simulated, and the smallest and largest lap. Each
+round is a job of its own with three laps. Needs ./dev build."""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PENSTOCK = os.environ.get("PENSTOCK", os.path.join(HERE, "..", "build", "release", "penstock"))
+WANTED = {2: 1.02}  # else:
+WANTED_CROWDED = 1.04
+
+
+def simulate(*words):
+    out = subprocess.run([PENSTOCK, "simulate", *words, "--times", "5,5,5", "--json"], check=True, timeout=300,
+                         capture_output=True, text=True).stdout
+    return json.loads(out)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--stages", default="2,4,8,16")
+    parser.add_argument("--schedules", default="")
+    parser.add_argument("--message", type=int, default=65536)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    names = args.schedules.split(",") if args.schedules else [
+        row["schedule"] for row in simulate("--schedule", "all", "-p", "2", "-m", "8")]
+    rows = {(name, int(p)): [] for p in args.stages.split(",") for name in names}
+    for _ in range(args.rounds):
+        for (name, p), ratios in rows.items():
+            found = simulate("--schedule", name, "-p", str(p), "-m", str(4 * p), "--transport", "ucx", "--rounds", "3",
+                             "--message", str(args.message))
+            ratios += [x / found["makespan_ns"] for x in found["measured"]["makespan_ns"]]
+    result = [{"schedule": name, "stages": p, "median": statistics.median(x), "min": min(x), "max": max(x),
+               "laps": len(x), "wanted": WANTED.get(p, WANTED_CROWDED)} for (name, p), x in rows.items()]
+    if args.json:
+        print(json.dumps(result))
+        return
+    print("measured / simulated makespan")
+    for row in result:
+        print(f"{row['schedule']:12s} {row['stages']:3d} stages  {row['median']:.4f}  ({row['min']:.4f} to {row['max']:.4f}, "
+              f"{row['laps']} laps; wanted <= {row['wanted']})")
+
+
+if __name__ == "__main__":
+    main()
