@@ -180,7 +180,8 @@ expect 2 'cannot write /proc/x.svg: ' "$PENSTOCK" simulate runs/run/plan.yaml --
 expect 2 'cannot write /proc/x.html.new: ' "$PENSTOCK" report runs/run -o /proc/x.html
 full() { # COMMAND...: no file may grow
     rc=0
-    said=$(ulimit -f 0 && exec "$PENSTOCK" "$@" 2>&1 >/dev/null </dev/null) || rc=$?
+    # sanitizers grow files of their own before main() ignores the signal
+    said=$([ -z "${PST_SANITIZE:-}" ] || trap '' XFSZ; ulimit -f 0 && exec "$PENSTOCK" "$@" 2>&1 >/dev/null </dev/null) || rc=$?
     echo "$said" >&2
     return $rc
 }
