@@ -167,12 +167,26 @@ static pst_status place_chunks(const reader *r, pst_schedule *s) {
     return PST_OK;
 }
 
+/* As many chunks on every rank: what a plan, and evaluation over the same chunks, take for granted. */
+static pst_status check_share(const reader *r, const pst_schedule *s) {
+    uint32_t share = s->n_chunk / s->n_rank, most = PST_SCHEDULE_MAX_VIRTUAL;
+    for (uint32_t k = 0; k < s->n_rank; k++) {
+        uint32_t n = 0;
+        for (uint32_t c = 0; c < s->n_chunk; c++) n += s->rank_of_chunk[c] == k;
+        if (share ? n == share && n <= most : n > 0) continue;
+        return pst_fail(PST_EINPUT, "%s:%u: rank %u has %u of %u stages; every rank has as many, 1 to %u", r->file,
+                        k + 1, k, n, s->n_chunk, most);
+    }
+    return PST_OK;
+}
+
 static pst_status fill(const reader *r, pst_schedule *s) {
     s->rank_of_chunk = malloc(s->n_chunk * sizeof *s->rank_of_chunk);
     s->n_action = calloc(s->n_rank, sizeof *s->n_action);
     s->action = calloc(s->n_rank, sizeof *s->action);
     if (!s->rank_of_chunk || !s->n_action || !s->action) return pst_fail(PST_ENOMEM, "%s: no memory", r->file);
     PST_TRY(place_chunks(r, s));
+    PST_TRY(check_share(r, s));
     for (uint32_t k = 0; k < s->n_rank; k++) {
         if (!(s->action[k] = malloc(((size_t)s->n_action[k] + 1) * sizeof **s->action)))
             return pst_fail(PST_ENOMEM, "%s: no memory for %u actions", r->file, s->n_action[k]);

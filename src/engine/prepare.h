@@ -42,10 +42,10 @@ typedef struct {
     uint64_t targets;           /* losses of one optimizer step, of which it takes the mean: samples x context */
 } pst_prepared;
 
-/* EINPUT for contradictions, EINTERNAL when the checker refuses what was built. */
 /* The schedule that is called `name`, checked; on the ranks on which a plan (NULL: none) has its chunks. */
 pst_status pst_prepare_schedule(const pst_config *c, const char *name, uint32_t n_rank, uint32_t n_micro,
                                 const pst_plan *plan, pst_schedule **schedule);
+/* EINPUT for contradictions, EINTERNAL when the checker refuses what was built. */
 pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared);
 void pst_prepared_close(pst_prepared *p);
 /* ENOMEM when a rank's layout exceeds `limit` bytes: says which rank, by how much, and the cheapest change that fits. */

@@ -86,6 +86,8 @@ static void wrong_ones_are_named(void **state) {
         {"0F4000000000,0B0\n", "s.csv:1:1: expected a micro-batch"},
         {"0F16777215,0B0\n", "2 actions cannot be those of 1 stages and 16777216 micro-batches"},
         {"65535F0\n", "s.csv:1:1: expected an action"},
+        {"0F0,2F0,2B0,0B0\n1F0,1B0\n", "s.csv:1: rank 0 has 2 of 3 stages; every rank has as many, 1 to 64"},
+        {"0F0,0B0\n\n", "s.csv:2: rank 1 has 0 of 1 stages"},
         {"0B0,0F0\n", "s.csv: schedule custom: rank 0 runs BW c0 m0 before its F"},
         {"0F0,0I0\n", "s.csv: schedule custom: W c0 m0 never runs"},
         {"0F0,0F1,0B1,0B0\n", "gradients add in micro-batch order"},
