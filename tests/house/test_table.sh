@@ -2,17 +2,10 @@
 # test: label=quick timeout=60
 # The speed table with a program in the place of ours that says what it measured: medians, what is reached and what is
 # missed, the file, and both ways of printing it. Measures nothing.
-set -u
 command -v python3 >/dev/null || exit 77
+# shellcheck source=tests/script.sh
+. "$(dirname "$0")/../script.sh"
 table=$SOURCE_DIR/bench/table.py
-folder=$(mktemp -d)
-trap 'rm -rf "$folder"' EXIT
-cd "$folder" || exit 1
-bad=0
-fail() {
-    echo "FAILED: $*"
-    bad=1
-}
 cat >fake <<'TEXT'
 #!/bin/sh
 if [ "$1" = doctor ]; then
