@@ -74,7 +74,7 @@ pst_status pst_schedule_find(const char *name, const pst_schedule_row **row) {
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", rows[i].name);
     }
     if (near) return pst_fail(PST_EINPUT, "no schedule is called \"%.64s\"; did you mean \"%s\"?", name, near->name);
-    return pst_fail(PST_EINPUT, "no schedule is called \"%.64s\"; there are %s", name, list);
+    return pst_fail(PST_EINPUT, "no schedule is called \"%.64s\"; there are %s, custom", name, list);
 }
 
 pst_status pst_schedule_virtual(const pst_schedule_row *row, uint32_t asked, uint32_t *n_virtual) {

@@ -63,7 +63,7 @@ typedef struct pst_ckpt {
     char *path, *config;            /* the folder; text of run.yaml */
     uint32_t n_file, n_tensor;
     char **file;                    /* shard names */
-    uint64_t *header_xxh3;         /* [n_file] of the bytes before a shard's first tensor */
+    uint64_t *header_xxh3;          /* [n_file] of the bytes before a shard's first tensor */
     pst_st_file **shard;            /* [n_file] open files; NULL after pst_ckpt_parse */
     pst_ckpt_tensor *tensor;        /* sorted by name */
 } pst_ckpt;

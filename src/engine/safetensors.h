@@ -18,7 +18,7 @@ typedef struct {
     pst_st_entry *entry;       /* sorted by name */
     uint32_t n_meta;
     char **meta_key, **meta_value;
-    uint64_t header_xxh3;     /* of the bytes before the first tensor */
+    uint64_t header_xxh3;      /* of the bytes before the first tensor */
     int fd;
     char *path;
 } pst_st_file;
