@@ -1,5 +1,5 @@
-/* pst_partition_solve: from a graph to a plan of contiguous chunks, all of them as equal as can be. Costs come from the tape: what an
- * operator does in F, B and W, and which values would cross a cut. */
+/* pst_partition_solve: from a graph to a plan of contiguous chunks, all of them as equal as can be. Costs come from the
+ * tape: what an operator does in F, B and W, and which values would cross a cut. */
 #include "graph/diff.h"
 #include "partition/partition.h"
 #include <math.h>

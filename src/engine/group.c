@@ -81,7 +81,8 @@ pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary)
 }
 
 /* This rank failed and the others may not know. A world that looks after its ranks tells them; our own launcher watches;
- * another one is asked to end the job, for a rank may wait where it hears nothing of us, and some launchers let it. It may end us at once: so why is said before. */
+ * another one is asked to end the job, for a rank may wait where it hears nothing of us, and some launchers let it. It may
+ * end us at once: so why is said before. */
 static void give_up(pst_group *g, pst_status status) {
     if (g->heartbeat) pst_heartbeat_fail(g->heartbeat);
     if (g->transport) g->transport->ops->abort(g->transport);
