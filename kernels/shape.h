@@ -34,6 +34,11 @@ static inline void pst_device_poll(pst_device *device, uint32_t thread) {
 static inline uint64_t pst_div_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 static inline uint64_t pst_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
+/* Of an embedding or a vocabulary_* operator: tokens that there are, here or on other tensor ranks. */
+static inline uint64_t pst_call_tokens(const pst_call *call, uint64_t here) {
+    return call->node->attr.total ? call->node->attr.total : here;
+}
+
 /* EINPUT when an index lies outside [0, limit); negative ones are allowed when `ignore`. */
 pst_status pst_call_check_index(const pst_call *call, const int32_t *index, uint64_t n, uint64_t limit, int ignore);
 #endif

@@ -79,7 +79,7 @@ pst_status pst_executor_start(pst_executor *x, const pst_job *job, const pst_cut
     const pst_instr_list *list = job->list + x->config.rank;
     PST_TRY(reserve(x, list->n_instr));
     x->job = job, x->cut = cut, x->list = list;
-    x->n_left = list->n_instr, x->n_pending = 0, x->step = 0, x->launched = 0, x->failed = PST_OK;
+    x->n_left = list->n_instr, x->n_pending = 0, x->step = 0, x->launched = x->exchanging = 0, x->failed = PST_OK;
     x->seq_base = x->seq_next;
     x->seq_next += job->n_micro ? job->n_micro : 1; /* wraps: only messages in flight must differ */
     memset(x->done, 0, list->n_instr);
@@ -207,6 +207,22 @@ static uint32_t count_steps(const pst_executor *x, const pst_instr *instr) {
     return instr->opcode <= PST_OP_BW ? x->cut->chunk[instr->chunk].program[instr->opcode].n_step : 1;
 }
 
+static pst_status exchange(pst_executor *x, const pst_instr *instr, const pst_step *step) {
+    x->event = pst_clock_now(x->config.clock); /* when it began */
+    PST_TRY(x->config.hooks.exchange(x->config.hooks.arg, instr->chunk, step, instr->micro));
+    x->launched = x->exchanging = 1;
+    say(x, PST_AT_EXCHANGE);
+    return PST_OK;
+}
+
+static pst_status exchanged(pst_executor *x, uint64_t *start, uint64_t *end) {
+    PST_TRY(x->config.hooks.exchanged(x->config.hooks.arg));
+    *start = x->event, *end = pst_clock_now(x->config.clock);
+    x->exchanging = 0;
+    say(x, PST_AT_COMPUTE);
+    return PST_OK;
+}
+
 static pst_status launch(pst_executor *x, const pst_instr *instr) {
     const pst_executor_hooks *hooks = &x->config.hooks;
     pst_device *d = x->config.device;
@@ -216,6 +232,7 @@ static pst_status launch(pst_executor *x, const pst_instr *instr) {
     if (instr->opcode <= PST_OP_BW) {
         const pst_step *step = x->cut->chunk[instr->chunk].program[instr->opcode].step + x->step;
         ns = step->ns;
+        if (step->exchange && hooks->exchange) return exchange(x, instr, step);
         if (hooks->step) PST_TRY(hooks->step(hooks->arg, instr->chunk, step, instr->micro, &fn, &call));
     } else if (hooks->flush) {
         PST_TRY(hooks->flush(hooks->arg, instr, &fn, &call));
@@ -259,7 +276,7 @@ static pst_status compute(pst_executor *x, uint32_t *moved) {
         ++*moved;
     }
     if (x->launched) {
-        pst_status status = d->ops->test(d, x->event, &start, &end);
+        pst_status status = x->exchanging ? exchanged(x, &start, &end) : d->ops->test(d, x->event, &start, &end);
         if (status == PST_BUSY) return PST_OK;
         PST_TRY(status);
         if (!x->step) x->start_ns = start;

@@ -7,7 +7,7 @@
 uint64_t pst_executor_next_ns(const pst_executor *x) {
     pst_device *d = x->config.device;
     pst_transport *t = x->config.transport;
-    uint64_t compute_ns = x->launched && d->ops->next_ns ? d->ops->next_ns(d) : PST_NEVER;
+    uint64_t compute_ns = x->launched && !x->exchanging && d->ops->next_ns ? d->ops->next_ns(d) : PST_NEVER;
     uint64_t transfer_ns = t && t->ops->next_ns ? t->ops->next_ns(t) : PST_NEVER;
     return compute_ns < transfer_ns ? compute_ns : transfer_ns;
 }
@@ -18,7 +18,7 @@ const pst_span *pst_executor_spans(const pst_executor *x, uint64_t *origin) {
 }
 
 int pst_executor_finished(const pst_executor *x) { return !x->n_left; }
-int pst_executor_computes(const pst_executor *x) { return x->launched; }
+int pst_executor_computes(const pst_executor *x) { return x->launched && !x->exchanging; }
 pst_transport *pst_executor_transport(const pst_executor *x) { return x->n_left ? x->config.transport : NULL; }
 uint32_t pst_executor_mismatch(const pst_executor *x) { return x->mismatch; }
 uint32_t pst_executor_ranks(const pst_executor *x) { return x->job ? x->job->n_rank : 0; }

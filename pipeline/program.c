@@ -24,6 +24,7 @@ static pst_status make_step(const pst_cut *cut, const pst_chooser *chooser, cons
     *step = (pst_step){.node = from->node,
                        .pass = (uint8_t)from->pass,
                        .is_sum = (uint8_t)is_sum,
+                       .exchange = node ? (uint8_t)pst_node_exchange(node, is_sum, from->pass) : 0,
                        .n_operand = from->n_operand,
                        .flops = from->flops,
                        .bytes = from->bytes};

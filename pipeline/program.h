@@ -48,6 +48,7 @@ typedef struct {
 /* One launch. operand: index into locals (VALUE), parameter, or accumulator. */
 typedef struct {
     uint32_t node; uint8_t pass, is_sum;
+    uint8_t exchange;           /* not 0: pst_exchange; the ranks of the tensor group do it together */
     uint32_t kernel;            /* as the chooser says */
     uint32_t n_operand;
     pst_operand operand[PST_MAX_ARG]; /* VALUE operands: index is a local of the chunk */

@@ -1,9 +1,9 @@
 /* See suspect.h. */
 #include "pipeline/suspect.h"
 
-/* What a rank waits for: a message of kind RECV (from peer) or SEND (to peer). */
+/* What a rank waits for: a message of kind RECV (from peer) or SEND (to peer), or for peer to come to the same exchange. */
 typedef struct {
-    int is_recv;
+    int is_recv, is_exchange;
     uint32_t peer, instr; /* instr: PST_NONE in a collective */
     uint64_t message;     /* of a collective; the other half, as its peer posts it */
 } awaited;
@@ -14,7 +14,24 @@ static uint64_t mix(uint64_t print, uint64_t word) {
     return (print ^ word) * UINT64_C(0x9e3779b97f4a7c15) + (word >> 7);
 }
 
-static int in_run(const pst_position_view *at) { return at->activity == PST_AT_WAIT || at->activity == PST_AT_COMPUTE; }
+static int in_run(const pst_position_view *at) {
+    return at->activity == PST_AT_WAIT || at->activity == PST_AT_COMPUTE || at->activity == PST_AT_EXCHANGE;
+}
+
+/* Who of the tensor group has not come as far as `rank`, which is in an exchange; PST_NONE: nobody. */
+static uint32_t behind(const pst_suspect_scene *s, uint32_t rank) {
+    const pst_position_view *me = &s->rank[rank].at;
+    uint32_t first = s->group ? rank / s->group * s->group : rank;
+    for (uint32_t r = first; r < first + s->group && r < s->n_rank; r++) {
+        const pst_position_view *at = &s->rank[r].at;
+        if (r == rank) continue;
+        if (!s->rank[r].known || at->n_run < me->n_run || s->rank[r].left) return r;
+        if (at->n_run > me->n_run || !in_run(at)) continue; /* it is through */
+        if (at->instr < me->instr || (at->instr == me->instr && at->activity == PST_AT_WAIT)) return r;
+        if (at->instr == me->instr && at->step < me->step) return r;
+    }
+    return PST_NONE;
+}
 
 /* 0: it does not say. */
 static int awaits(const pst_suspect_scene *s, uint32_t rank, awaited *a) {
@@ -23,13 +40,17 @@ static int awaits(const pst_suspect_scene *s, uint32_t rank, awaited *a) {
         if (!at->coll_wait) return 0;
         uint32_t peer = (uint32_t)(at->coll_wait >> 32) & 0x3fffffff;
         int is_recv = at->coll_wait >> 62 & 1;
-        *a = (awaited){is_recv, peer, PST_NONE, pst_position_message(!is_recv, rank, (uint32_t)at->coll_wait)};
+        *a = (awaited){is_recv, 0, peer, PST_NONE, pst_position_message(!is_recv, rank, (uint32_t)at->coll_wait)};
         return peer < s->n_rank;
+    }
+    if (at->activity == PST_AT_EXCHANGE) {
+        *a = (awaited){0, 1, behind(s, rank), PST_NONE, 0};
+        return a->peer != PST_NONE;
     }
     const pst_job *job = job_of(s, rank);
     if (at->activity != PST_AT_WAIT || !job || at->waits_for >= job->list[rank].n_instr) return 0;
     const pst_instr *in = job->list[rank].instr + at->waits_for;
-    *a = (awaited){in->opcode == PST_OP_RECV, in->peer, at->waits_for, 0};
+    *a = (awaited){in->opcode == PST_OP_RECV, 0, in->peer, at->waits_for, 0};
     return in->queue != PST_Q_COMPUTE && in->peer < s->n_rank;
 }
 
@@ -48,6 +69,7 @@ static uint32_t partner(const pst_job *job, uint32_t rank, uint32_t instr) {
 /* Whether the peer has posted the other half of what `rank` waits for. */
 static int peer_posted(const pst_suspect_scene *s, uint32_t rank, const awaited *a) {
     const pst_position_view *me = &s->rank[rank].at, *at = &s->rank[a->peer].at;
+    if (a->is_exchange) return 0;
     if (a->instr == PST_NONE) {
         uint64_t first = at->n_coll_post > PST_POSITION_POSTS ? at->n_coll_post - PST_POSITION_POSTS : 0;
         for (uint64_t i = first; i < at->n_coll_post; i++)
@@ -178,7 +200,9 @@ static uint32_t follow(const pst_suspect_scene *s, uint32_t rank, pst_suspect *p
         return PST_NONE;
     }
     if (!append(p, a.peer)) return PST_NONE;
-    if (!peer->left && (peer->at.activity == PST_AT_WAIT || peer->at.activity == PST_AT_COLLECTIVE)) return a.peer;
+    uint32_t activity = peer->at.activity;
+    if (!peer->left && (activity == PST_AT_WAIT || activity == PST_AT_COLLECTIVE || activity == PST_AT_EXCHANGE))
+        return a.peer;
     p->print = mix(p->print, peer->at.moves);
     accuse(p, peer->left ? PST_SUSPECT_LEFT : PST_SUSPECT_BUSY, a.peer, rank);
     return PST_NONE;

@@ -3,7 +3,7 @@
 enum { LOSS_ROWS = 4, LOSS_PIECE = 2048 };
 
 typedef struct {
-    uint64_t rows, v;
+    uint64_t rows, v, first; /* first: token of column 0 */
     const vx *logits;
     const float *saved;
     const int32_t *target;
@@ -69,9 +69,10 @@ static void loss_b_tile(void *arg, uint64_t tile, uint32_t thread) {
             memset(dx, 0, j->v * sizeof *dx);
             continue;
         }
-        float at = x_get(x[j->target[r]]), lse = j->saved[r];
+        uint64_t hit = (uint64_t)j->target[r] - j->first; /* v or more: another tensor rank's */
+        float at = hit < j->v ? x_get(x[hit]) : 0, lse = j->saved[r];
         VEC_EACH(i, n, j->v, { x_store_n(dx + i, v_exp(x_load_n(x + i, n) - v_set(lse)) * v_set(j->scale), n); });
-        x_put(dx + j->target[r], (float)(expm1((double)at - (double)lse) * (double)j->scale));
+        if (hit < j->v) x_put(dx + hit, (float)(expm1((double)at - (double)lse) * (double)j->scale));
     }
 }
 
@@ -81,6 +82,41 @@ static pst_status cross_entropy_b(pst_device *device, const pst_call *call) {
     loss_job j = {.rows = pst_tensor_rows(in), .v = pst_tensor_last(in), .logits = call->arg[0],
                   .target = call->arg[1], .saved = call->arg[2], .dlogits = call->arg[3], .scale = call->loss_scale};
     PST_TRY(pst_call_check_index(call, j.target, j.rows, j.v, 1));
+    pst_device_run(device, loss_b_tile, &j, pst_div_up(j.rows, LOSS_ROWS));
+    return PST_OK;
+}
+
+static void part_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const loss_job *j = arg;
+    uint64_t end = pst_min_u64((tile + 1) * LOSS_ROWS, j->rows);
+    for (uint64_t r = tile * LOSS_ROWS; r < end; r++) {
+        const vx *x = j->logits + r * j->v;
+        uint64_t hit = (uint64_t)j->target[r] - j->first;
+        float *out = j->loss + 3 * r;
+        out[0] = row_max(x, j->v);
+        out[1] = (float)row_exp_sum(x, out[0], j->v);
+        out[2] = hit < j->v ? x_get(x[hit]) : 0.0f;
+    }
+}
+
+/* IN0 IN1 OUT0 */
+static pst_status vocabulary_part_f(pst_device *device, const pst_call *call) {
+    const pst_tensor *in = pst_call_in(call, 0);
+    loss_job j = {.rows = pst_tensor_rows(in), .v = pst_tensor_last(in), .first = call->node->attr.first,
+                  .logits = call->arg[0], .target = call->arg[1], .loss = call->arg[2]};
+    PST_TRY(pst_call_check_index(call, j.target, j.rows, call->node->attr.total, 1));
+    pst_device_run(device, part_tile, &j, pst_div_up(j.rows, LOSS_ROWS));
+    return PST_OK;
+}
+
+/* IN0 IN1 SAVED0 DIN0, in place */
+static pst_status vocabulary_loss_b(pst_device *device, const pst_call *call) {
+    const pst_tensor *in = pst_call_in(call, 0);
+    loss_job j = {.rows = pst_tensor_rows(in), .v = pst_tensor_last(in), .first = call->node->attr.first,
+                  .logits = call->arg[0], .target = call->arg[1], .saved = call->arg[2], .dlogits = call->arg[3],
+                  .scale = call->loss_scale};
+    PST_TRY(pst_call_check_index(call, j.target, j.rows, call->node->attr.total, 1));
     pst_device_run(device, loss_b_tile, &j, pst_div_up(j.rows, LOSS_ROWS));
     return PST_OK;
 }

@@ -1,7 +1,7 @@
 /* Vector dropout, residual add and gradient sum. */
 
 typedef struct {
-    uint64_t count, samples, per_sample, tiles_per_sample, key, sample;
+    uint64_t count, samples, per_sample, tiles_per_sample, key, sample, first; /* first: element of a sample */
     float rate;
     const vx *a, *b;
     vx *out;
@@ -49,7 +49,7 @@ static void dropout_tile(void *arg, uint64_t tile, uint32_t thread) {
     vx *out = j->out + s * j->per_sample + from;
     vf rate = v_set(j->rate), scale = v_set(1.0f / (1.0f - j->rate)), zero = v_set(0.0f), uniform[4];
     for (uint64_t at = 0; at < count; at += 4 * VEC_W) {
-        draw(j, j->sample + s, (from + at) / 4, uniform);
+        draw(j, j->sample + s, (j->first + from + at) / 4, uniform);
         for (uint64_t r = 0; r < 4 && at + r * VEC_W < count; r++) {
             uint64_t i = at + r * VEC_W;
             unsigned n = (unsigned)pst_min_u64(VEC_W, count - i);
@@ -62,7 +62,8 @@ static void dropout_tile(void *arg, uint64_t tile, uint32_t thread) {
 static pst_status dropout(pst_device *device, const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);
     flat_job j = {.count = pst_tensor_count(in), .samples = in->dim[0], .rate = call->node->attr.rate,
-                  .sample = call->sample, .a = call->arg[0], .out = call->arg[1]};
+                  .sample = call->sample, .first = call->node->attr.first, .a = call->arg[0],
+                  .out = call->arg[1]};
     if (!call->train || !(j.rate > 0)) {
         if (j.out != j.a) memmove(j.out, j.a, j.count * sizeof *j.out);
         return PST_OK;

@@ -4,7 +4,7 @@
 enum { EMBED_ROWS = 32, EMBED_COLS = 64, EMBED_CLEAR = 64 };
 
 typedef struct {
-    uint64_t rows, t, c, v, t_max;
+    uint64_t rows, t, c, v, t_max, first_token;
     const int32_t *token;
     const vx *wte, *wpe, *dy;
     vx *out;
@@ -17,21 +17,25 @@ static embed_job embed_of(const pst_call *call) {
     const pst_node *node = call->node;
     const pst_param *wte = &call->graph->param[node->param[0]];
     embed_job j = {.t = pst_tensor_last(in), .c = wte->dim[1], .v = wte->dim[0], .token = call->arg[0],
-                   .first = call->first};
+                   .first = call->first, .first_token = node->attr.first};
     j.rows = pst_tensor_rows(in) * j.t;
     if (node->n_param > 1) j.t_max = call->graph->param[node->param[1]].dim[0];
     return j;
 }
+
+/* The token's row, v or more when another tensor rank has it. */
+static inline uint64_t embed_row(const embed_job *j, uint64_t r) { return (uint64_t)j->token[r] - j->first_token; }
 
 static void embed_f_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const embed_job *j = arg;
     uint64_t end = pst_min_u64((tile + 1) * EMBED_ROWS, j->rows);
     for (uint64_t r = tile * EMBED_ROWS; r < end; r++) {
-        const vx *wte = j->wte + (uint64_t)j->token[r] * j->c, *wpe = j->wpe ? j->wpe + r % j->t * j->c : NULL;
+        uint64_t row = embed_row(j, r);
+        const vx *wte = row < j->v ? j->wte + row * j->c : NULL, *wpe = j->wpe ? j->wpe + r % j->t * j->c : NULL;
         vx *out = j->out + r * j->c;
         VEC_EACH(i, n, j->c, {
-            vf v = x_load_n(wte + i, n);
+            vf v = wte ? x_load_n(wte + i, n) : v_set(0.0f);
             if (wpe) v = v + x_load_n(wpe + i, n);
             x_store_n(out + i, v, n);
         });
@@ -41,7 +45,7 @@ static void embed_f_tile(void *arg, uint64_t tile, uint32_t thread) {
 /* IN0 PARAM0 [PARAM1] OUT0 */
 static pst_status embedding_f(pst_device *device, const pst_call *call) {
     embed_job j = embed_of(call);
-    PST_TRY(pst_call_check_index(call, j.token, j.rows, j.v, 0));
+    PST_TRY(pst_call_check_index(call, j.token, j.rows, pst_call_tokens(call, j.v), 0));
     j.wte = call->arg[1];
     j.wpe = j.t_max ? call->arg[2] : NULL;
     j.out = call->arg[j.t_max ? 3 : 2];
@@ -61,7 +65,9 @@ static void embed_w_tile(void *arg, uint64_t tile, uint32_t thread) {
     const embed_job *j = arg;
     uint64_t col = tile * EMBED_COLS, cols = pst_min_u64(EMBED_COLS, j->c - col);
     for (uint64_t r = 0; r < j->rows; r++) {
-        float *out = j->dwte + (uint64_t)j->token[r] * j->c + col;
+        uint64_t row = embed_row(j, r);
+        if (row >= j->v) continue;
+        float *out = j->dwte + row * j->c + col;
         const vx *dy = j->dy + r * j->c + col;
         VEC_EACH(i, n, cols, { v_store_n(out + i, v_load_n(out + i, n) + x_load_n(dy + i, n), n); });
     }
@@ -88,7 +94,7 @@ static pst_status embedding_w(pst_device *device, const pst_call *call) {
     j.dy = call->arg[1];
     j.dwte = call->arg[2];
     j.dwpe = j.t_max ? call->arg[3] : NULL;
-    PST_TRY(pst_call_check_index(call, j.token, j.rows, j.v, 0));
+    PST_TRY(pst_call_check_index(call, j.token, j.rows, pst_call_tokens(call, j.v), 0));
     if (j.first) pst_device_run(device, embed_clear_tile, &j, pst_div_up(j.v, EMBED_CLEAR));
     pst_device_run(device, embed_w_tile, &j, pst_div_up(j.c, EMBED_COLS));
     if (j.dwpe) pst_device_run(device, embed_position_tile, &j, pst_div_up(j.t_max, EMBED_ROWS));

@@ -12,6 +12,11 @@ enum { VEC_DTYPES = PST_TAKES_BF16 };
 enum { VEC_DTYPES = PST_TAKES_F32 };
 #endif
 
+/* Four numbers are drawn at a time. */
+static const char *needs_aligned_part(const pst_graph *g, const pst_node *node, const pst_device *device) {
+    return node->attr.first % 4 ? "the rank's part begins between two draws" : needs_isa(g, node, device);
+}
+
 #define ROW(op, pass, scratch, launch)                                                                                 \
     { op, pass, "cpu/" VEC_NAME "/" op, VEC_ISA, needs_isa, scratch, launch, VEC_DTYPES }
 static const pst_kernel_row vec_rows[] = {
@@ -25,13 +30,15 @@ static const pst_kernel_row vec_rows[] = {
     ROW("linear", PST_PASS_W, NULL, linear_w),
     ROW("attention", PST_PASS_F, attention_f_scratch, attention_f),
     ROW("attention", PST_PASS_B, attention_b_scratch, attention_b),
-    ROW("dropout", PST_PASS_F, NULL, dropout),
-    ROW("dropout", PST_PASS_B, NULL, dropout),
+    {"dropout", PST_PASS_F, "cpu/" VEC_NAME "/dropout", VEC_ISA, needs_aligned_part, NULL, dropout, VEC_DTYPES},
+    {"dropout", PST_PASS_B, "cpu/" VEC_NAME "/dropout", VEC_ISA, needs_aligned_part, NULL, dropout, VEC_DTYPES},
     ROW("add", PST_PASS_F, NULL, add),
     ROW("sum", PST_PASS_F, NULL, add),
     ROW("sum", PST_PASS_B, NULL, add),
     ROW("cross_entropy", PST_PASS_F, NULL, cross_entropy_f),
     ROW("cross_entropy", PST_PASS_B, NULL, cross_entropy_b),
+    ROW("vocabulary_part", PST_PASS_F, NULL, vocabulary_part_f),
+    ROW("vocabulary_loss", PST_PASS_B, NULL, vocabulary_loss_b),
 };
 #undef ROW
 

@@ -4,7 +4,7 @@
 #include "kernels/shape.h"
 #include <string.h>
 
-/* Element e of sample s is kept when word e%4 of position (s, e/4) of the node's stream, as a uniform number, is
+/* Element e (of the whole sample, of which a tensor rank may have a part) of sample s is kept when word e%4 of position (s, e/4) of the node's stream, as a uniform number, is
  * not below the rate: the same units in every layout. */
 static void mask(const pst_call *call, const float *in, float *out) {
     const pst_tensor *t = pst_call_in(call, 0);
@@ -14,9 +14,9 @@ static void mask(const pst_call *call, const float *in, float *out) {
     for (uint64_t s = 0; s < samples; s++)
         for (uint64_t e = 0; e < per_sample; e++) {
             uint32_t word[4];
-            pst_rng_words(key, call->sample + s, e / 4, word);
-            uint64_t i = s * per_sample + e;
-            out[i] = pst_rng_uniform(word[e % 4]) >= rate ? in[i] * scale : 0.0f;
+            uint64_t i = s * per_sample + e, of_sample = call->node->attr.first + e;
+            pst_rng_words(key, call->sample + s, of_sample / 4, word);
+            out[i] = pst_rng_uniform(word[of_sample % 4]) >= rate ? in[i] * scale : 0.0f;
         }
 }
 

@@ -1,17 +1,17 @@
-/* Reference embedding: out[b,t,:] = wte[token[b,t],:] (+ wpe[t,:]). */
+/* Reference embedding: out[b,t,:] = wte[token[b,t],:] (+ wpe[t,:]). Tokens whose rows another tensor rank has give 0. */
 #include "kernels/ref/ref.h"
 #include "kernels/shape.h"
 #include <string.h>
 
 typedef struct {
-    uint64_t b, t, c, v, t_max;
+    uint64_t b, t, c, v, t_max, first;
 } sizes;
 
 static sizes sizes_of(const pst_call *call) {
     const pst_tensor *tokens = pst_call_in(call, 0);
     const pst_node *node = call->node;
     const pst_param *wte = &call->graph->param[node->param[0]];
-    sizes s = {pst_tensor_rows(tokens), pst_tensor_last(tokens), wte->dim[1], wte->dim[0], 0};
+    sizes s = {pst_tensor_rows(tokens), pst_tensor_last(tokens), wte->dim[1], wte->dim[0], 0, node->attr.first};
     if (node->n_param > 1) s.t_max = call->graph->param[node->param[1]].dim[0];
     return s;
 }
@@ -23,10 +23,12 @@ pst_status pst_ref_embedding_f(pst_device *device, const pst_call *call) {
     const int32_t *token = call->arg[0];
     const float *wte = call->arg[1], *wpe = s.t_max ? call->arg[2] : NULL;
     float *out = call->arg[s.t_max ? 3 : 2];
-    PST_TRY(pst_call_check_index(call, token, s.b * s.t, s.v, 0));
+    PST_TRY(pst_call_check_index(call, token, s.b * s.t, pst_call_tokens(call, s.v), 0));
     for (uint64_t i = 0; i < s.b * s.t; i++) {
-        const float *row = wte + (uint64_t)token[i] * s.c;
-        for (uint64_t c = 0; c < s.c; c++) out[i * s.c + c] = row[c] + (wpe ? wpe[i % s.t * s.c + c] : 0.0f);
+        uint64_t at = (uint64_t)token[i] - s.first; /* huge when before the first */
+        const float *row = at < s.v ? wte + at * s.c : NULL;
+        for (uint64_t c = 0; c < s.c; c++)
+            out[i * s.c + c] = (row ? row[c] : 0.0f) + (wpe ? wpe[i % s.t * s.c + c] : 0.0f);
     }
     return PST_OK;
 }
@@ -43,8 +45,9 @@ pst_status pst_ref_embedding_w(pst_device *device, const pst_call *call) {
         if (dwpe) memset(dwpe, 0, s.t_max * s.c * sizeof(float));
     }
     for (uint64_t i = 0; i < s.b * s.t; i++) {
-        float *row = dwte + (uint64_t)token[i] * s.c;
-        for (uint64_t c = 0; c < s.c; c++) row[c] += dout[i * s.c + c];
+        uint64_t at = (uint64_t)token[i] - s.first;
+        float *row = at < s.v ? dwte + at * s.c : NULL;
+        for (uint64_t c = 0; row && c < s.c; c++) row[c] += dout[i * s.c + c];
         for (uint64_t c = 0; dwpe && c < s.c; c++) dwpe[i % s.t * s.c + c] += dout[i * s.c + c];
     }
     return PST_OK;

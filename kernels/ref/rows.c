@@ -23,6 +23,9 @@ static const pst_kernel_row rows[] = {
     ROWS("sum", PST_PASS_B, sum),
     ROWS("cross_entropy", PST_PASS_F, cross_entropy_f),
     ROWS("cross_entropy", PST_PASS_B, cross_entropy_b),
+    ROWS("vocabulary_part", PST_PASS_F, vocabulary_part_f),
+    ROWS("vocabulary_loss", PST_PASS_F, vocabulary_loss_f),
+    ROWS("vocabulary_loss", PST_PASS_B, vocabulary_loss_b),
 };
 #undef ROWS
 

@@ -6,8 +6,9 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* HOST: neither in a list nor in a collective (reading data, writing files). COMPUTE, WAIT: in an instruction list. */
-typedef enum { PST_AT_HOST, PST_AT_COMPUTE, PST_AT_WAIT, PST_AT_COLLECTIVE } pst_activity;
+/* HOST: neither in a list nor in a collective (reading data, writing files). COMPUTE, WAIT, EXCHANGE: in an instruction list;
+ * EXCHANGE: in a step that the ranks of a tensor group do together. */
+typedef enum { PST_AT_HOST, PST_AT_COMPUTE, PST_AT_WAIT, PST_AT_COLLECTIVE, PST_AT_EXCHANGE } pst_activity;
 
 enum { PST_POSITION_POSTS = 64, PST_POSITION_LOG = 64, PST_POSITION_SITE = 3 };
 
@@ -20,8 +21,8 @@ enum { PST_POSITION_POSTS = 64, PST_POSITION_LOG = 64, PST_POSITION_SITE = 3 };
     X(uint32_t, activity)                                                                                              \
     X(uint32_t, train)     /* 1: the training lists, 0: those of evaluation */                                         \
     X(uint32_t, n_run)     /* lists begun */                                                                           \
-    X(uint32_t, instr)     /* COMPUTE: the instruction; WAIT: the next one to compute */                               \
-    X(uint32_t, step)      /* COMPUTE: operator of its program */                                                      \
+    X(uint32_t, instr)     /* COMPUTE, EXCHANGE: the instruction; WAIT: the next one to compute */                     \
+    X(uint32_t, step)      /* COMPUTE, EXCHANGE: operator of its program */                                            \
     X(uint32_t, sent)      /* all SENDs before this instruction have been posted */                                    \
     X(uint32_t, received)  /* all RECVs likewise */                                                                    \
     X(uint32_t, waits_for) /* WAIT: the transfer that holds this rank up; UINT32_MAX: not said yet */                  \

@@ -32,17 +32,30 @@ void pst_rng_words(uint64_t key, uint64_t hi, uint64_t lo, uint32_t out[4]) {
 
 float pst_rng_uniform(uint32_t word) { return (float)(word >> 8) * 0x1p-24f; }
 
-void pst_rng_normal(uint64_t key, float mean, float std, float *out, uint64_t n) {
-    for (uint64_t i = 0; i < n; i += 4) {
-        uint32_t word[4];
-        pst_rng_words(key, 0, i / 4, word);
-        for (uint64_t j = 0; j < 4 && i + j < n; j += 2) {
-            double radius = sqrt(-2.0 * log(((double)word[j] + 1.0) * 0x1p-32)); /* argument in (0, 1] */
-            double angle = 6.283185307179586 * ((double)word[j + 1] * 0x1p-32);
-            out[i + j] = (float)(mean + std * (radius * cos(angle)));
-            if (i + j + 1 < n) out[i + j + 1] = (float)(mean + std * (radius * sin(angle)));
-        }
+/* Elements 4 k to 4 k + 3. */
+static void normal_four(uint64_t key, float mean, float std, uint64_t k, float out[4]) {
+    uint32_t word[4];
+    pst_rng_words(key, 0, k, word);
+    for (int j = 0; j < 4; j += 2) {
+        double radius = sqrt(-2.0 * log(((double)word[j] + 1.0) * 0x1p-32)); /* argument in (0, 1] */
+        double angle = 6.283185307179586 * ((double)word[j + 1] * 0x1p-32);
+        out[j] = (float)(mean + std * (radius * cos(angle)));
+        out[j + 1] = (float)(mean + std * (radius * sin(angle)));
     }
+}
+
+void pst_rng_normal_from(uint64_t key, float mean, float std, uint64_t from, float *out, uint64_t n) {
+    for (uint64_t done = 0, count; done < n; done += count) {
+        float four[4];
+        uint64_t at = from + done, skip = at % 4;
+        normal_four(key, mean, std, at / 4, four);
+        count = 4 - skip < n - done ? 4 - skip : n - done;
+        memcpy(out + done, four + skip, count * sizeof *out);
+    }
+}
+
+void pst_rng_normal(uint64_t key, float mean, float std, float *out, uint64_t n) {
+    pst_rng_normal_from(key, mean, std, 0, out, n);
 }
 
 /* A balanced Feistel network permutes the 2*half-bit numbers, whatever its round function is. */

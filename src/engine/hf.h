@@ -15,10 +15,12 @@ pst_status pst_hf_parse_config(const char *text, size_t bytes, const char *file,
 /* What config.json calls an activation. */
 const char *pst_hf_activation_name(pst_activation activation);
 
-/* Reads the weights into weight[i], the memory of parameter i (NULL: not wanted here), fp32 in the graph's layout.
+/* Reads the weights into weight[i], the memory of parameter i (NULL: not wanted here), fp32 in the graph's layout; of those
+ * that `held` (a graph of shard.c; or `graph`) has a part of, that part.
  * Names may have the prefix "transformer."; attention's mask buffers and a tied lm_head are passed over. A config.json
  * that is there must fit the graph. EINPUT in one sentence: missing, surplus or wrongly shaped tensors. */
-pst_status pst_hf_import(const char *source, const pst_model_row *model, const pst_graph *graph, float *const *weight);
+pst_status pst_hf_import(const char *source, const pst_model_row *model, const pst_graph *graph, const pst_graph *held,
+                         float *const *weight);
 
 /* Gives the weights of a parameter, from wherever they are. */
 typedef pst_status (*pst_hf_read_fn)(void *arg, const pst_param *param, float *out);

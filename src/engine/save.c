@@ -214,7 +214,7 @@ pst_status pst_save_read_hf(pst_rank *r, const char *source) {
     float **weight = calloc(g->n_param, sizeof *weight);
     if (!weight) return pst_fail(PST_ENOMEM, "no memory to read %s", source);
     for (uint32_t i = 0; i < g->n_param; i++) weight[i] = pst_rank_weight(r, i);
-    pst_status status = pst_hf_import(source, r->p->model, g, weight);
+    pst_status status = pst_hf_import(source, r->p->model, g, g, weight);
     free(weight);
     return status;
 }
@@ -222,7 +222,7 @@ pst_status pst_save_read_hf(pst_rank *r, const char *source) {
 pst_status pst_save_check_hf(const pst_prepared *p, const char *source) {
     float **nowhere = calloc(p->graph->n_param + (size_t)1, sizeof *nowhere);
     if (!nowhere) return pst_fail(PST_ENOMEM, "no memory to check %s", source);
-    pst_status status = pst_hf_import(source, p->model, p->graph, nowhere);
+    pst_status status = pst_hf_import(source, p->model, p->graph, p->graph, nowhere);
     free(nowhere);
     return status;
 }

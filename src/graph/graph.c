@@ -147,7 +147,11 @@ pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index
     PST_TRY(grow((void **)&g->param, g->n_param, &g->cap_param, sizeof(*g->param)));
     PST_TRY(pst_names_reserve(&g->param_names, params(g)));
     pst_param *p = &g->param[g->n_param];
-    *p = (pst_param){.n_dim = param->n_dim, .init = param->init, .std = param->std, .decay = param->decay != 0};
+    *p = (pst_param){.n_dim = param->n_dim,
+                     .init = param->init,
+                     .std = param->std,
+                     .decay = param->decay != 0,
+                     .slice = param->slice};
     strcpy(p->name, param->name);
     memcpy(p->dim, param->dim, p->n_dim * sizeof(p->dim[0]));
     *index = g->n_param++;
@@ -279,6 +283,8 @@ static uint64_t hash_node(const pst_node *d, uint64_t h) {
                        float_bits[0], float_bits[1],    d->n_in,
                        d->n_out,      d->n_param,       d->n_saved};
     h = hash_u32(head, sizeof(head) / sizeof(head[0]), hash_text(d->op->name, hash_text(d->name, h)));
+    uint64_t shard[] = {d->attr.parts, d->attr.part, d->attr.length, d->attr.first, d->attr.total};
+    if (d->attr.parts) h = hash_u64(shard, sizeof shard / sizeof *shard, h);
     h = hash_u32(d->out, d->n_out, hash_u32(d->in, d->n_in, h));
     h = hash_u32(d->use, d->n_param, hash_u32(d->param, d->n_param, h));
     for (uint32_t i = 0; i < d->n_saved; i++) {

@@ -30,6 +30,18 @@ typedef struct {
     uint32_t producer; /* node index, PST_NONE for data */
 } pst_tensor;
 
+/* Which part of a parameter this graph holds, when shard.c has split the model over tensor ranks. All zero: all of it. */
+typedef enum { PST_HELD_WHOLE, PST_HELD_PART, PST_HELD_ELSEWHERE /* by tensor rank 0 alone: no operator uses it here */ } pst_holding;
+enum { PST_MAX_RANGE = 3 };
+typedef struct {
+    pst_holding held;
+    uint64_t whole;             /* PART: the size of dimension `dim` in the whole parameter, */
+    uint32_t dim, n_range;
+    struct {
+        uint64_t first, count;
+    } range[PST_MAX_RANGE];     /* and which of it this is, in this order */
+} pst_slice;
+
 /* A trainable array. Its name is unique and is its name in checkpoints, random streams and hashes. */
 typedef struct {
     char name[PST_NAME_MAX];
@@ -39,6 +51,7 @@ typedef struct {
     float std;      /* of PST_INIT_NORMAL, mean 0 */
     int decay;      /* weight decay applies */
     uint32_t n_use; /* filled by pst_graph_add: how many (node, operand) use it; each has a gradient of its own */
+    pst_slice slice;
 } pst_param;
 
 const char *pst_activation_name(pst_activation activation);
@@ -52,6 +65,11 @@ typedef struct {
     pst_activation activation; /* linear */
     float eps;                 /* layer norm */
     float rate;                /* dropout: probability of zero */
+    /* Of a graph that shard.c has made; 0 in others. */
+    uint32_t parts, part; /* exchanges: size of the tensor group, place in it */
+    uint32_t length;      /* exchanges along the sequence: T of the whole */
+    uint64_t first;       /* embedding, vocabulary_*: first token here; dropout: first element here of a sample */
+    uint64_t total;       /* embedding, vocabulary_*: tokens of all ranks */
 } pst_attr;
 
 typedef struct pst_op_row pst_op_row;

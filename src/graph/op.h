@@ -41,7 +41,22 @@ struct pst_op_row {
     void (*cost)(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops, uint64_t *bytes);
     /* B hands the output's gradient to every input unchanged: no step is emitted (residual add). */
     int pass_through;
+    /* Passes that tensor ranks do together instead of a kernel: see pst_exchange. Their operands are from, to. */
+    uint8_t exchange[PST_PASS_COUNT];
 };
+
+/* What a pass of a tensor_* operator does among the attr.parts ranks of the group, of which this is number attr.part. */
+typedef enum {
+    PST_EXCHANGE_NONE,
+    PST_EXCHANGE_COPY,    /* to = from; nobody else is needed */
+    PST_EXCHANGE_SUM,     /* to = the sum of all ranks' from; to is from */
+    PST_EXCHANGE_GATHER,  /* to [b,T,..]: all ranks' from [b,T of the rank,..] in rank order */
+    PST_EXCHANGE_SCATTER, /* to [b,T of the rank,..]: its part of the sum of all ranks' from [b,T,..] */
+    PST_EXCHANGE_STACK    /* to: all ranks' from, one after the other */
+} pst_exchange;
+static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, pst_pass pass) {
+    return is_sum ? PST_EXCHANGE_NONE : (pst_exchange)node->op->exchange[pass];
+}
 
 /* The ordered list of rows; *n receives its length. Operand lists (argument order of the kernels):
  * (An operand in [brackets] is absent, and those behind it move up, when the node has no such parameter.)
@@ -65,6 +80,15 @@ struct pst_op_row {
  *  cross_entropy  in: logits[b,T,V], targets[b,T] i32 (negative: ignored); out: losses f32 [b,T] (role OUTPUT)
  *                 saved0: log-sum-exp f32 [b,T]
  *                 F: IN0 IN1 OUT0 SAVED0              B: IN0 IN1 SAVED0 DIN0(must share IN0), times loss_scale
+ * Only in graphs that shard.c makes:
+ *  tensor_copy    F: IN0 OUT0(may share IN0)          B: DOUT0 DIN0(must share DOUT0), summed over the group
+ *  tensor_sum     F: IN0 OUT0(must share IN0)         B: pass-through
+ *  tensor_gather, tensor_scatter    along the sequence F: IN0 OUT0    B: DOUT0 DIN0; each is the other's backward
+ *  tensor_stack   F: IN0 OUT0                         no B
+ *  vocabulary_part in: logits[b,T,V of the rank], targets; out: f32 [b,T,3], per row the largest logit, the sum of
+ *                 exp(logit - largest), and the target's logit, 0 where another rank has it. F: IN0 IN1 OUT0; no B
+ *  vocabulary_loss in: logits, targets, the stacked parts [b,T,3 ranks]; as cross_entropy, whose B it has
+ *                 F: IN1 IN2 OUT0 SAVED0              B: IN0 IN1 SAVED0 DIN0(must share IN0)
  */
 const pst_op_row *const *pst_op_rows(uint32_t *n);
 const pst_op_row *pst_op_find(const char *name);

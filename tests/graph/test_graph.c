@@ -172,6 +172,7 @@ static void hash_sees_everything(void **unused) {
     CHANGES(g->param[0].init, PST_INIT_ZERO);
     CHANGES(g->param[1].dim[1], 13);
     CHANGES(g->node[0].attr.rate, 0.25f);
+    CHANGES(g->node[0].attr.parts, 2);
     CHANGES(g->node[0].op, pst_op_find("add"));
     pst_graph_close(g);
 }
@@ -193,7 +194,7 @@ static void rows(void **unused) {
     (void)unused;
     uint32_t n;
     const pst_op_row *const *row = pst_op_rows(&n);
-    assert_int_equal(n, 7);
+    assert_int_equal(n, 14);
     for (uint32_t i = 0; i < n; i++) assert_ptr_equal(pst_op_find(row[i]->name), row[i]);
     assert_null(pst_op_find("conv"));
     for (int k = 0; k < PST_OPTIM_COUNT; k++) {

@@ -19,6 +19,7 @@ typedef struct {
     int second;             /* has its optional parameter (bias, wpe) */
     float rate;
     pst_dtype dtype;        /* of the graph */
+    uint64_t first, total;  /* embedding, vocabulary_*: tokens of other tensor ranks; dropout: elements of others */
 } kernel_case;
 
 #define CASE_USED __attribute__((unused)) static
@@ -57,10 +58,10 @@ static pst_status case_input(pst_graph *g, const char *name, uint32_t tokens, ui
 
 static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
     pst_graph *g;
-    uint32_t in[2], param[2] = {0, 0}, n_in = 1, n_param = 0, tokens, out;
+    uint32_t in[3], param[2] = {0, 0}, n_in = 1, n_param = 0, tokens, out;
     uint64_t dim[2] = {k->b, k->t}, c = strcmp(k->op, "attention") ? k->c : 3 * k->c;
     pst_attr attr = {.heads = k->heads, .features = (uint32_t)k->f, .activation = k->act, .eps = 1e-5f,
-                     .rate = k->rate};
+                     .rate = k->rate, .first = k->first, .total = k->total};
     PST_TRY(pst_graph_open("case", (uint32_t)k->b, &g));
     *graph = g;
     g->dtype = k->dtype;
@@ -73,7 +74,13 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
         PST_TRY(case_input(g, "x", tokens, c, &in[0]));
     }
     if (!strcmp(k->op, "add")) PST_TRY(case_input(g, "x2", tokens, c, &in[n_in++]));
-    if (!strcmp(k->op, "cross_entropy")) PST_TRY(pst_graph_data(g, "targets", 2, dim, &in[n_in++]));
+    if (!strcmp(k->op, "cross_entropy") || !strncmp(k->op, "vocabulary", 10))
+        PST_TRY(pst_graph_data(g, "targets", 2, dim, &in[n_in++]));
+    if (!strcmp(k->op, "vocabulary_loss")) {
+        pst_attr group = {.parts = 2};
+        PST_TRY(pst_graph_add(g, "vocabulary_part", "part", &attr, in, 2, NULL, 0, &out));
+        PST_TRY(pst_graph_add(g, "tensor_stack", "stack", &group, &out, 1, NULL, 0, &in[n_in++]));
+    }
     if (!strcmp(k->op, "linear")) PST_TRY(case_param(g, "weight", k->f, k->c, &param[n_param++]));
     if (!strcmp(k->op, "layer_norm")) PST_TRY(case_param(g, "weight", k->c, 0, &param[n_param++]));
     if (!strcmp(k->op, "layer_norm") || (!strcmp(k->op, "linear") && k->second))
@@ -171,11 +178,12 @@ static void case_fill(case_state *s, case_buffer *b) {
         float std = b->kind == PST_ARG_PARAM && !strcmp(k->op, "linear") ? 1 / sqrtf((float)k->c) : 1;
         float *value = malloc(b->n * sizeof *value);
         if (value) pst_rng_normal(key, b->kind == PST_ARG_IN ? 0.1f : 0.0f, std, value, b->n);
-        for (uint64_t i = 0; value && i < b->n; i++) case_put(b, i, value[i]);
+        int sums = b->kind == PST_ARG_IN && b->index == 2; /* of exponentials */
+        for (uint64_t i = 0; value && i < b->n; i++) case_put(b, i, sums ? 0.1f + fabsf(value[i]) : value[i]);
         free(value);
         return;
     }
-    uint64_t limit = strcmp(k->op, "embedding") ? k->c : k->f;
+    uint64_t limit = k->total ? k->total : strcmp(k->op, "embedding") ? k->c : k->f;
     for (uint64_t i = 0; i < b->n; i++) {
         uint32_t word[4];
         pst_rng_words(key, 7, i, word);

@@ -1,0 +1,64 @@
+/* Reference softmax cross-entropy of logits whose columns are split over tensor ranks: three numbers per row from each
+ * rank's columns, and the loss from those of all. */
+#include "kernels/ref/ref.h"
+#include "kernels/shape.h"
+#include <math.h>
+
+/* F: IN0 IN1 OUT0 = per row (largest logit, sum of exp(logit - largest), the target's logit or 0) */
+pst_status pst_ref_vocabulary_part_f(pst_device *device, const pst_call *call) {
+    (void)device;
+    const pst_tensor *in = pst_call_in(call, 0);
+    uint64_t rows = pst_tensor_rows(in), v = pst_tensor_last(in);
+    const float *logits = call->arg[0];
+    const int32_t *target = call->arg[1];
+    float *out = call->arg[2];
+    PST_TRY(pst_call_check_index(call, target, rows, call->node->attr.total, 1));
+    for (uint64_t r = 0; r < rows; r++, logits += v, out += 3) {
+        uint64_t hit = (uint64_t)target[r] - call->node->attr.first;
+        double max = -INFINITY, sum = 0;
+        for (uint64_t j = 0; j < v; j++) max = fmax(max, logits[j]);
+        for (uint64_t j = 0; j < v; j++) sum += exp(logits[j] - max);
+        out[0] = (float)max, out[1] = (float)sum;
+        out[2] = hit < v ? logits[hit] : 0.0f;
+    }
+    return PST_OK;
+}
+
+/* F: IN1 IN2 OUT0 SAVED0. IN2 holds [rows,3] of each rank in turn; they are added in that order. */
+pst_status pst_ref_vocabulary_loss_f(pst_device *device, const pst_call *call) {
+    (void)device;
+    uint64_t rows = pst_tensor_count(pst_call_in(call, 1)), parts = pst_tensor_last(pst_call_in(call, 2)) / 3;
+    const int32_t *target = call->arg[0];
+    const float *part = call->arg[1];
+    float *loss = call->arg[2], *lse = call->arg[3];
+    for (uint64_t r = 0; r < rows; r++) {
+        double max = -INFINITY, sum = 0, hit = 0;
+        for (uint64_t p = 0; p < parts; p++) max = fmax(max, part[(p * rows + r) * 3]);
+        for (uint64_t p = 0; p < parts; p++) {
+            const float *x = part + (p * rows + r) * 3;
+            sum += x[1] * exp(x[0] - max);
+            hit += x[2];
+        }
+        double log_sum = max + log(sum);
+        lse[r] = (float)log_sum;
+        loss[r] = target[r] < 0 ? 0.0f : (float)(log_sum - hit);
+    }
+    return PST_OK;
+}
+
+/* B: IN0 IN1 SAVED0 DIN0 (is IN0) */
+pst_status pst_ref_vocabulary_loss_b(pst_device *device, const pst_call *call) {
+    (void)device;
+    const pst_tensor *in = pst_call_in(call, 0);
+    uint64_t rows = pst_tensor_rows(in), v = pst_tensor_last(in);
+    const float *logits = call->arg[0], *lse = call->arg[2];
+    const int32_t *target = call->arg[1];
+    float *dlogits = call->arg[3];
+    PST_TRY(pst_call_check_index(call, target, rows, call->node->attr.total, 1));
+    for (uint64_t r = 0; r < rows; r++, logits += v, dlogits += v)
+        for (uint64_t j = 0; j < v; j++) {
+            double p = exp((double)logits[j] - lse[r]) - ((uint64_t)target[r] == call->node->attr.first + j);
+            dlogits[j] = target[r] < 0 ? 0.0f : (float)(p * call->loss_scale);
+        }
+    return PST_OK;
+}

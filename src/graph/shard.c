@@ -1,0 +1,302 @@
+/* See shard.h. First what becomes of each operator and parameter is decided, on the whole graph; then the rank's graph is
+ * built, operator by operator. */
+#include "graph/shard.h"
+#include "graph/op_list.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* How an operator is split. */
+typedef enum { PLAIN, COLUMN, ROW, HEADS, VOCABULARY } split;
+
+typedef struct {
+    const pst_graph *whole;
+    pst_shard_options o;
+    pst_graph *g;
+    split *split;       /* [n_node] of the whole */
+    uint32_t *reader;   /* [n_tensor] the only operator that reads it, PST_NONE: there are none or several */
+    uint32_t *producer; /* [n_tensor] the operator that makes it, PST_NONE: data */
+    pst_slice *slice;   /* [n_param] */
+    uint32_t *now;      /* [n_tensor] the tensor of the rank's graph that stands for it */
+    uint32_t *entered;  /* [n_tensor] what a column-split operator reads of it, PST_NONE: not made yet */
+} builder;
+
+static const pst_node *node_of(const builder *b, uint32_t i) { return b->whole->node + i; }
+static int is_op(const pst_node *d, const char *name) { return strcmp(d->op->name, name) == 0; }
+
+/* --- what is split ---------------------------------------------------------------------------------------------- */
+
+static void find_readers(builder *b) {
+    const pst_graph *g = b->whole;
+    for (uint32_t t = 0; t < g->n_tensor; t++) b->reader[t] = PST_NONE, b->producer[t] = g->tensor[t].producer;
+    uint32_t *reads = b->now; /* not needed yet */
+    for (uint32_t t = 0; t < g->n_tensor; t++) reads[t] = 0;
+    for (uint32_t i = 0; i < g->n_node; i++)
+        for (uint32_t k = 0; k < g->node[i].n_in; k++)
+            b->reader[g->node[i].in[k]] = reads[g->node[i].in[k]]++ ? PST_NONE : i;
+}
+
+static const pst_node *only_reader(const builder *b, const pst_node *d) {
+    uint32_t reader = b->reader[d->out[0]];
+    return reader == PST_NONE ? NULL : node_of(b, reader);
+}
+
+static int used_once(const builder *b, const pst_node *d) {
+    for (uint32_t i = 0; i < d->n_param; i++)
+        if (b->whole->param[d->param[i]].n_use != 1) return 0;
+    return 1;
+}
+
+/* A linear whose output only cross_entropy reads: its rows are tokens. */
+static int is_output_layer(const builder *b, const pst_node *d) {
+    const pst_node *reader = is_op(d, "linear") ? only_reader(b, d) : NULL;
+    return reader && is_op(reader, "cross_entropy") && reader->in[0] == d->out[0] &&
+           d->attr.activation == PST_ACT_NONE && (d->n_param == 1 || b->whole->param[d->param[1]].n_use == 1);
+}
+
+/* Whether all that use the parameter look tokens up in its rows. */
+static int is_vocabulary(const builder *b, uint32_t param) {
+    for (uint32_t i = 0; i < b->whole->n_node; i++) {
+        const pst_node *d = node_of(b, i);
+        for (uint32_t k = 0; k < d->n_param; k++) {
+            if (d->param[k] != param) continue;
+            int looks_up = is_op(d, "embedding") && (d->n_param == 1 || b->whole->param[d->param[1]].n_use == 1);
+            if (k != 0 || !(looks_up || is_output_layer(b, d))) return 0;
+        }
+    }
+    return 1;
+}
+
+static int can_be_row(const builder *b, const pst_node *d) {
+    return is_op(d, "linear") && d->attr.activation == PST_ACT_NONE && used_once(b, d) && !is_output_layer(b, d);
+}
+
+/* Whether a linear of whole inputs can be split by columns: what reads them has to go on with a part of them. */
+static int can_be_column(const builder *b, const pst_node *d) {
+    const pst_node *reader = only_reader(b, d);
+    if (!used_once(b, d) || !reader) return 0;
+    if (!is_op(reader, "attention")) return can_be_row(b, reader);
+    const pst_node *behind = only_reader(b, reader);
+    return d->attr.activation == PST_ACT_NONE && behind && can_be_row(b, behind);
+}
+
+static split split_of(const builder *b, const pst_node *d) {
+    uint32_t before = d->n_in ? b->producer[d->in[0]] : PST_NONE;
+    split in = before == PST_NONE ? PLAIN : b->split[before];
+    if (is_op(d, "embedding")) return is_vocabulary(b, d->param[0]) ? VOCABULARY : PLAIN;
+    if (is_op(d, "attention")) return in == COLUMN ? HEADS : PLAIN;
+    if (is_op(d, "cross_entropy")) return in == VOCABULARY && is_op(node_of(b, before), "linear") ? VOCABULARY : PLAIN;
+    if (!is_op(d, "linear")) return PLAIN;
+    if (in == COLUMN || in == HEADS) return ROW;
+    if (is_output_layer(b, d) && is_vocabulary(b, d->param[0])) return VOCABULARY;
+    return can_be_column(b, d) ? COLUMN : PLAIN;
+}
+
+/* --- parts of parameters ---------------------------------------------------------------------------------------- */
+
+static pst_status enough(const builder *b, uint64_t n, const char *what, const char *name) {
+    if (n >= b->o.parts) return PST_OK;
+    return pst_fail(PST_EINPUT, "%u tensor ranks are too many: %s has %lu %s", b->o.parts, name, (unsigned long)n,
+                    what);
+}
+
+/* This rank's part of n things of `size` elements each, in `blocks` blocks of dimension `dim` one after the other. */
+static pst_slice slice_of(const builder *b, uint32_t dim, uint32_t blocks, uint64_t n, uint64_t size) {
+    pst_part own = pst_part_of(n, b->o.parts, b->o.part);
+    pst_slice s = {.held = PST_HELD_PART, .whole = blocks * n * size, .dim = dim, .n_range = blocks};
+    for (uint32_t k = 0; k < blocks; k++)
+        s.range[k].first = (k * n + own.first) * size, s.range[k].count = own.count * size;
+    return s;
+}
+
+static void elsewhere(builder *b, uint32_t param) {
+    if (b->o.part) b->slice[param].held = PST_HELD_ELSEWHERE;
+}
+
+/* Columns go to a part of the features, or of the heads of q, k and v. */
+static pst_status slice_column(builder *b, const pst_node *d) {
+    const pst_node *reader = only_reader(b, d);
+    uint64_t n = b->whole->param[d->param[0]].dim[0], heads = reader->attr.heads;
+    int attends = is_op(reader, "attention");
+    PST_TRY(attends ? enough(b, heads, "heads", reader->name) : enough(b, n, "features", d->name));
+    for (uint32_t k = 0; k < d->n_param; k++)
+        b->slice[d->param[k]] = attends ? slice_of(b, 0, 3, heads, n / 3 / heads) : slice_of(b, 0, 1, n, 1);
+    return PST_OK;
+}
+
+static void slice_row(builder *b, const pst_node *d) {
+    const pst_node *before = node_of(b, b->producer[d->in[0]]);
+    uint64_t n = b->whole->param[d->param[0]].dim[1], heads = before->attr.heads;
+    b->slice[d->param[0]] = is_op(before, "attention") ? slice_of(b, 1, 1, heads, n / heads) : slice_of(b, 1, 1, n, 1);
+    if (d->n_param > 1) elsewhere(b, d->param[1]);
+}
+
+static pst_status slice_vocabulary(builder *b, const pst_node *d) {
+    const pst_param *table = b->whole->param + d->param[0];
+    PST_TRY(enough(b, table->dim[0], "tokens", table->name));
+    b->slice[d->param[0]] = slice_of(b, 0, 1, table->dim[0], 1);
+    if (d->n_param == 1) return PST_OK;
+    if (is_op(d, "embedding")) elsewhere(b, d->param[1]);
+    else b->slice[d->param[1]] = slice_of(b, 0, 1, table->dim[0], 1);
+    return PST_OK;
+}
+
+static pst_status decide(builder *b) {
+    find_readers(b);
+    for (uint32_t i = 0; i < b->whole->n_node; i++) {
+        const pst_node *d = node_of(b, i);
+        b->split[i] = split_of(b, d);
+        if (b->split[i] == COLUMN) PST_TRY(slice_column(b, d));
+        if (b->split[i] == ROW) slice_row(b, d);
+        if (b->split[i] == VOCABULARY && d->n_param) PST_TRY(slice_vocabulary(b, d));
+        int mixes = is_op(d, "embedding") || is_op(d, "attention") || is_op(d, "cross_entropy");
+        if (b->o.sequence && b->split[i] == PLAIN && mixes)
+            return pst_fail(PST_EINPUT, "the sequence cannot be split here: %s is not split over the tensor ranks",
+                            d->name);
+    }
+    return PST_OK;
+}
+
+/* --- the rank's graph ------------------------------------------------------------------------------------------- */
+
+static pst_status add_params(builder *b) {
+    for (uint32_t i = 0; i < b->whole->n_param; i++) {
+        pst_param p = b->whole->param[i];
+        uint32_t index;
+        p.slice = b->slice[i];
+        if (p.slice.held == PST_HELD_PART) p.dim[p.slice.dim] = p.slice.n_range * p.slice.range[0].count;
+        PST_TRY(pst_graph_param(b->g, &p, &index));
+    }
+    return PST_OK;
+}
+
+static pst_status add_data(builder *b) {
+    for (uint32_t t = 0; t < b->whole->n_tensor; t++) {
+        const pst_tensor *from = b->whole->tensor + t;
+        b->entered[t] = PST_NONE;
+        if (from->role == PST_TENSOR_DATA)
+            PST_TRY(pst_graph_data(b->g, from->name, from->n_dim, from->dim, &b->now[t]));
+    }
+    return PST_OK;
+}
+
+/* An exchange, or another operator that the whole graph has not, named after an operator that it has. */
+static pst_status add_extra(builder *b, const char *op, const char *name, const char *suffix, const pst_attr *attr,
+                            const uint32_t *in, uint32_t n_in, uint32_t *out) {
+    char text[2 * PST_NAME_MAX]; /* too long a name is found out, not cut */
+    snprintf(text, sizeof text, "%s.%s", name, suffix);
+    return pst_graph_add(b->g, op, text, attr, in, n_in, NULL, 0, out);
+}
+
+static pst_attr group(const builder *b, uint32_t tensor) {
+    uint64_t length = b->whole->tensor[tensor].n_dim > 1 ? b->whole->tensor[tensor].dim[1] : 1;
+    return (pst_attr){.parts = b->o.parts, .part = b->o.part, .length = (uint32_t)length};
+}
+
+/* What a column-split operator reads: all of the tensor, whose gradient is a sum over the ranks. Made once per tensor. */
+static pst_status enter(builder *b, uint32_t tensor, uint32_t *in) {
+    pst_attr attr = group(b, tensor);
+    const char *op = b->o.sequence ? "tensor_gather" : "tensor_copy";
+    if (b->entered[tensor] == PST_NONE)
+        PST_TRY(add_extra(b, op, node_of(b, b->producer[tensor])->name, "copy", &attr, &b->now[tensor], 1,
+                          &b->entered[tensor]));
+    *in = b->entered[tensor];
+    return PST_OK;
+}
+
+/* Behind a row-split operator, whose output is a summand. */
+static pst_status leave(builder *b, const pst_node *d, uint32_t summand) {
+    pst_attr attr = group(b, d->out[0]);
+    return add_extra(b, b->o.sequence ? "tensor_scatter" : "tensor_sum", d->name, "sum", &attr, &summand, 1,
+                     &b->now[d->out[0]]);
+}
+
+static pst_status add_linear(builder *b, const pst_node *d, split how) {
+    uint32_t in = b->now[d->in[0]], out, n_param = d->n_param;
+    pst_attr attr = d->attr;
+    if (how == COLUMN || how == VOCABULARY) PST_TRY(enter(b, d->in[0], &in));
+    if (how == COLUMN || how == VOCABULARY) attr.features = 0; /* as many as the rank's weight has */
+    if (how == ROW && b->o.part) n_param = 1;
+    PST_TRY(pst_graph_add(b->g, "linear", d->name, &attr, &in, 1, d->param, n_param, &out));
+    b->now[d->out[0]] = out;
+    return how == ROW ? leave(b, d, out) : PST_OK;
+}
+
+static void name_tokens(const builder *b, uint64_t tokens, pst_attr *attr) {
+    attr->first = pst_part_of(tokens, b->o.parts, b->o.part).first;
+    attr->total = tokens;
+}
+
+static pst_status add_embedding(builder *b, const pst_node *d) {
+    uint32_t out;
+    pst_attr attr = d->attr;
+    name_tokens(b, b->whole->param[d->param[0]].dim[0], &attr);
+    PST_TRY(pst_graph_add(b->g, "embedding", d->name, &attr, &b->now[d->in[0]], 1, d->param, b->o.part ? 1 : d->n_param,
+                          &out));
+    return leave(b, d, out);
+}
+
+static pst_status add_loss(builder *b, const pst_node *d) {
+    uint32_t in[] = {b->now[d->in[0]], b->now[d->in[1]], 0}, part;
+    pst_attr attr = group(b, d->in[0]);
+    name_tokens(b, b->whole->tensor[d->in[0]].dim[2], &attr);
+    PST_TRY(add_extra(b, "vocabulary_part", d->name, "part", &attr, in, 2, &part));
+    PST_TRY(add_extra(b, "tensor_stack", d->name, "stack", &attr, &part, 1, &in[2]));
+    return pst_graph_add(b->g, "vocabulary_loss", d->name, &attr, in, 3, NULL, 0, &b->now[d->out[0]]);
+}
+
+static pst_status add_plain(builder *b, const pst_node *d, split how) {
+    uint32_t in[PST_MAX_IN], out;
+    pst_attr attr = d->attr;
+    const pst_tensor *x = b->whole->tensor + d->in[0];
+    for (uint32_t i = 0; i < d->n_in; i++) in[i] = b->now[d->in[i]];
+    if (how == HEADS) attr.heads = (uint32_t)pst_part_of(attr.heads, b->o.parts, b->o.part).count;
+    if (is_op(d, "dropout") && b->o.sequence)
+        attr.first = pst_part_of(x->dim[1], b->o.parts, b->o.part).first * pst_tensor_columns(x);
+    PST_TRY(pst_graph_add(b->g, d->op->name, d->name, &attr, in, d->n_in, d->param, d->n_param, &out));
+    for (uint32_t i = 0; i < d->n_out; i++) b->now[d->out[i]] = b->g->node[b->g->n_node - 1].out[i];
+    b->g->tensor[out].role = b->whole->tensor[d->out[0]].role;
+    return PST_OK;
+}
+
+static pst_status add_node(builder *b, uint32_t i) {
+    const pst_node *d = node_of(b, i);
+    if (is_op(d, "linear")) return add_linear(b, d, b->split[i]);
+    if (b->split[i] == VOCABULARY) return is_op(d, "embedding") ? add_embedding(b, d) : add_loss(b, d);
+    return add_plain(b, d, b->split[i]);
+}
+
+static pst_status build(builder *b) {
+    const pst_graph *whole = b->whole;
+    PST_TRY(decide(b));
+    for (uint32_t t = 0; b->o.sequence && t < whole->n_tensor; t++)
+        if (whole->tensor[t].role != PST_TENSOR_DATA && whole->tensor[t].n_dim == 3)
+            PST_TRY(enough(b, whole->tensor[t].dim[1], "positions", whole->tensor[t].name));
+    PST_TRY(pst_graph_open(whole->name, whole->micro_batch, &b->g));
+    b->g->dtype = whole->dtype;
+    PST_TRY(add_params(b));
+    PST_TRY(add_data(b));
+    for (uint32_t i = 0; i < whole->n_node; i++) PST_TRY(add_node(b, i));
+    return PST_OK;
+}
+
+pst_status pst_graph_shard(const pst_graph *whole, const pst_shard_options *options, pst_graph **shard) {
+    builder b = {.whole = whole, .o = *options};
+    size_t n = whole->n_tensor + (size_t)1;
+    b.split = calloc(whole->n_node + (size_t)1, sizeof *b.split);
+    b.slice = calloc(whole->n_param + (size_t)1, sizeof *b.slice);
+    b.reader = malloc(n * sizeof *b.reader), b.producer = malloc(n * sizeof *b.producer);
+    b.now = malloc(n * sizeof *b.now), b.entered = malloc(n * sizeof *b.entered);
+    pst_status status = b.split && b.slice && b.reader && b.producer && b.now && b.entered
+                            ? build(&b)
+                            : pst_fail(PST_ENOMEM, "no memory to split graph %s", whole->name);
+    free(b.split), free(b.slice), free(b.reader), free(b.producer), free(b.now), free(b.entered);
+    if (status == PST_OK) *shard = b.g;
+    else pst_graph_close(b.g);
+    return status;
+}
+
+int pst_param_is_partial(const pst_graph *shard, uint32_t param) {
+    int along = 0;
+    for (uint32_t i = 0; i < shard->n_node && !along; i++) along = is_op(shard->node + i, "tensor_scatter");
+    return along && shard->param[param].slice.held == PST_HELD_WHOLE && shard->param[param].n_use;
+}

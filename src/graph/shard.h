@@ -1,0 +1,47 @@
+/* Tensor parallelism as a rewrite of the graph: each of `parts` ranks gets a graph of its own, with its part of the big
+ * parameters and with exchanges (tensor_*) where the ranks need each other. All of them have the same operators in the
+ * same order; only sizes differ, where something does not divide.
+ *
+ *   linear + attention + linear, linear + linear   first by columns (attention by heads), second by rows
+ *   embedding, output layer and cross_entropy      by tokens of the vocabulary
+ *   everything else                                on every rank alike; with options.sequence each rank has a part of
+ *                                                  the positions of it, and the gradients of parameters are sums
+ *
+ * The bias of a row-split layer and the positions of a split embedding are added by part 0 alone. */
+#ifndef PST_GRAPH_SHARD_H
+#define PST_GRAPH_SHARD_H
+#include "graph/graph.h"
+
+typedef struct {
+    uint64_t first, count;
+} pst_part;
+
+/* Part `part` of n things in order, the parts as equal as can be. */
+static inline pst_part pst_part_of(uint64_t n, uint32_t parts, uint32_t part) {
+    uint64_t first = n / parts * part + n % parts * part / parts;
+    uint64_t next = n / parts * (part + 1) + n % parts * (part + 1) / parts;
+    return (pst_part){first, next - first};
+}
+
+typedef struct {
+    uint32_t parts, part;
+    int sequence; /* see above */
+} pst_shard_options;
+
+/* Parameters keep their indices and names, operators their names. EINPUT: more parts than heads, hidden features, tokens
+ * or, along the sequence, positions; or a graph whose sequence cannot be split. *shard is the caller's. */
+pst_status pst_graph_shard(const pst_graph *whole, const pst_shard_options *options, pst_graph **shard);
+
+/* --- parts of parameters ---------------------------------------------------------------------------------------- */
+
+/* Shape of the whole parameter, of which `param` may be a part; returns its elements. */
+uint64_t pst_param_whole(const pst_param *param, uint64_t dim[PST_MAX_DIM]);
+/* The part consists of runs that lie together in the whole, in the same order: run number i begins at element *at and has
+ * *count elements; 0: there are no more. */
+int pst_param_run(const pst_param *param, uint64_t i, uint64_t *at, uint64_t *count);
+/* Copies between a whole parameter and this part of it. */
+void pst_param_take(const pst_param *param, const float *whole, float *part);
+void pst_param_put(const pst_param *param, const float *part, float *whole);
+/* 1 when its gradient on one rank is only that of the rank's positions. */
+int pst_param_is_partial(const pst_graph *shard, uint32_t param);
+#endif
