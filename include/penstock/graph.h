@@ -26,8 +26,8 @@ typedef enum { PST_ACT_NONE, PST_ACT_GELU_TANH, PST_ACT_GELU_ERF, PST_ACT_RELU }
 
 /* An empty graph for micro-batches of so many samples. *graph is the caller's; free with pst_graph_close. */
 PST_API pst_status pst_graph_open(const char *name, uint32_t micro_batch, pst_graph **graph);
-/* Instead: the model that a configuration names (model.kind gpt, mlp, ...), for train.micro_batch and train.precision. Its
- * data tensors are "tokens" and "targets", [b,T] both. */
+/* Instead: the model that a configuration names (model.kind gpt, mlp, ...), for train.micro_batch and train.precision.
+ * Its data tensors are "tokens" and "targets", [b,T] both. */
 PST_API pst_status pst_graph_build(const pst_config *config, pst_graph **graph);
 /* NULL: nothing. Plans and sessions made from the graph stay valid. */
 PST_API void pst_graph_close(pst_graph *graph);
@@ -50,7 +50,7 @@ PST_API pst_status pst_graph_add_embedding(pst_graph *graph, const char *name, u
 /* x [..,K]; weight [N,K]; bias [N] or PST_NONE. out [..,N]: activation(x weight^T + bias). */
 PST_API pst_status pst_graph_add_linear(pst_graph *graph, const char *name, uint32_t x, uint32_t weight, uint32_t bias,
                                         pst_activation activation, uint32_t *out);
-/* The same with parameters of its own: NAME.weight [n,K], which starts normal with this std, and NAME.bias [n], zero. */
+/* The same with parameters of its own: NAME.weight [n,K], which starts normal with this std; NAME.bias [n], zero. */
 PST_API pst_status pst_graph_add_dense(pst_graph *graph, const char *name, uint32_t x, uint64_t n, float std,
                                        pst_activation activation, uint32_t *out);
 /* x [..,C]; weight, bias [C]; eps > 0. out like x: normalised over C (Ba, Kiros & Hinton 2016). */
@@ -59,13 +59,13 @@ PST_API pst_status pst_graph_add_layer_norm(pst_graph *graph, const char *name, 
 /* Causal self-attention. qkv [b,T,3C]: blocks of C queries, keys and values; heads divides C. out [b,T,C]. */
 PST_API pst_status pst_graph_add_attention(pst_graph *graph, const char *name, uint32_t qkv, uint32_t heads,
                                            uint32_t *out);
-/* Each element is 0 with probability rate (0 <= rate < 1), else divided by 1-rate; drawn from (train.seed, name, sample).
- * Evaluation passes x on. out like x. */
+/* Each element is 0 with probability rate (0 <= rate < 1), else divided by 1-rate; drawn from (train.seed, name,
+ * sample). Evaluation passes x on. out like x. */
 PST_API pst_status pst_graph_add_dropout(pst_graph *graph, const char *name, uint32_t x, float rate, uint32_t *out);
 /* out = a + b, of one shape. */
 PST_API pst_status pst_graph_add_residual(pst_graph *graph, const char *name, uint32_t a, uint32_t b, uint32_t *out);
-/* logits [b,T,V]; targets [b,T] int32, negative: 0 and no gradient. losses [b,T] in nats, fp32; training minimises their
- * mean over the batch. A graph that trains ends with it. */
+/* logits [b,T,V]; targets [b,T] int32, negative: 0 and no gradient. losses [b,T] in nats, fp32; training minimises
+ * their mean over the batch. A graph that trains ends with it. */
 PST_API pst_status pst_graph_add_cross_entropy(pst_graph *graph, const char *name, uint32_t logits, uint32_t targets,
                                                uint32_t *losses);
 

@@ -1,6 +1,6 @@
 /* A plan: which part of a graph runs on which rank, in how many micro-batches and in which order, and what that is
- * predicted to cost. It is made without training, can be printed, edited as text and read again, and belongs to the graph
- * that it was made from (by its hash). EINPUT: a NULL, contradictions, a plan of another graph; ENOMEM. A plan
+ * predicted to cost. It is made without training, can be printed, edited as text and read again, and belongs to the
+ * graph that it was made from (by its hash). EINPUT: a NULL, contradictions, a plan of another graph; ENOMEM. A plan
  * belongs to one thread at a time; once made it may be read from several. */
 #ifndef PENSTOCK_PLAN_H
 #define PENSTOCK_PLAN_H

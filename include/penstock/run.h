@@ -1,8 +1,8 @@
-/* Training, generation, and the studies that need no training. Texts and structures passed in stay the caller's and are not
- * kept; `out` is the caller's, written to and not closed. A structure's `size` has to be set; what else is left 0 means "not given".
- * Unless a function says more: EINPUT for what the caller or a file
- * has wrong, ENOMEM when memory is short or a file cannot be written; pst_error() tells. Any thread, but training and
- * generation one at a time in a process. */
+/* Training, generation, and the studies that need no training. Texts and structures passed in stay the caller's and are
+ * not kept; `out` is the caller's, written to and not closed. A structure's `size` has to be set; what else is left 0
+ * means "not given". Unless a function says more: EINPUT for what the caller or a file has wrong, ENOMEM when memory is
+ * short or a file cannot be written; pst_error() tells. Any thread, but training and generation one at a time in a
+ * process. */
 #ifndef PENSTOCK_RUN_H
 #define PENSTOCK_RUN_H
 #include "penstock/config.h"
@@ -23,10 +23,10 @@ typedef struct {
 
 /* Trains as configured; collective over the ranks of the job when one is there, else starts local ranks when the
  * layout asks for several (parallel.transport self: runs them all in this process). Blocks until done. Both arguments
- * stay the caller's. Signals: the first SIGINT or SIGTERM finishes the step (a validation is left where it is), writes a
- * checkpoint and returns OK. EINPUT: contradictions, unusable files, another process in the run's folder, training that
- * diverged; EPEER: a rank or link failed; ENOMEM: memory or disk, the final weights not saved among it; EINTERNAL. The
- * folder of the run stays in every case. Main thread only, one at a time. A handler of the
+ * stay the caller's. Signals: the first SIGINT or SIGTERM finishes the step (a validation is left where it is), writes
+ * a checkpoint and returns OK. EINPUT: contradictions, unusable files, another process in the run's folder, training
+ * that diverged; EPEER: a rank or link failed; ENOMEM: memory or disk, the final weights not saved among it; EINTERNAL.
+ * The folder of the run stays in every case. Main thread only, one at a time. A handler of the
  * caller's own that may interrupt a training must be installed with SA_ONSTACK (src/engine/train.c says why). */
 PST_API pst_status pst_train(const pst_config *config, const pst_train_options *options);
 
@@ -38,10 +38,10 @@ typedef struct {
     int64_t tokens;          /* to add, 0 to PST_GENERATE_MAX; 0: the prompt alone is written */
     int64_t top_k;           /* choose among so many of the most likely; 0: among all */
     int64_t seed;            /* of the random choice, any: the same seed gives the same text */
-    double temperature;      /* 0: always the most likely token; 1: as the model says; more: the flatter; not negative */
+    double temperature;      /* 0: always the most likely token; 1: as the model says; more: flatter */
 } pst_generate_options;
-/* Writes prompt and continuation to `out`; in a job of several ranks, rank 0 alone does, the others return at once. EINPUT
- * also for a number outside its range. Main thread. */
+/* Writes prompt and continuation to `out`; in a job of several ranks, rank 0 alone does, the others return at once.
+ * EINPUT also for a number outside its range. Main thread. */
 PST_API pst_status pst_generate(const pst_generate_options *options, FILE *out);
 
 typedef struct {
@@ -56,7 +56,7 @@ typedef struct {
                                 the numbers of stages, chunks and micro-batches */
     int json, execute;       /* execute: also run the executor on the virtual clock and compare */
     /* NULL, or: also run it in real time, a process for each stage and messages of message_bytes over this transport
-       (self: one process), computing nothing; the median makespan of `rounds` (0: 5) is compared with the simulated one. */
+       (self: one process), computing nothing; the median makespan of `rounds` (0: 5) stands beside the simulated. */
     const char *transport;
     int64_t message_bytes, rounds;
     char *const *argv;       /* the program's own arguments, to start the ranks with; NULL: they are there */
@@ -66,9 +66,9 @@ typedef struct {
                                 from the start of their F to the end of their W */
     int64_t n_memory;        /* 0: no limit */
 } pst_simulate_options;
-/* Times a schedule, or the plan of a run, without training; writes what it finds as text or JSON, and the pictures asked
- * for (with a transport: rank 0 does). EINTERNAL: the executor on the virtual clock disagrees with the simulator. With a
- * transport: main thread, and EPEER when a rank is lost. */
+/* Times a schedule, or the plan of a run, without training; writes what it finds as text or JSON, and the pictures
+ * asked for (with a transport: rank 0 does). EINTERNAL: the executor on the virtual clock disagrees with the simulator.
+ * With a transport: main thread, and EPEER when a rank is lost. */
 PST_API pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out);
 
 /* Shows a checkpoint (EINPUT when a tensor in it is damaged), plan.yaml, safetensors file, Hugging Face folder, or
@@ -76,7 +76,7 @@ PST_API pst_status pst_simulate_study(const pst_simulate_options *options, FILE 
 typedef struct {
     size_t size;             /* sizeof(pst_inspect_options) */
     const char *path;
-    const char *what;        /* of a run file: "graph", "tape", "plan", "schedule", "instructions", "memory"; "": plan */
+    const char *what;        /* of a run file: "graph", "tape", "plan", "schedule", "instructions", "memory"; "" plan */
     int64_t ranks;           /* of a run file; 0: not given */
 } pst_inspect_options;
 PST_API pst_status pst_inspect(const pst_inspect_options *options, FILE *out);
@@ -101,17 +101,17 @@ typedef struct {
 } pst_bench_options;
 /* Measures this machine: kernels, every distinct operator of the model beside FMA peak and memory bandwidth of the same
  * run; p2p, messages between two ranks of this host (in a job of two ranks: between those, and rank 0 prints). Main
- * thread. Takes from seconds to minutes and tells nothing sensible on a busy machine. EINPUT also for a suite, operator or
- * precision that is not there. PENSTOCK_ISA=avx2 measures what another machine would run. */
+ * thread. Takes from seconds to minutes and tells nothing sensible on a busy machine. EINPUT also for a suite, operator
+ * or precision that is not there. PENSTOCK_ISA=avx2 measures what another machine would run. */
 PST_API pst_status pst_bench_run(const pst_bench_options *options, FILE *out);
-/* Writes the report of a run, which may still be going on or have been killed, as one HTML file that needs nothing else: file,
- * or run/report.html when that is NULL or "". run: its folder. Other files of the folder that are missing or damaged are left out.
- * EINPUT when it has no metrics.jsonl; ENOMEM: memory, or file cannot be written. */
+/* Writes the report of a run, which may still be going on or have been killed, as one HTML file that needs nothing
+ * else: file, or run/report.html when that is NULL or "". run: its folder. Other files of the folder that are missing
+ * or damaged are left out. EINPUT when it has no metrics.jsonl; ENOMEM: memory, or file cannot be written. */
 PST_API pst_status pst_report_write(const char *run, const char *file);
 /* What this machine has and what is missing for what, as text or JSON. */
 PST_API pst_status pst_doctor(int json, FILE *out);
-/* Names of what is built in: `kind` is "model", "preset" (of all models), "data", "optimizer", "schedule" (that train), "device",
- * "transport" or "world"; i counts from 0; NULL after the last. Static. Any thread. */
+/* Names of what is built in: `kind` is "model", "preset" (of all models), "data", "optimizer", "schedule" (that train),
+ * "device", "transport" or "world"; i counts from 0; NULL after the last. Static. Any thread. */
 PST_API const char *pst_builtin_name(const char *kind, size_t i);
 /* "MAJOR.MINOR.PATCH", static. */
 PST_API const char *pst_version(void);
