@@ -9,15 +9,24 @@
 #include <string.h>
 #include <time.h>
 
-/* YIELD_NS: a message often arrives within microseconds, and sleeping costs tens. WAKE_NS: a sleep with a deadline ends
- * that much before it, for waking up takes tens of microseconds; the rest is yielded. SLEEP_NS: a transport may miss a
- * wake-up while its queues are full. */
-enum { DEAD_ROUNDS = 1000, YIELD_NS = 100000, WAKE_NS = 100000, SLEEP_NS = 20000000, MAX_FD = 64 };
+/* Waking up takes tens of microseconds, hundreds on a busy host, so a rank yields before it sleeps: for YIELD_NS, or until
+ * a yield takes TAKEN_NS, for then somebody computes on this processor, and yielding on would only take it from him.
+ * WAKE_NS: a sleep with a deadline ends that much before it; the rest is yielded. SLEEP_NS: a transport may miss a wake-up
+ * while its queues are full. */
+enum {
+    DEAD_ROUNDS = 1000,
+    YIELD_NS = 2000000,
+    TAKEN_NS = 50000,
+    WAKE_NS = 100000,
+    SLEEP_NS = 20000000,
+    MAX_FD = 64
+};
 
 typedef struct {
     pst_executor *const *x;
     uint32_t n, idle_rounds;
     uint64_t idle_ns; /* when the first of them was */
+    int taken;        /* since then somebody else has used the processor */
     pst_clock *clock; /* virtual, or NULL */
 } driver;
 
@@ -90,9 +99,10 @@ static pst_status wait_real(driver *d) {
     struct pollfd fd[MAX_FD];
     uint32_t n_fd;
     uint64_t next = next_event(d), now = pst_monotonic_ns(), limit = SLEEP_NS;
-    if (d->idle_rounds == 1) d->idle_ns = now;
-    if (now - d->idle_ns < YIELD_NS || (next != PST_NEVER && next < now + WAKE_NS)) {
+    if (d->idle_rounds == 1) d->idle_ns = now, d->taken = 0;
+    if ((now - d->idle_ns < YIELD_NS && !d->taken) || (next != PST_NEVER && next < now + WAKE_NS)) {
         sched_yield();
+        d->taken |= pst_monotonic_ns() - now > TAKEN_NS;
         return PST_OK;
     }
     pst_status armed = arm_all(d, fd, &n_fd);
