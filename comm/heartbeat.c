@@ -254,6 +254,13 @@ void pst_heartbeat_note(pst_heartbeat *h, const char *note) {
     atomic_store(&h->page->noted, 1);
 }
 
+void pst_heartbeat_excuse(pst_heartbeat *h, const char *why) {
+    uint32_t nobody = 0;
+    if (!atomic_compare_exchange_strong(&h->page->excused, &nobody, 1)) return;
+    snprintf(h->page->why, sizeof h->page->why, "rank %u on %s: %s", h->page->line[h->line].rank, h->host, why);
+    atomic_store(&h->page->excused, 2);
+}
+
 int pst_heartbeat_accused(pst_heartbeat *h) { return !h->accuses && atomic_load(&h->page->fault) >> 32 == FAULT_HUNG; }
 
 volatile uint64_t *pst_heartbeat_instr(pst_heartbeat *h) { return &h->page->line[h->line].instr; }

@@ -34,6 +34,8 @@ int pst_heartbeat_dead(pst_heartbeat *h, uint32_t *rank);
 void pst_heartbeat_tell(pst_heartbeat *h, uint32_t rank, const char *where);
 /* What the launcher adds should a rank or link fail from now on. Of one rank, once. */
 void pst_heartbeat_note(pst_heartbeat *h, const char *note);
+/* Why this rank leaves with EPEER: for the launcher to say when it knows nothing better. The first one stays. */
+void pst_heartbeat_excuse(pst_heartbeat *h, const char *why);
 /* Our own failure, for the others to name: they see it at their next check. */
 void pst_heartbeat_fail(pst_heartbeat *h);
 
@@ -54,9 +56,11 @@ int pst_heartbeat_page_started(const pst_heartbeat_page *page, uint32_t rank);
 int pst_heartbeat_page_silent(const pst_heartbeat_page *page, uint32_t *rank);
 /* 1 when a rank was accused (pst_heartbeat_accuse): which, and why; *verdict lives as long as the page. */
 int pst_heartbeat_page_hung(const pst_heartbeat_page *page, uint32_t *rank, int *is_stuck, const char **verdict);
-/* What survivors have told of a dead rank, and what a rank has noted (above); NULL: nothing. They live as long as the page. */
+/* What survivors have told of a dead rank, what a rank has noted, and why the first one has left (above); NULL: nothing. They
+ * live as long as the page. */
 const char *pst_heartbeat_page_told(const pst_heartbeat_page *page, uint32_t rank);
 const char *pst_heartbeat_page_note(const pst_heartbeat_page *page);
+const char *pst_heartbeat_page_why(const pst_heartbeat_page *page);
 /* "F chunk 2 micro-batch 3" of a rank, "its start" when it has run nothing yet. Returns buffer. */
 const char *pst_heartbeat_page_where(const pst_heartbeat_page *page, uint32_t rank, char *buffer, uint32_t bytes);
 #endif

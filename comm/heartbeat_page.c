@@ -98,6 +98,10 @@ const char *pst_heartbeat_page_note(const pst_heartbeat_page *page) {
     return atomic_load(&page->noted) ? page->note : NULL;
 }
 
+const char *pst_heartbeat_page_why(const pst_heartbeat_page *page) {
+    return atomic_load(&page->excused) == 2 ? page->why : NULL;
+}
+
 const char *pst_heartbeat_page_where(const pst_heartbeat_page *page, uint32_t rank, char *buffer, uint32_t bytes) {
     uint64_t instr = page->line[rank].instr;
     uint32_t opcode = (uint32_t)(instr >> 56), chunk = instr >> 32 & 0xffffff, micro = (uint32_t)instr;

@@ -27,7 +27,9 @@ struct pst_heartbeat_page {
     uint32_t is_stuck;          /* the rank it names will not leave by itself */
     _Atomic uint32_t told;      /* line + 1 of a dead rank: `verdict` says where it was; 0: nobody has told */
     _Atomic uint32_t noted;     /* `note` is complete */
-    uint8_t pad[20];
+    _Atomic uint32_t excused;   /* a rank that has followed another one writes `why` (1), or has (2) */
+    uint8_t pad[16];
+    char why[PAGE_VERDICT];
     char verdict[PAGE_VERDICT]; /* complete once fault says HUNG, or told is not 0 */
     char note[PAGE_VERDICT];
     page_line line[];           /* [n], by rank on this host; their positions follow */

@@ -23,17 +23,47 @@ static int environment_add(char ***env, uint32_t *n, char *variable) {
     return 1;
 }
 
-static char *variable_of(const char *name, long value) {
+static int add_number(char ***env, uint32_t *n, const char *name, long value) {
     char *text;
-    return asprintf(&text, "%s=%ld", name, value) < 0 ? NULL : text;
+    return environment_add(env, n, asprintf(&text, "%s=%ld", name, value) < 0 ? NULL : text);
 }
 
+static int add_text(char ***env, uint32_t *n, const char *name, const char *value) {
+    char *text;
+    return environment_add(env, n, asprintf(&text, "%s=%s", name, value) < 0 ? NULL : text);
+}
+
+/* What another launcher, or one around this one, has said of its own ranks. */
 static int left_by_another(const char *variable) {
-    int pmix = !strncmp(variable, "PMIX_", 5) && strncmp(variable, "PMIX_MCA_", 9);
-    return pmix || !strncmp(variable, "PENSTOCK_LAUNCHER=", 18) || !strncmp(variable, "PENSTOCK_HEARTBEAT_FD=", 22);
+    static const char *const names[] = {"PENSTOCK_LAUNCHER",
+                                        "PENSTOCK_HEARTBEAT_FD",
+                                        "PENSTOCK_HOST_JOB",
+                                        "PENSTOCK_HOST",
+                                        "PENSTOCK_LISTEN_FD",
+                                        "PENSTOCK_SECRET",
+                                        "RANK",
+                                        "WORLD_SIZE",
+                                        "LOCAL_RANK",
+                                        "MASTER_ADDR",
+                                        "MASTER_PORT",
+                                        "DMLC_ROLE"};
+    size_t length = strcspn(variable, "=");
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strlen(names[i]) == length && !strncmp(variable, names[i], length)) return 1;
+    return !strncmp(variable, "PMIX_", 5) && strncmp(variable, "PMIX_MCA_", 9);
 }
 
-pst_status pst_launch_environment(pst_server *server, uint32_t rank, int page_fd, char ***out) {
+/* World `tcp`: rank 0's listening socket is there before anybody calls it. */
+static int add_tcp(const launcher *l, uint32_t rank, char ***env, uint32_t *n) {
+    const pst_launch_host_job *h = l->hosts;
+    return add_number(env, n, "RANK", (long)(l->first + rank)) && add_number(env, n, "WORLD_SIZE", (long)h->size) &&
+           add_number(env, n, "LOCAL_RANK", (long)rank) && add_text(env, n, "MASTER_ADDR", h->address) &&
+           add_text(env, n, "MASTER_PORT", h->port) && add_text(env, n, "PENSTOCK_SECRET", h->secret) &&
+           add_text(env, n, "PENSTOCK_HOST", h->name) &&
+           (rank || h->listener < 0 || add_number(env, n, "PENSTOCK_LISTEN_FD", h->listener));
+}
+
+pst_status pst_launch_environment(const launcher *l, uint32_t rank, char ***out) {
     char **env = calloc(1, sizeof *env);
     uint32_t n = 0;
     int ok = env != NULL;
@@ -41,10 +71,10 @@ pst_status pst_launch_environment(pst_server *server, uint32_t rank, int page_fd
         if (!left_by_another(*at)) ok = environment_add(&env, &n, strdup(*at));
     /* UCX patches mmap and friends when it is loaded, for registration caches that one host does not need. */
     if (ok && !getenv("UCX_MEM_MMAP_HOOK_MODE")) ok = environment_add(&env, &n, strdup("UCX_MEM_MMAP_HOOK_MODE=none"));
-    ok = ok && environment_add(&env, &n, variable_of("PENSTOCK_LAUNCHER", (long)getpid())) &&
-         environment_add(&env, &n, variable_of("PENSTOCK_HEARTBEAT_FD", page_fd));
-    pst_status status =
-        ok ? pst_server_environment(server, rank, &env) : pst_fail(PST_ENOMEM, "no memory for rank %u", rank);
+    ok = ok && add_number(&env, &n, "PENSTOCK_LAUNCHER", (long)getpid()) &&
+         add_number(&env, &n, "PENSTOCK_HEARTBEAT_FD", l->page_fd) && (!l->hosts || add_tcp(l, rank, &env, &n));
+    pst_status status = ok ? PST_OK : pst_fail(PST_ENOMEM, "no memory for rank %u", l->first + rank);
+    if (status == PST_OK && l->server) status = pst_server_environment(l->server, rank, &env);
     if (status != PST_OK) pst_launch_environment_free(env);
     else *out = env;
     return status;

@@ -1,10 +1,9 @@
-/* What a rank of our launcher finds in its environment. */
+/* What ranks find in their environment: all that the launcher has, and what tells them who they are. */
 #ifndef PST_COMM_LAUNCH_ENVIRONMENT_H
 #define PST_COMM_LAUNCH_ENVIRONMENT_H
-#include "comm/server.h"
+#include "comm/launch_parts.h"
 
-/* The launcher's own environment without what another launcher left there, and what this rank needs: a malloc'ed array,
- * for pst_launch_environment_free. */
-pst_status pst_launch_environment(pst_server *server, uint32_t rank, int page_fd, char ***env);
+/* *env: malloc'ed, as its texts; free with pst_launch_environment_free. */
+pst_status pst_launch_environment(const launcher *l, uint32_t rank, char ***env);
 void pst_launch_environment_free(char **env);
 #endif

@@ -35,6 +35,14 @@ static pst_status job_number(const pmix_world *w, int whole_job, const char *key
     return status;
 }
 
+/* As Slurm calls its node, where it has started this rank: several of them may be on one machine. */
+static void name_host(pmix_world *w) {
+    pst_world *b = &w->base;
+    const char *node = getenv("SLURMD_NODENAME");
+    if (node && !strncmp(w->me.nspace, "slurm.", 6)) snprintf(b->host, sizeof b->host, "%s", node);
+    else if (gethostname(b->host, sizeof b->host - 1)) strcpy(b->host, "localhost");
+}
+
 static pst_status describe(pmix_world *w) {
     pst_world *b = &w->base;
     b->rank = w->me.rank;
@@ -48,7 +56,7 @@ static pst_status describe(pmix_world *w) {
     if (b->rank >= b->size || b->local_rank >= b->local_size)
         return pst_fail(PST_EINTERNAL, "the launcher calls this rank %u of %u, %u of %u here", b->rank, b->size,
                         b->local_rank, b->local_size);
-    if (gethostname(b->host, sizeof b->host - 1)) strcpy(b->host, "localhost");
+    name_host(w);
     snprintf(b->job, sizeof b->job, "%s", w->me.nspace);
     b->launched_by_us = getenv("PENSTOCK_LAUNCHER") != NULL;
     return PST_OK;

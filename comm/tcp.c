@@ -4,9 +4,12 @@
 #include "comm/tcp.h"
 #include "base/clock.h"
 #include "comm/board.h"
+#include "comm/dmlc.h"
 #include "comm/secret.h"
 #include "comm/world.h"
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdio.h>
@@ -15,8 +18,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { JOIN_SECONDS = 120, HEAD_BYTES = 16, MAX_KEY = 256, MAX_WHY = 512, LOOK_NS = 50000000 };
+enum { HEAD_BYTES = 16, MAX_KEY = 256, MAX_WHY = 512, LOOK_NS = 50000000 };
 static const uint64_t MAX_FENCE = UINT64_C(1) << 30;
+static uint32_t join_seconds = 60;
 /* In place of a parcel's length: the sender leaves, and this many bytes say why; 0: in good order. */
 static const uint64_t FAREWELL = UINT64_C(1) << 63;
 
@@ -33,6 +37,7 @@ typedef struct {
     int *fd;              /* [size], see tcp.h */
     struct pollfd *watch; /* [size] events: 0 for those that are not looked at, or no more */
     uint64_t next_look;   /* pst_monotonic_ns() */
+    int scheduler;        /* the connection to it, where one has brought the ranks together; else -1 */
 } tcp_world;
 
 /* --- parcels ------------------------------------------------------------------------------------------------------ */
@@ -110,6 +115,18 @@ static uint32_t number_of(const char *name) {
     return *end || n >= UINT32_MAX ? UINT32_MAX : (uint32_t)n;
 }
 
+void pst_world_tcp_wait(uint32_t seconds) { join_seconds = seconds; }
+
+/* The socket that our launcher has opened for rank 0; 0: none. */
+static int inherited_listener(uint32_t rank) {
+    uint32_t fd = rank ? UINT32_MAX : number_of("PENSTOCK_LISTEN_FD");
+    int on = 0;
+    socklen_t bytes = sizeof on;
+    if (fd > INT_MAX || getsockopt((int)fd, SOL_SOCKET, SO_ACCEPTCONN, &on, &bytes) != 0 || !on) return 0;
+    fcntl((int)fd, F_SETFD, FD_CLOEXEC);
+    return (int)fd;
+}
+
 static const char *const need[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
 
 /* A rank of several whose launcher forgot a variable is not passed over: it would train the whole model alone, as would
@@ -117,8 +134,11 @@ static const char *const need[] = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_
 static const char *tcp_reject(void) {
     int has[4], n = 0;
     for (int i = 0; i < 4; i++) n += has[i] = getenv(need[i]) != NULL;
+    const char *role = getenv("DMLC_ROLE");
+    if (n < 4 && role && !strcmp(role, "worker")) return NULL;
     int forgotten = has[1] && number_of("WORLD_SIZE") != 1 && (has[0] || n == 3);
-    return n == 4 || forgotten ? NULL : "MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE are not all set";
+    return n == 4 || forgotten ? NULL
+                               : "neither MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE nor DMLC_ROLE=worker are set";
 }
 
 static pst_status check_variables(void) {
@@ -138,12 +158,17 @@ static pst_status read_variables(pst_tcp_job *job) {
                          .address = getenv("MASTER_ADDR"),
                          .port = getenv("MASTER_PORT"),
                          .secret = getenv("PENSTOCK_SECRET"),
-                         .seconds = JOIN_SECONDS};
+                         .seconds = join_seconds,
+                         .listener = inherited_listener(number_of("RANK"))};
     if (job->size == UINT32_MAX || !job->size || job->size > 65536)
         return pst_fail(PST_EINPUT, "WORLD_SIZE '%s': 1 to 65536 ranks", getenv("WORLD_SIZE"));
     if (job->rank >= job->size)
         return pst_fail(PST_EINPUT, "RANK '%s': 0 to %u in a WORLD_SIZE of %u", getenv("RANK"), job->size - 1,
                         job->size);
+    return pst_tcp_check_secret(job);
+}
+
+pst_status pst_tcp_check_secret(const pst_tcp_job *job) {
     if (job->size > 1 && (!job->secret || strlen(job->secret) < PST_SECRET_LEAST))
         return pst_fail(PST_EINPUT,
                         "PENSTOCK_SECRET %s: give all ranks of the job the same random text of at least %d characters "
@@ -211,19 +236,46 @@ static void tcp_close(pst_world *world) {
     hang_up(w, "");
     pst_board_clear(&w->board);
     free(w->fresh.at);
+    if (w->scheduler >= 0) close(w->scheduler);
     free(w->watch);
     free(w->fd);
     free(w);
 }
 
+/* Our launcher calls a host as its host file does: machines may have one name. */
+static void name_host(pst_world *b) {
+    const char *given = getenv("PENSTOCK_HOST");
+    b->launched_by_us = getenv("PENSTOCK_LAUNCHER") != NULL;
+    if (b->launched_by_us && given) snprintf(b->host, sizeof b->host, "%s", given);
+    else if (gethostname(b->host, sizeof b->host - 1)) strcpy(b->host, "localhost");
+}
+
+/* Where the variables of torchrun are not all there, those of ps-lite may be: then met is filled, and job points to it. */
+static pst_status find_place(pst_tcp_job *job, pst_dmlc_place *met) {
+    pst_dmlc_role role;
+    int n = 0;
+    met->fd = -1;
+    for (int i = 0; i < 4; i++) n += getenv(need[i]) != NULL;
+    job->seconds = join_seconds;
+    if (n == 4 || !getenv("DMLC_ROLE")) return read_variables(job);
+    PST_TRY(pst_dmlc_read(&role, job));
+    PST_TRY(pst_dmlc_ask(job, met));
+    job->rank = met->rank;
+    job->address = met->address, job->port = met->port;
+    job->listener = met->listener;
+    return PST_OK;
+}
+
 static pst_status tcp_open(pst_world **world) {
     pst_tcp_job job;
-    PST_TRY(read_variables(&job));
+    pst_dmlc_place met;
+    PST_TRY(find_place(&job, &met));
     tcp_world *w = calloc(1, sizeof *w);
     if (!w) return pst_fail(PST_ENOMEM, "no memory for a world");
+    w->scheduler = met.fd;
     w->base = (pst_world){.ops = &pst_world_tcp, .rank = job.rank, .size = job.size};
     snprintf(w->base.job, sizeof w->base.job, "%.40s:%.16s", job.address, job.port);
-    if (gethostname(w->base.host, sizeof w->base.host - 1)) strcpy(w->base.host, "localhost");
+    name_host(&w->base);
     int *fd = malloc(job.size * sizeof *fd);
     w->watch = calloc(job.size, sizeof *w->watch);
     pst_status status =

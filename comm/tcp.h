@@ -11,7 +11,15 @@ typedef struct {
     const char *address, *port; /* where rank 0 listens: a name or number, and a port */
     const char *secret;         /* at least PST_SECRET_LEAST characters */
     uint32_t seconds;           /* how long to wait for the others */
+    int listener;               /* rank 0: a socket that listens there already, taken over; 0: none */
 } pst_tcp_job;
+
+/* EINPUT when there is no secret that several ranks could have. */
+pst_status pst_tcp_check_secret(const pst_tcp_job *job);
+/* Connects to whoever shall listen at the job's address, within so many seconds; `who` says so in messages. EPEER. */
+pst_status pst_tcp_reach(const pst_tcp_job *job, uint32_t seconds, const char *who, int *fd);
+/* Listens at an address and port; port "0" becomes the one that was free. */
+pst_status pst_tcp_listen(const char *address, char port[8], int *listener);
 
 /* Blocks until all ranks are there. fd: [size], the caller's; rank 0 receives a connected socket to every other rank,
  * the others one to rank 0; -1 elsewhere. EINPUT: another secret or job size there, a rank that is there twice, an address

@@ -33,11 +33,10 @@ static uint32_t get_number(const uint8_t *at) {
     return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-static pst_status resolve(const pst_tcp_job *job, struct addrinfo **list) {
+static pst_status resolve(const char *address, const char *port, struct addrinfo **list) {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    int rc = getaddrinfo(job->address, job->port, &hints, list);
-    if (rc)
-        return pst_fail(PST_EINPUT, "MASTER_ADDR %s, MASTER_PORT %s: %s", job->address, job->port, gai_strerror(rc));
+    int rc = getaddrinfo(address, port, &hints, list);
+    if (rc) return pst_fail(PST_EINPUT, "MASTER_ADDR %s, MASTER_PORT %s: %s", address, port, gai_strerror(rc));
     return PST_OK;
 }
 
@@ -58,24 +57,40 @@ typedef struct {
     pending pending[MAX_PENDING];
 } host;
 
-static pst_status open_listener(const pst_tcp_job *job, int *listener) {
+static int listen_at(const struct addrinfo *a) {
+    int on = 1, fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (fd >= 0 && bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, 256) == 0) return fd;
+    int error = errno;
+    if (fd >= 0) close(fd);
+    errno = error;
+    return -1;
+}
+
+pst_status pst_tcp_listen(const char *address, char port[8], int *listener) {
     struct addrinfo *list;
-    int on = 1, fd = -1, error = 0;
-    PST_TRY(resolve(job, &list));
-    for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
-        fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-        if (fd >= 0 && bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, 256) == 0) break;
-        error = errno;
-        if (fd >= 0) close(fd);
-        fd = -1;
-    }
+    struct sockaddr_storage own;
+    socklen_t bytes = sizeof own;
+    int fd = -1;
+    PST_TRY(resolve(address, port, &list));
+    for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) fd = listen_at(a);
+    int error = errno;
     freeaddrinfo(list);
     if (fd < 0)
-        return pst_fail(PST_EINPUT, "rank 0 cannot listen at MASTER_ADDR %s, MASTER_PORT %s: %s", job->address,
-                        job->port, strerror(error));
+        return pst_fail(PST_EINPUT, "rank 0 cannot listen at MASTER_ADDR %s, MASTER_PORT %s: %s", address, port,
+                        strerror(error));
+    if (getsockname(fd, (struct sockaddr *)&own, &bytes) == 0)
+        getnameinfo((struct sockaddr *)&own, bytes, NULL, 0, port, 8, NI_NUMERICHOST | NI_NUMERICSERV);
     *listener = fd;
     return PST_OK;
+}
+
+static pst_status open_listener(const pst_tcp_job *job, int *listener) {
+    char port[8];
+    if (job->listener) return *listener = job->listener, PST_OK;
+    if (snprintf(port, sizeof port, "%s", job->port) >= (int)sizeof port)
+        return pst_fail(PST_EINPUT, "MASTER_PORT '%.20s' is no port", job->port);
+    return pst_tcp_listen(job->address, port, listener);
 }
 
 static void drop(host *h, uint32_t i) {
@@ -201,7 +216,7 @@ static pst_status fail_missing(const host *h) {
 }
 
 static pst_status host_all(const pst_tcp_job *job, int *fd) {
-    if (job->size == 1) return PST_OK; /* the port may be another's */
+    if (job->size == 1 && !job->listener) return PST_OK; /* the port may be another's */
     host *h = calloc(1, sizeof *h);
     if (!h) return pst_fail(PST_ENOMEM, "no memory for a rendezvous");
     *h = (host){.job = job, .fd = fd, .missing = job->size - 1, .listener = -1};
@@ -241,12 +256,14 @@ static int connect_to(const struct addrinfo *a, uint64_t until, int *out) {
 }
 
 /* Rank 0 may start last. No address is given all of the time: a firewall may swallow what goes to one of several. */
-static pst_status reach(const pst_tcp_job *job, uint32_t seconds, int *out) {
+pst_status pst_tcp_reach(const pst_tcp_job *job, uint32_t seconds, const char *who, int *out) {
+    char name[32] = "this worker";
+    if (job->rank != UINT32_MAX) snprintf(name, sizeof name, "rank %u", job->rank);
     struct addrinfo *list;
     uint64_t now = pst_monotonic_ns(), until = now + seconds * (uint64_t)SECOND_NS;
     uint64_t word = now + WORD_S * (uint64_t)SECOND_NS;
     int error = 0;
-    PST_TRY(resolve(job, &list));
+    PST_TRY(resolve(job->address, job->port, &list));
     do {
         for (struct addrinfo *a = list; a; a = a->ai_next) {
             uint64_t enough = pst_monotonic_ns() + GREET_S * (uint64_t)SECOND_NS;
@@ -259,12 +276,11 @@ static pst_status reach(const pst_tcp_job *job, uint32_t seconds, int *out) {
         pause_ms(RETRY_MS);
         if (pst_monotonic_ns() < word) continue;
         word = UINT64_MAX; /* once */
-        pst_log(PST_LOG_INFO, "rank %u waits for rank 0 at %s:%s, up to %u s", job->rank, job->address, job->port,
-                seconds);
+        pst_log(PST_LOG_INFO, "%s waits for %s at %s:%s, up to %u s", name, who, job->address, job->port, seconds);
     } while (pst_monotonic_ns() < until);
     freeaddrinfo(list);
-    return pst_fail(PST_EPEER, "rank %u does not reach rank 0 at %s:%s within %u s: %s", job->rank, job->address,
-                    job->port, seconds, strerror(error));
+    return pst_fail(PST_EPEER, "%s does not reach %s at %s:%s within %u s: %s", name, who, job->address, job->port,
+                    seconds, strerror(error));
 }
 
 /* EPEER: no answer. */
@@ -301,13 +317,13 @@ static pst_status introduce(const pst_tcp_job *job, int fd, uint64_t until) {
  * yet: so a rank calls again before it doubts its secret. */
 static pst_status call_root(const pst_tcp_job *job, int *fd) {
     uint64_t until = pst_monotonic_ns() + job->seconds * (uint64_t)SECOND_NS;
-    PST_TRY(reach(job, job->seconds, fd));
+    PST_TRY(pst_tcp_reach(job, job->seconds, "rank 0", fd));
     pst_status status = introduce(job, *fd, until);
     for (int i = 1; i < MAX_CALLS && status == PST_EPEER && pst_monotonic_ns() < until; i++) {
         close(*fd);
         *fd = -1;
         pause_ms(RETRY_MS);
-        PST_TRY(reach(job, GREET_S, fd));
+        PST_TRY(pst_tcp_reach(job, GREET_S, "rank 0", fd));
         status = introduce(job, *fd, until);
     }
     return status == PST_EPEER ? PST_EINPUT : status; /* introduce() has said what to look at */

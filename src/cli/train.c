@@ -16,6 +16,10 @@ int pst_cli_train(const pst_cli_call *call) {
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX,
          "Start this many local ranks. Without it, and under mpirun or srun, what the run file and the job say.",
          &o.ranks},
+        {0, "hostfile", "FILE", PST_OPTION_STRING, 0, 0,
+         "Start the ranks on the hosts of this file (lines HOST slots=N) over ssh, or what PENSTOCK_SSH names: this program "
+         "at the same path, in the same folder. Without -n and degrees in the run file, as many as there are slots.",
+         &o.hostfile},
         {0, "runs", "DIR", PST_OPTION_STRING, 0, 0, "Folder below which the run's own folder is made.", &o.runs},
         {0, "resume", "PATH", PST_OPTION_STRING, 0, 0,
          "Go on from the newest checkpoint of this run, in its folder; or from this checkpoint, in a new folder where "
@@ -38,6 +42,7 @@ int pst_cli_train(const pst_cli_call *call) {
     int own = o.resume && (!n || (strchr(call->argv[1], '=') && access(call->argv[1], F_OK)));
     if (pst_cli_operands(&command, n, !own, (size_t)-1)) return pst_status_exit(PST_EINPUT);
     if (o.resume && !*o.resume) return pst_cli_wrong("--resume '': expected the path of a run or a checkpoint");
+    if (o.hostfile && !*o.hostfile) return pst_cli_wrong("--hostfile '': expected the path of a file");
     if (!*o.runs) return pst_cli_wrong("--runs '': expected the path of a folder");
     pst_status status = own ? load_own(o.resume, (const char *const *)call->argv + 1, n, &config)
                             : pst_config_load(call->argv[1], (const char *const *)call->argv + 2, n - 1, &config);

@@ -28,7 +28,8 @@ struct pst_config {
     } train;
     struct {
         int64_t pipeline, tensor, data, threads, chunks; /* 0: not given */
-        char *schedule, *schedule_file, *device, *transport;
+        int64_t wait;                                 /* s, for all ranks to arrive */
+        char *schedule, *schedule_file, *device, *transport, *bind;
         double memory;                                /* bytes allowed per rank, 0: what the machine has */
     } parallel;
     struct { int64_t every, keep; } checkpoint;

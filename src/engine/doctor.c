@@ -1,6 +1,7 @@
 /* `penstock doctor`: what this machine has and what is missing for what. Everything is gathered into one JSON value,
  * which is then printed as JSON or as text, so that both say the same. */
 #include "comm/version.h"
+#include "engine/bind.h"
 #include "engine/doctor.h"
 #include "engine/machine.h"
 #include "engine/registry.h"
@@ -103,6 +104,28 @@ static json_t *topology(void) {
     return json_pack("{s:i,s:i,s:o,s:o}", "packages", packages, "cores", cores, "numa_nodes", nodes, "caches", caches);
 }
 
+/* What parallel.bind would do to as many ranks as there are cores that this process may use. */
+static json_t *binding(void) {
+    hwloc_topology_t t;
+    json_t *ranks = json_array();
+    hwloc_bitmap_t allowed = hwloc_bitmap_alloc(), set = NULL;
+    const char *why = NULL, *automatic = pst_bind_is_worthwhile() ? "as core" : "none (one NUMA node)";
+    char list[128];
+    if (allowed && hwloc_topology_init(&t) == 0) {
+        int known = hwloc_topology_load(t) == 0 && hwloc_get_cpubind(t, allowed, HWLOC_CPUBIND_PROCESS) == 0;
+        int n = known ? hwloc_get_nbobjs_inside_cpuset_by_type(t, allowed, HWLOC_OBJ_CORE) : 0;
+        for (int i = 0; i < n; i++) {
+            if (pst_bind_share(t, allowed, (uint32_t)n, (uint32_t)i, 0, &set, &why) != PST_OK || why) break;
+            hwloc_bitmap_list_snprintf(list, sizeof list, set);
+            json_array_append_new(ranks, json_string(list));
+            hwloc_bitmap_free(set);
+        }
+        hwloc_topology_destroy(t);
+    }
+    hwloc_bitmap_free(allowed);
+    return json_pack("{s:s,s:o}", "auto", automatic, "core", ranks);
+}
+
 static json_t *libraries(void) {
     char hwloc[32];
     unsigned v = hwloc_get_api_version();
@@ -122,9 +145,10 @@ static json_t *backends(const char *kind) {
 }
 
 static json_t *gather(void) {
-    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "penstock", pst_version(), "cpu", cpu(), "memory",
-                     memory(), "topology", topology(), "libraries", libraries(), "worlds", backends("world"),
-                     "transports", backends("transport"), "devices", backends("device"), "needs", pst_doctor_needs());
+    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "penstock", pst_version(), "cpu", cpu(), "memory",
+                     memory(), "topology", topology(), "binding", binding(), "libraries", libraries(), "worlds",
+                     backends("world"), "transports", backends("transport"), "devices", backends("device"), "needs",
+                     pst_doctor_needs());
 }
 
 /* --- text ------------------------------------------------------------------------------------------------------- */
@@ -161,6 +185,18 @@ static void print_machine(json_t *j, FILE *out) {
         out, "NUMA node %-3" JSON_INTEGER_FORMAT " %.1f GiB\n", int_of(each, "node"), gib(int_of(each, "bytes")));
 }
 
+/* "binding       auto: none (one NUMA node); core: rank 0 on 0, rank 1 on 1": of many ranks the first and the last. */
+static void print_binding(json_t *j, FILE *out) {
+    json_t *ranks = json_object_get(j, "core"), *each;
+    size_t i, n = json_array_size(ranks);
+    fprintf(out, "binding       auto: %s; core:%s", text_of(j, "auto"), n ? "" : " not known");
+    json_array_foreach(ranks, i, each) {
+        if (n <= 4 || i < 2 || i == n - 1) fprintf(out, "%s rank %zu on %s", i ? "," : "", i, json_string_value(each));
+        else if (i == 2) fprintf(out, ", ...");
+    }
+    fputc('\n', out);
+}
+
 static void print_backends(json_t *j, const char *key, FILE *out) {
     json_t *each;
     size_t i;
@@ -192,6 +228,7 @@ static void print_text(json_t *j, FILE *out) {
     const char *key;
     fprintf(out, "penstock      %s\n", text_of(j, "penstock"));
     print_machine(j, out);
+    print_binding(json_object_get(j, "binding"), out);
     fprintf(out, "libraries    ");
     json_object_foreach(json_object_get(j, "libraries"), key, each)
         fprintf(out, " %s %s", key, json_string_value(each));

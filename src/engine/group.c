@@ -214,6 +214,17 @@ pst_status pst_group_collective(pst_group *g, pst_coll_kind kind, void *const *m
     return blame(g, break_collectives(g, drive_collective(g)));
 }
 
+pst_status pst_group_finish(pst_group *g, uint64_t request) {
+    for (;;) {
+        uint64_t end_ns;
+        pst_status status = g->transport->ops->test(g->transport, request, &end_ns);
+        if (status == PST_BUSY) status = check_peers(g);
+        else return blame(g, status);
+        if (status != PST_OK) return blame(g, status);
+        pst_transport_wait(g->transport, 20);
+    }
+}
+
 pst_status pst_group_broadcast(pst_group *g, void *mem, uint64_t bytes, uint32_t root) {
     if (g->hub) return PST_OK; /* one buffer, all ranks here */
     return pst_group_collective(g, PST_COLL_BROADCAST, &mem, bytes, PST_F32, root);

@@ -41,6 +41,8 @@ pst_group *pst_group_at(pst_group *g, const char *file, const char *function, ui
 
 /* Runs the training or evaluation job on all ranks to its end. EPEER when a rank died meanwhile. */
 pst_status pst_group_run(pst_group *g, int train);
+/* Waits for a transfer that was posted on g->transport, while the peers live. */
+pst_status pst_group_finish(pst_group *g, uint64_t request);
 /* The same collective on every rank; mem(arg, local index) is each rank's buffer. Blocks. */
 pst_status pst_group_collective(pst_group *g, pst_coll_kind kind, void *const *mem, uint64_t bytes, pst_dtype dtype,
                                 uint32_t root);

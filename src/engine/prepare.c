@@ -122,8 +122,7 @@ static pst_status build_plan(pst_prepared *p) {
     if (!p->options.infer && !strcmp(schedule, "forward"))
         return pst_fail(PST_EINPUT, "schedule 'forward' computes no gradients; choose one that trains");
     if (given) PST_TRY(take_plan(p, given));
-    if (p->options.schedule) PST_TRY(pst_schedule_copy(p->options.schedule, &p->schedule));
-    else PST_TRY(pst_prepare_schedule(c, schedule, p->options.n_rank, n_micro, p->plan, &p->schedule));
+    PST_TRY(pst_prepare_schedule(c, schedule, p->options.n_rank, n_micro, p->plan, &p->schedule));
     if (!given) PST_TRY(pst_partition_solve(p->graph, &p->cost, p->schedule, &p->plan));
     if (n_micro < p->options.n_rank && !p->options.infer)
         pst_log(PST_LOG_DEBUG, "fewer micro-batches (%u) than stages (%u)", n_micro, p->options.n_rank);
@@ -164,11 +163,19 @@ static pst_status build_layout(pst_prepared *p) {
     return PST_OK;
 }
 
-static pst_status predict(pst_prepared *p) {
-    PST_TRY(pst_simulate(p->job, &p->timing));
+pst_status pst_prepare_predict(pst_prepared *p) {
+    pst_timing *timing;
+    PST_TRY(pst_simulate(p->job, &timing));
+    pst_timing_close(p->timing);
+    p->timing = timing;
     p->plan->step_ns = p->timing->step_ns;
     p->plan->flush_ns = p->timing->flush_ns;
     p->plan->bubble = p->timing->bubble;
+    return PST_OK;
+}
+
+static pst_status predict(pst_prepared *p) {
+    PST_TRY(pst_prepare_predict(p));
     for (uint32_t c = 0; c < p->cut->n_chunk; c++)
         for (int op = 0; op < 4; op++)
             for (uint32_t s = 0; s < p->cut->chunk[c].program[op].n_step; s++)
@@ -253,16 +260,12 @@ static pst_status prepare_into(pst_prepared *p) {
     PST_TRY(build_plan(p));
     PST_TRY(build_job(p));
     PST_TRY(build_layout(p));
-    p->options.schedule = NULL;
     p->options.plan = NULL; /* no longer needed, and perhaps gone when the advice of pst_prepare_fits is */
     if (p->options.graph) p->options.graph = p->graph;
     return predict(p);
 }
 
 pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared) {
-    const char *schedule = options->plan ? options->plan->schedule : config->parallel.schedule;
-    if (!strcmp(schedule, "solved") && !options->schedule && !options->infer)
-        return pst_prepare_solved(config, options, prepared);
     pst_prepared *p = calloc(1, sizeof *p);
     if (!p) return pst_fail(PST_ENOMEM, "no memory to prepare a run");
     p->config = config;

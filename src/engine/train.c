@@ -1,7 +1,8 @@
-/* The training loop, and where a run happens: in this process, on local ranks, or as a rank of a job. */
+/* The training loop: one run, as far as it happens in this process. Where it happens: start.c. */
 #include "base/log.h"
-#include "base/sized.h"
 #include "comm/launch.h"
+#include "engine/bind.h"
+#include "engine/link.h"
 #include "engine/trainer.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -114,9 +115,11 @@ static int can_resume(const pst_trainer *t) {
 
 /* What our launcher will say when a rank or link fails. */
 static void note_resume(pst_trainer *t) {
-    char note[PST_TRAINER_FOLDER + 64];
+    const char *hosts = t->options->hostfile;
+    char note[2 * PST_TRAINER_FOLDER];
     if (t->noted || !t->group->leader || !t->group->heartbeat || !can_resume(t)) return;
-    snprintf(note, sizeof note, "go on with: penstock train --resume %s -n %u", t->folder, t->p->options.n_rank);
+    snprintf(note, sizeof note, "go on with: penstock train --resume %s -n %u%s%s", t->folder, t->p->options.n_rank,
+             hosts ? " --hostfile " : "", hosts ? hosts : "");
     pst_heartbeat_note(t->group->heartbeat, note);
     t->noted = 1;
 }
@@ -134,8 +137,7 @@ static pst_status loop(pst_trainer *t) {
         if (t->stopped || t->step == steps) return PST_OK; /* finish() does the rest */
         if (due(t->config->train.validate_every, t->step)) PST_TRY(validate(t));
         /* The best weights are worth a checkpoint, whenever they come. */
-        if (due(t->config->checkpoint.every, t->step) || t->validation_loss < t->best_loss)
-            PST_TRY(checkpoint(t, 0));
+        if (due(t->config->checkpoint.every, t->step) || t->validation_loss < t->best_loss) PST_TRY(checkpoint(t, 0));
     }
     return PST_OK;
 }
@@ -210,7 +212,8 @@ static pst_status finish(pst_trainer *t) {
 
 /* Each rank looks for itself; all leave together, with one message. */
 static pst_status prepare(pst_trainer *t, uint32_t n_rank) {
-    pst_status status = pst_registry_joins(t->config->parallel.transport, t->world, n_rank);
+    pst_status status = pst_bind_rank(t->world, t->config);
+    if (status == PST_OK) status = pst_registry_joins(t->config->parallel.transport, t->world, n_rank);
     if (status == PST_OK) status = pst_setup_prepare(t->config, t->options, n_rank, t->world, &t->data, &t->p);
     return pst_group_agree_world(t->world, status);
 }
@@ -220,6 +223,7 @@ static pst_status run(pst_trainer *t, uint32_t n_rank) {
     PST_TRY(pst_group_open(t->world, t->config->parallel.transport, n_rank, &t->group));
     t->world = NULL;
     PST_TRY(pst_group_open_ranks(t->group, t->p, 1));
+    PST_TRY(pst_link_measure(t->group, t->p));
     PST_TRY(pst_setup_folder(t));
     PST_TRY(pst_setup_weights(t));
     PST_TRY(pst_setup_metrics(t));
@@ -231,14 +235,13 @@ static pst_status run(pst_trainer *t, uint32_t n_rank) {
 
 /* All ranks have failed alike and leave together: one says why, and the others wait for that, because a launcher ends the
  * job when the first has left. */
-static void say_once(pst_world *world) {
+void pst_train_say_once(pst_world *world) {
     if (world->rank == 0) fprintf(stderr, "penstock: %s\n", pst_error());
     if (world->size > 1) world->ops->fence(world);
     pst_error_clear();
 }
 
-/* Runs this process' part of the job. Takes the world over. */
-static pst_status train_here(const pst_config *c, const pst_train_options *o, pst_world *world, uint32_t n_rank) {
+pst_status pst_train_here(const pst_config *c, const pst_train_options *o, pst_world *world, uint32_t n_rank) {
     pst_trainer t = {.config = c,
                      .options = o,
                      .world = world,
@@ -255,67 +258,17 @@ static pst_status train_here(const pst_config *c, const pst_train_options *o, ps
     release_signals(&saved);
     pst_saving_close(&t);
     pst_metrics_close(t.metrics);
-    if (status == PST_EPEER && launched) pst_error_clear(); /* our launcher names the culprit, once */
+    /* Our launcher names the culprit, once; but that of one host among several knows nothing of a link that never was. */
+    int led = status == PST_EPEER && launched && (t.group || !world->ops->check);
+    if (led && t.group && t.group->heartbeat) pst_heartbeat_excuse(t.group->heartbeat, pst_error());
     if (status == PST_EPEER && !launched && t.group && t.group->leader && can_resume(&t))
         fprintf(stderr, "penstock: afterwards go on with: penstock train --resume %s\n", t.folder);
-    if (status != PST_OK && pst_group_said_by_all()) say_once(t.group ? t.group->world : t.world);
+    if (status != PST_OK && !led && pst_group_said_by_all()) pst_train_say_once(t.group ? t.group->world : t.world);
     if (t.group) pst_group_close(t.group, status);
     if (t.world) t.world->ops->close(t.world);
     if (t.data) t.data->row->close(t.data);
     pst_prepared_close(t.p);
     pst_setup_close(&t);
-    return status;
-}
-
-/* Starts local ranks of this program and waits for them. What the user got wrong is found here, once, before that. */
-static pst_status train_local(const pst_config *c, const pst_train_options *o, uint32_t n_rank) {
-    pst_data *data;
-    pst_prepared *p;
-    int exit_status = 0;
-    PST_TRY(pst_setup_prepare(c, o, n_rank, NULL, &data, &p));
-    data->row->close(data);
-    pst_prepared_close(p);
-    PST_TRY(pst_launch_local(n_rank, o->argv, 3000, &exit_status));
-    if (!exit_status) return PST_OK;
-    if (exit_status > 128) { /* interrupted twice: gone as an interrupted program goes */
-        signal(exit_status - 128, SIG_DFL);
-        raise(exit_status - 128);
-    }
-    for (pst_status s = PST_EINPUT; s <= PST_EINTERNAL; s++)
-        if (pst_status_exit(s) == exit_status)
-            return pst_error_clear(), s; /* the ranks and the launcher have said why */
-    return pst_fail(PST_EINTERNAL, "the job failed with exit status %d", exit_status);
-}
-
-/* What a job of several processes asks for, and what it is. */
-static pst_status check_job(const pst_config *c, const pst_train_options *o, const pst_world *world, uint32_t *n_rank) {
-    if (o->ranks && o->ranks != world->size)
-        return pst_fail(PST_EINPUT, "-n %" PRId64 ", but the launcher has started %u ranks; leave -n out", o->ranks,
-                        world->size);
-    return pst_prepare_ranks(c, world->size, n_rank);
-}
-
-pst_status pst_train(const pst_config *c, const pst_train_options *options) {
-    const pst_world_ops *ops = pst_registry_world();
-    pst_train_options o;
-    pst_world *world;
-    uint32_t n_rank;
-    if (!c) return pst_fail(PST_EINPUT, "pst_train: config is NULL");
-    PST_TRY(pst_sized_take("pst_train", options, &o, sizeof o));
-    if (!o.resume) o.resume = "";
-    if (!o.runs) o.runs = "runs";
-    pst_setup_log(o.quiet ? "error" : c->log.level);
-    if (!strcmp(ops->name, "single")) {
-        PST_TRY(pst_prepare_ranks(c, o.ranks, &n_rank));
-        if (n_rank > 1 && strcmp(c->parallel.transport, "self") && o.argv) return train_local(c, &o, n_rank);
-        PST_TRY(ops->open(&world));
-        return train_here(c, &o, world, n_rank);
-    }
-    PST_TRY(ops->open(&world));
-    pst_log_set_rank((int)world->rank);
-    pst_status status = check_job(c, &o, world, &n_rank);
-    if (status == PST_OK) return train_here(c, &o, world, n_rank);
-    say_once(world);
-    world->ops->close(world);
+    if (led) pst_error_clear();
     return status;
 }

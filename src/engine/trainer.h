@@ -44,6 +44,10 @@ typedef struct {
     pst_saving *saving;             /* saving.c; NULL before its set-up, and when nothing is ever saved */
 } pst_trainer;
 
+/* train.c. This process' part of a run; takes the world over. When all ranks have failed alike: one says why, and clears it. */
+pst_status pst_train_here(const pst_config *c, const pst_train_options *o, pst_world *world, uint32_t n_rank);
+void pst_train_say_once(pst_world *world);
+
 /* setup.c. Parts that a run and a session (session.c) are made of: what log.level names is said from now on; threads of
  * each rank, where so many share the processors; the plan in full (options: threads, isa and n_eval_micro are filled in;
  * world: NULL when all ranks will be here), when the device is there and every rank fits in memory; mkdir -p of

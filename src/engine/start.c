@@ -1,0 +1,115 @@
+/* Where a run happens: in this process, on local ranks, on the hosts of a file, or as a rank of a job that is there. */
+#include "base/log.h"
+#include "base/sized.h"
+#include "comm/dmlc.h"
+#include "comm/launch.h"
+#include "comm/world.h"
+#include "engine/compare.h"
+#include "engine/trainer.h"
+#include <inttypes.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* What our launcher's exit status says of the job. */
+static pst_status job_ended(int exit_status) {
+    if (!exit_status) return PST_OK;
+    if (exit_status > 128) { /* interrupted twice: gone as an interrupted program goes */
+        signal(exit_status - 128, SIG_DFL);
+        raise(exit_status - 128);
+    }
+    for (pst_status s = PST_EINPUT; s <= PST_EINTERNAL; s++)
+        if (pst_status_exit(s) == exit_status)
+            return pst_error_clear(), s; /* the ranks and the launcher have said why */
+    return pst_fail(PST_EINTERNAL, "the job failed with exit status %d", exit_status);
+}
+
+/* Starts local ranks of this program and waits for them. What the user got wrong is found here, once, before that. */
+static pst_status train_local(const pst_config *c, const pst_train_options *o, uint32_t n_rank) {
+    pst_data *data;
+    pst_prepared *p;
+    int exit_status = 0;
+    PST_TRY(pst_setup_prepare(c, o, n_rank, NULL, &data, &p));
+    data->row->close(data);
+    pst_prepared_close(p);
+    PST_TRY(pst_launch_local(n_rank, o->argv, 3000, &exit_status));
+    return job_ended(exit_status);
+}
+
+/* Starts ranks on the hosts of a file: as many as asked for, else as the layout says, else as there are slots. What the
+ * user got wrong in the run file the ranks find, which know their machines. */
+static pst_status train_hosts(const pst_config *c, const pst_train_options *o) {
+    pst_hosts hosts;
+    uint32_t n_rank;
+    int exit_status = 0;
+    PST_TRY(pst_hosts_read(o->hostfile, &hosts));
+    pst_status status = pst_prepare_ranks(c, o->ranks, &n_rank);
+    if (status == PST_OK && n_rank == 1 && !o->ranks) status = pst_prepare_ranks(c, hosts.slots, &n_rank);
+    if (status == PST_OK) status = pst_launch_hosts(&hosts, n_rank, (uint32_t)c->parallel.wait, o->argv, &exit_status);
+    pst_hosts_close(&hosts);
+    return status == PST_OK ? job_ended(exit_status) : status;
+}
+
+/* This host's part of a job that train_hosts has started elsewhere. */
+static pst_status train_host(const pst_train_options *o) {
+    int exit_status = 0;
+    PST_TRY(pst_launch_host(o->argv, 3000, &exit_status));
+    return job_ended(exit_status);
+}
+
+/* 1: this process is no rank, and has done what its role asks for. */
+static int train_role(const pst_config *c, pst_status *status) {
+    pst_dmlc_role role;
+    pst_tcp_job job = {.seconds = (uint32_t)c->parallel.wait};
+    const char *text = getenv("DMLC_ROLE");
+    if (!text || !strcmp(text, "worker") || getenv("PMIX_RANK") || getenv("RANK")) return 0;
+    *status = pst_dmlc_read(&role, &job);
+    if (*status == PST_OK && role == PST_DMLC_SCHEDULER) *status = pst_dmlc_schedule(&job);
+    else if (*status == PST_OK)
+        pst_log(PST_LOG_INFO, "DMLC_ROLE=server: workers keep the weights themselves; nothing to do");
+    return 1;
+}
+
+/* What a job of several processes asks for, and what it is. */
+static pst_status check_job(const pst_config *c, const pst_train_options *o, const pst_world *world, uint32_t *n_rank) {
+    if (o->ranks && o->ranks != world->size)
+        return pst_fail(PST_EINPUT, "-n %" PRId64 ", but the launcher has started %u ranks; leave -n out", o->ranks,
+                        world->size);
+    if (o->hostfile && (strcmp(world->ops->name, "tcp") || !world->launched_by_us))
+        return pst_fail(PST_EINPUT, "--hostfile starts the ranks itself, but a launcher has started this one; leave "
+                                    "--hostfile or the launcher out");
+    return pst_prepare_ranks(c, world->size, n_rank);
+}
+
+pst_status pst_train(const pst_config *c, const pst_train_options *options) {
+    const pst_world_ops *ops = pst_registry_world();
+    pst_train_options o;
+    pst_world *world;
+    uint32_t n_rank;
+    if (!c) return pst_fail(PST_EINPUT, "pst_train: config is NULL");
+    PST_TRY(pst_sized_take("pst_train", options, &o, sizeof o));
+    if (!o.resume) o.resume = "";
+    if (!o.runs) o.runs = "runs";
+    if (o.hostfile && !*o.hostfile) o.hostfile = NULL;
+    pst_setup_log(o.quiet ? "error" : c->log.level);
+    if (o.argv && pst_launch_is_host()) return train_host(&o);
+    pst_status done;
+    if (train_role(c, &done)) return done;
+    pst_world_tcp_wait((uint32_t)c->parallel.wait);
+    if (!strcmp(ops->name, "single")) {
+        if (o.hostfile && o.argv) return train_hosts(c, &o);
+        PST_TRY(pst_prepare_ranks(c, o.ranks, &n_rank));
+        if (n_rank > 1 && strcmp(c->parallel.transport, "self") && o.argv) return train_local(c, &o, n_rank);
+        PST_TRY(ops->open(&world));
+        return pst_train_here(c, &o, world, n_rank);
+    }
+    PST_TRY(ops->open(&world));
+    pst_log_set_rank((int)world->rank);
+    pst_status status = pst_compare_ranks(world, c);
+    if (status == PST_OK) status = check_job(c, &o, world, &n_rank);
+    status = pst_group_agree_world(world, status);
+    if (status == PST_OK) return pst_train_here(c, &o, world, n_rank);
+    pst_train_say_once(world);
+    world->ops->close(world);
+    return status;
+}

@@ -1,0 +1,50 @@
+#!/bin/sh
+# test: label=quick timeout=60
+# --hostfile: what is no host file is said with file and line; what runs on this host alone needs no ssh.
+. "$(dirname "$0")/../script.sh"
+unset PENSTOCK_SSH
+i=0; while [ $i -lt 40 ]; do echo "$i bottles of beer on the wall, and if one of them should fall"; i=$((i + 1)); done >text.txt
+cat >run.yaml <<END
+model: {kind: gpt, layers: 2, heads: 2, channels: 16, context: 16}
+data: {kind: text, paths: [text.txt], validation: 0}
+train: {batch: 4, micro_batch: 2, steps: 4}
+parallel: {threads: 1}
+END
+# refused STATUS TEXT ARGUMENT...: of the host file `hosts`
+refused() {
+    want=$1 text=$2; shift 2
+    timeout 20 "$PENSTOCK" train run.yaml --hostfile hosts "$@" >out 2>&1
+    rc=$?
+    [ $rc = "$want" ] || fail "$text: status $rc, not $want: $(cat out)"
+    grep -q -F -- "$text" out || fail "'$text' is not in: $(cat out)"
+}
+rm -f hosts
+refused 2 'cannot read the host file hosts'
+echo '# nobody' >hosts
+refused 2 'hosts names no host'
+printf 'localhost slots=2\n\nother slot=2\n' >hosts
+refused 2 "hosts:3: 'slot=2': expected HOST slots=N"
+echo 'localhost slots=0' >hosts
+refused 2 "hosts:1: 'slots=0': expected slots=N, N from 1 to 65535"
+echo '-oProxyCommand=x' >hosts
+refused 2 'is no name of a host'
+printf 'localhost\nlocalhost slots=2 # three\n' >hosts
+refused 2 '4 ranks, but hosts has 3 slots' -n 4
+printf '127.0.0.1\nlocalhost\n' >hosts
+refused 2 'hosts:1: host 127.0.0.1 resolves to loopback (127.0.0.1)'
+echo 'localhost slots=2' >hosts
+PENSTOCK_SSH=' ' refused 2 'PENSTOCK_SSH is empty'
+PENSTOCK_SSH=false refused 2 'hosts:1: host localhost (127.0.0.1) with ranks 0 to 1 could not be reached or started'
+RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 refused 2 '--hostfile starts the ranks itself'
+
+hash_of() { sed -n 's/.*"weights_xxh64": *"\([0-9a-f]*\)".*/\1/p' "$1/metrics.jsonl"; }
+timeout 30 "$PENSTOCK" train run.yaml name=one -q || fail 'one process'
+timeout 30 "$PENSTOCK" train run.yaml --hostfile hosts name=two >out 2>&1 || fail "two ranks: $(cat out)"
+grep -q 'done after step 4' out || fail "no last line: $(cat out)"
+[ -n "$(hash_of runs/one)" ] && [ "$(hash_of runs/one)" = "$(hash_of runs/two)" ] || fail 'other weights'
+printf '#!/bin/sh\n[ "$1" = --port ] && [ "$3" = me@localhost ] && exec sh -c "$4"\n' >ssh
+chmod +x ssh
+echo 'me@localhost slots=2' >hosts
+PENSTOCK_SSH="$folder/ssh --port 7" timeout 30 "$PENSTOCK" train run.yaml --hostfile hosts name=three -q || fail 'over a command'
+[ "$(hash_of runs/one)" = "$(hash_of runs/three)" ] || fail 'other weights over a command'
+exit $bad

@@ -1,0 +1,62 @@
+#!/bin/sh
+# test: label=full timeout=120
+# How ranks that are started one by one meet: other run files and programs are named, so is who does not come; with the
+# variables of ps-lite a scheduler brings them together.
+. "$(dirname "$0")/../script.sh"
+i=0; while [ $i -lt 40 ]; do echo "$i bottles of beer on the wall, and if one of them should fall"; i=$((i + 1)); done >text.txt
+cat >run.yaml <<END
+name: run
+model: {kind: gpt, layers: 3, heads: 2, channels: 16, context: 16}
+data: {kind: text, paths: [text.txt], validation: 0}
+train: {batch: 4, micro_batch: 2, steps: 4}
+parallel: {threads: 1}
+END
+sed 's/steps: 4/steps: 4, lr: 0.01/' run.yaml >other.yaml
+export PENSTOCK_SECRET=0123456789abcdef
+port=$((20000 + $$ % 10000))
+said() { grep -q -F -- "$2" "$1" || fail "'$2' is not in $1: $(cat "$1")"; }
+# rank NUMBER FILE OPTION...: in the background; NUMBER.log
+rank() {
+    r=$1 file=$2; shift 2
+    RANK=$r WORLD_SIZE=3 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port timeout 60 "$PENSTOCK" train "$file" "$@" >"$r.log" 2>&1 &
+    eval "job$r=$!"
+}
+ended() { eval "wait \$job$1"; rc=$?; [ $rc = "$2" ] || fail "rank $1: status $rc, not $2: $(cat "$1.log")"; }
+
+for r in 0 1; do rank $r run.yaml; done
+rank 2 other.yaml
+for r in 0 1 2; do ended $r 2; done
+said 0.log "rank 2 has another run file than rank 0: 'train.lr: 0.01' on rank 2, 'train.lr: 0.0003' on rank 0"
+
+port=$((port + 1))
+for r in 0 2; do rank $r run.yaml parallel.wait=2 parallel.memory=$((100 + r))M; done
+ended 0 3
+said 0.log '1 of 3 ranks did not come to 127.0.0.1:'
+said 0.log 'within 2 s: 1'
+wait
+
+hash_of() { sed -n 's/.*"weights_xxh64": *"\([0-9a-f]*\)".*/\1/p' "$1/metrics.jsonl"; }
+timeout 30 "$PENSTOCK" train run.yaml name=one -q || fail 'one process'
+export DMLC_PS_ROOT_URI=127.0.0.1 DMLC_NUM_WORKER=3 DMLC_NUM_SERVER=1 DMLC_PS_ROOT_PORT=$((port + 1))
+# role NAME ROLE VARIABLE=...: in the background; NAME.log
+role() {
+    name=$1; shift
+    env DMLC_ROLE="$@" timeout 60 "$PENSTOCK" train run.yaml name=dmlc >"$name.log" 2>&1 &
+    eval "job$name=$!"
+}
+role worker0 worker
+role worker1 worker DMLC_WORKER_ID=0
+role worker2 worker
+role scheduler scheduler
+role server server
+for name in worker0 worker1 worker2 scheduler server; do ended $name 0; done
+said worker1.log 'done after step 4'
+[ -n "$(hash_of runs/one)" ] && [ "$(hash_of runs/one)" = "$(hash_of runs/dmlc)" ] || fail 'other weights with a scheduler'
+export DMLC_PS_ROOT_PORT=$((port + 2))
+DMLC_ROLE=scheduler timeout 60 "$PENSTOCK" train run.yaml parallel.wait=1 >late.log 2>&1
+[ $? = 3 ] || fail "nobody comes: $(cat late.log)"
+said late.log '3 of 3 workers did not come to the scheduler at 127.0.0.1:'
+DMLC_ROLE=boss "$PENSTOCK" train run.yaml >boss.log 2>&1
+[ $? = 2 ] || fail "another role: $(cat boss.log)"
+said boss.log "DMLC_ROLE 'boss': expected worker, scheduler or server"
+exit $bad
