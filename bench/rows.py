@@ -145,6 +145,11 @@ def peer_ucx_checks(found):
     return out + [judged("1 MiB to a rank that computes in tiles of 1 ms", tile, tile["wanted"], "<=", "us")]
 
 
+def collectives_checks(found):
+    return [judged(f"all-reduce of two ranks, {int(size) >> 10} KiB, ours / Open MPI", row.get("ratio"), row["wanted"], "<=")
+            for size, row in found.items()]
+
+
 def checkpoint_checks(found):
     out = []
     for key, what in (("step_ratio", "step while one is written / step"), ("rate_ratio", "written and verified / dd with fsync")):
@@ -170,6 +175,7 @@ ROWS = {
     "products-avx2": ("matrix products of GPT-2 124M, B=4 T=256, with AVX2", 15, False, products_avx2),
     "timed": ("executor on the timed device over ucx, 32 micro-batches", 5, True, of_script("timed", timed_checks)),
     "p2p": ("point to point over ucx", 12, True, of_script("peer_ucx", peer_ucx_checks)),
+    "collectives": ("all-reduce of two ranks over ucx", 25, True, of_script("collectives", collectives_checks)),
     "checkpoint": ("checkpoint of GPT-2 124M in the background", 30, True, of_script("checkpoint", checkpoint_checks)),
     "start": ("start of 4 local ranks to the first instruction, nano", 2, True, of_script("start", start_checks)),
 }

@@ -10,4 +10,7 @@ void pst_world_tcp_wait(uint32_t seconds);
 /* Collective, with one fence: `mine` when that is a failure, EPEER when another rank's is, OK when all are. So that
  * nobody waits for a rank that could not go on. */
 pst_status pst_world_agree(pst_world *w, const char *key, pst_status mine);
+
+/* host[size]: ranks of one host have the same number. Collective; one fence where there are several hosts. */
+pst_status pst_world_hosts(pst_world *w, uint32_t *host);
 #endif

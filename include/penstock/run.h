@@ -80,7 +80,7 @@ PST_API pst_status pst_inspect(const pst_inspect_options *options, FILE *out);
 PST_API pst_status pst_export_hf(const char *checkpoint, const char *folder, int replace);
 typedef struct {
     size_t size;             /* sizeof(pst_bench_options) */
-    const char *const *suite;/* names: "kernels", "p2p"; n_suite 0: all there are */
+    const char *const *suite;/* names: "kernels", "p2p", "collectives"; n_suite 0: all there are */
     size_t n_suite;
     const char *run;         /* run file whose model is measured; NULL: a GPT of the sizes below */
     const char *preset;      /* "gpt2", ... */
@@ -88,14 +88,16 @@ typedef struct {
     int64_t threads;         /* 0: all processors that this process may use */
     const char *precision;   /* "fp32", "bf16", "both" (bf16 where the CPU has it) */
     int json;
-    const char *op;          /* kernels: only this operator; "": all */
-    double seconds;          /* p2p: for each size of message; 0: half a second */
+    const char *op;          /* kernels: only this operator; collectives: only this kind; "": all */
+    double seconds;          /* p2p, collectives: for each size; 0: half a second */
     double compute_ms;       /* p2p: > 0: the receiver computes in tiles of this length */
-    int64_t bytes;           /* p2p: only messages of this size; 0: from 8 B to 64 MiB */
-    char *const *argv;       /* the program's own arguments, which start the ranks of p2p; NULL: never start any */
+    int64_t bytes;           /* p2p, collectives: only this size; 0: from 8 B to 64 MiB */
+    char *const *argv;       /* the program's own arguments, which start ranks of it; NULL: never start any */
+    int64_t ranks;           /* collectives: how many; 0: two */
 } pst_bench_options;
 /* Measures this machine: kernels, every distinct operator of the model beside FMA peak and memory bandwidth of the same
- * run; p2p, messages between two ranks of this host (in a job of two ranks: between those, and rank 0 prints). Main
+ * run; p2p, messages between two ranks of this host; collectives, every algorithm of each kind beside what the cost
+ * model says. In a job of several ranks the suite named first, or p2p, runs between those, and rank 0 prints. Main
  * thread. Takes from seconds to minutes and tells nothing sensible on a busy machine. EINPUT also for a suite, operator
  * or precision that is not there. PENSTOCK_ISA=avx2 measures what another machine would run. */
 PST_API pst_status pst_bench_run(const pst_bench_options *options, FILE *out);

@@ -13,12 +13,14 @@ int pst_cli_bench(const pst_cli_call *call) {
         {'T', "context", "TOKENS", PST_OPTION_INT, 1, 1048576, "Tokens of a sample.", &o.context},
         {0, "threads", "N", PST_OPTION_INT, 1, 4096, "Threads to compute with; all processors by default.", &o.threads},
         {0, "precision", "NAME", PST_OPTION_STRING, 0, 0, "fp32, bf16, or both.", &o.precision},
-        {0, "op", "NAME", PST_OPTION_STRING, 0, 0, "Only this operator, such as linear or attention.", &o.op},
-        {0, "seconds", "S", PST_OPTION_FLOAT, 0.001, 60, "p2p: for each size of message.", &o.seconds},
+        {0, "op", "NAME", PST_OPTION_STRING, 0, 0,
+         "Only this operator, such as linear, or this collective, such as all-reduce.", &o.op},
+        {0, "seconds", "S", PST_OPTION_FLOAT, 0.001, 60, "p2p, collectives: for each size.", &o.seconds},
         {0, "compute", "MS", PST_OPTION_FLOAT, 0, 1000, "p2p: the receiver computes in tiles of this length.",
          &o.compute_ms},
-        {0, "bytes", "N", PST_OPTION_INT, 1, 1 << 30, "p2p: only messages of this size; 8 B to 64 MiB by default.",
+        {0, "bytes", "N", PST_OPTION_INT, 1, 1 << 30, "p2p, collectives: only this size; 8 B to 64 MiB by default.",
          &o.bytes},
+        {'n', "ranks", "N", PST_OPTION_INT, 2, 4096, "collectives: among so many ranks; 2 by default.", &o.ranks},
         {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Print JSON.", &o.json},
     };
     const pst_command command = {
@@ -27,7 +29,9 @@ int pst_cli_bench(const pst_cli_call *call) {
         "weight gradient (W), with time, rate, share of a step and per cent of the roofline, beside FMA peak and "
         "memory bandwidth measured in the same run. With one thread, CPU time. PENSTOCK_ISA=avx2 lowers the "
         "instruction set. "
-        "Suite p2p: latency and bandwidth of messages between two ranks of this host.",
+        "Suite p2p: latency and bandwidth of messages between two ranks of this host. Suite collectives: the time of "
+        "each "
+        "algorithm of each collective beside what the cost model says, the one that a run takes first.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;

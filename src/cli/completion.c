@@ -120,7 +120,7 @@ static const char *const script[] = {
     "    case ${1-} in",
     "    '' | @none) return ;;",
     "    @command) set -- $_penstock_commands ;;",
-    "    @suite) set -- kernels p2p ;;",
+    "    @suite) set -- kernels p2p collectives ;;",
     "    @file | @folder | @yaml)",
     "        compopt -o filenames 2>/dev/null",
     "        if [[ $1 == @yaml ]]; then",

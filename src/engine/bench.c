@@ -9,8 +9,9 @@
 #include <string.h>
 
 static const pst_bench_suite suites[] = {
-    {"kernels", pst_bench_kernels_measure, pst_bench_kernels_print},
-    {"p2p", pst_bench_p2p_measure, pst_bench_p2p_print},
+    {"kernels", pst_bench_kernels_measure, NULL, pst_bench_kernels_print},
+    {"p2p", NULL, pst_bench_p2p_rank, pst_bench_p2p_print},
+    {"collectives", NULL, pst_bench_collectives_rank, pst_bench_collectives_print},
 };
 enum { N_SUITE = sizeof suites / sizeof *suites };
 
@@ -42,17 +43,24 @@ static pst_status measure(const pst_bench *b, json_t *all) {
         const pst_bench_suite *suite = &suites[i < N_SUITE ? i : 0];
         json_t *found = NULL;
         if (o->n_suite) PST_TRY(find(o->suite[i], &suite));
-        PST_TRY(suite->measure(b, &found));
+        uint32_t ranks = suite->rank == pst_bench_p2p_rank || !o->ranks ? 2 : (uint32_t)o->ranks;
+        PST_TRY(suite->measure ? suite->measure(b, &found) : pst_bench_ranks_measure(b, suite, ranks, &found));
         if (json_object_set_new(all, suite->name, found) != 0) return pst_fail(PST_ENOMEM, "no memory for findings");
     }
     return PST_OK;
 }
 
-/* One of the ranks that suite p2p has started, or a launcher of the user's. */
+/* One of the ranks that a suite has started, or a launcher of the user's. */
 static pst_status measure_as_rank(const pst_bench *b, json_t *all) {
+    const pst_bench_suite *suite;
     json_t *found = NULL;
-    PST_TRY(pst_bench_p2p_rank(b, &found));
-    return found && json_object_set_new(all, "p2p", found) ? pst_fail(PST_ENOMEM, "no memory for findings") : PST_OK;
+    const char *name = pst_bench_ranks_started();
+    PST_TRY(find(name ? name : b->options->n_suite ? b->options->suite[0] : "p2p", &suite));
+    if (!suite->rank)
+        return pst_fail(PST_EINPUT, "suite %s does not run in ranks: start it without a launcher", suite->name);
+    PST_TRY(pst_bench_ranks_run(b, suite, &found));
+    return found && json_object_set_new(all, suite->name, found) ? pst_fail(PST_ENOMEM, "no memory for findings")
+                                                                 : PST_OK;
 }
 
 static pst_status print(json_t *all, int json, FILE *out) {

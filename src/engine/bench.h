@@ -1,6 +1,8 @@
-/* The suites of `penstock bench`. Each measures, gives its findings as a JSON object, and prints such an object as text. */
+/* The suites of `penstock bench`. Each measures, gives its findings as a JSON object, and prints such an object as
+ * text. */
 #ifndef PST_ENGINE_BENCH_H
 #define PST_ENGINE_BENCH_H
+#include "base/transport.h"
 #include "config/config.h"
 #include "penstock/run.h"
 #include <jansson.h>
@@ -13,16 +15,24 @@ typedef struct {
 
 typedef struct {
     const char *name;
-    pst_status (*measure)(const pst_bench *b, json_t **found); /* *found is the caller's */
+    pst_status (*measure)(const pst_bench *b, json_t **found); /* *found is the caller's; NULL: it runs in ranks */
+    /* What one of the ranks does; *found is taken from rank 0. */
+    pst_status (*rank)(const pst_bench *b, pst_world *world, pst_transport *t, json_t **found);
     void (*print)(json_t *found, FILE *out);
 } pst_bench_suite;
 
 /* kernels: bench_kernels.c measures, bench_kernels_text.c prints. */
 pst_status pst_bench_kernels_measure(const pst_bench *b, json_t **found);
 void pst_bench_kernels_print(json_t *found, FILE *out);
-/* p2p: starts the program again as two ranks. pst_bench_p2p_rank: this process is one of them; *found: NULL where somebody
- * else prints it. */
-pst_status pst_bench_p2p_measure(const pst_bench *b, json_t **found);
-pst_status pst_bench_p2p_rank(const pst_bench *b, json_t **found);
+/* Suites that run in ranks, bench_ranks.c. measure: starts the program again as n ranks. As one of them (or of a
+ * launcher's): the name of the suite that was started, NULL: somebody else has started this; run, with *found NULL
+ * where it is not this process that prints. */
+pst_status pst_bench_ranks_measure(const pst_bench *b, const pst_bench_suite *suite, uint32_t n, json_t **found);
+const char *pst_bench_ranks_started(void);
+pst_status pst_bench_ranks_run(const pst_bench *b, const pst_bench_suite *suite, json_t **found);
+
+pst_status pst_bench_p2p_rank(const pst_bench *b, pst_world *world, pst_transport *t, json_t **found);
 void pst_bench_p2p_print(json_t *found, FILE *out);
+pst_status pst_bench_collectives_rank(const pst_bench *b, pst_world *world, pst_transport *t, json_t **found);
+void pst_bench_collectives_print(json_t *found, FILE *out);
 #endif

@@ -1,22 +1,17 @@
-/* Suite `p2p`: how fast are messages between two ranks of this host? Latency and bandwidth (a window of messages one way)
- * over the transport that a run would choose, with receivers that wait as the executor does; or that compute in tiles of
- * compute_ms and poll between them, as under a long operator. Latency is half a round trip; with a computing receiver, the
- * time from the post of the send until rank 1 has the message. Bandwidth is bytes received by the time from the first post
- * to the last completion at the receiver; all messages of a stream are read from and written to the same memory.
+/* Suite `p2p`: how fast are messages between two ranks of this host? Latency and bandwidth (a window of messages one
+ * way) over the transport that a run would choose, with receivers that wait as the executor does; or that compute in
+ * tiles of compute_ms and poll between them, as under a long operator. Latency is half a round trip; with a computing
+ * receiver, the time from the post of the send until rank 1 has the message. Bandwidth is bytes received by the time
+ * from the first post to the last completion at the receiver; all messages of a stream are read from and written to the
+ * same memory.
  *
- * The suite starts the program again as two ranks. Rank 0 leaves what it found in the file that FOUND names. */
+ * It runs in two ranks (bench_ranks.c). */
 #include "base/clock.h"
 #include "base/status.h"
-#include "comm/launch.h"
 #include "comm/transport.h"
 #include "engine/bench.h"
-#include "engine/registry.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-#define FOUND "PENSTOCK_BENCH_FOUND"
 
 enum { MAX_SAMPLES = 1000, WINDOW = 32, PING = 1, STREAM = 2, AGREE = 3, LEAST = 8, MOST = 64 << 20 };
 
@@ -67,8 +62,8 @@ static pst_status agree(measurement *b, uint32_t from, uint64_t *number) {
     return finish(b, request, 0);
 }
 
-/* One message there and an answer: as much back, or, when rank 1 computes, the time at which it had the message (ranks of
- * one host share the clock). */
+/* One message there and an answer: as much back, or, when rank 1 computes, the time at which it had the message (ranks
+ * of one host share the clock). */
 static pst_status round_trip(measurement *b, uint8_t *mem, uint64_t bytes, uint64_t *ns) {
     int first = b->world->rank == 0, tiles = b->compute_ms > 0;
     uint64_t start = pst_monotonic_ns(), there, back, arrived = 0;
@@ -136,71 +131,20 @@ static pst_status measure_all(measurement *b) {
     return status;
 }
 
-/* --- as a rank -------------------------------------------------------------------------------------------------- */
-
-static pst_status run_rank(measurement *b, const pst_transport_ops **ops) {
-    if (b->world->size != 2)
-        return pst_fail(PST_EINPUT, "suite p2p is for two ranks, but the job has %u", b->world->size);
-    PST_TRY(pst_registry_transport("auto", b->world, ops));
-    PST_TRY((*ops)->open(b->world, NULL, &b->t));
-    return measure_all(b);
-}
-
-static pst_status leave_found(json_t *found) {
-    const char *path = getenv(FOUND);
-    if (!path || json_dump_file(found, path, 0) == 0) return PST_OK;
-    return pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
-}
-
-pst_status pst_bench_p2p_rank(const pst_bench *bench, json_t **found) {
+pst_status pst_bench_p2p_rank(const pst_bench *bench, pst_world *world, pst_transport *t, json_t **found) {
     const pst_bench_options *o = bench->options;
-    measurement b = {.seconds = o->seconds,
+    measurement b = {.world = world,
+                     .t = t,
+                     .seconds = o->seconds,
                      .compute_ms = o->compute_ms,
                      .min_bytes = o->bytes ? (uint64_t)o->bytes : LEAST,
                      .max_bytes = o->bytes ? (uint64_t)o->bytes : MOST,
                      .rows = json_array()};
-    const pst_transport_ops *ops = NULL;
-    pst_status status = pst_registry_world()->open(&b.world);
-    if (status == PST_OK) status = run_rank(&b, &ops);
-    *found = NULL;
-    if (status == PST_OK && b.world->rank == 0) {
-        *found = json_pack("{s:s,s:f,s:O}", "transport", ops->name, "compute_ms", b.compute_ms, "rows", b.rows);
-        status = *found ? leave_found(*found) : pst_fail(PST_ENOMEM, "no memory for findings");
-        if (status != PST_OK || getenv(FOUND)) json_decref(*found), *found = NULL; /* the launcher prints it */
-    }
+    if (world->size != 2) return pst_fail(PST_EINPUT, "suite p2p is for two ranks, but the job has %u", world->size);
+    pst_status status = measure_all(&b);
+    if (status == PST_OK)
+        *found = json_pack("{s:s,s:f,s:O}", "transport", t->ops->name, "compute_ms", b.compute_ms, "rows", b.rows);
     json_decref(b.rows);
-    if (b.t) b.t->ops->close(b.t);
-    if (b.world) b.world->ops->close(b.world);
-    return status;
-}
-
-/* --- as the launcher -------------------------------------------------------------------------------------------- */
-
-static pst_status read_found(const char *path, json_t **found) {
-    json_error_t error;
-    *found = json_load_file(path, 0, &error);
-    return *found ? PST_OK : pst_fail(PST_EINTERNAL, "%s: %s", path, error.text);
-}
-
-pst_status pst_bench_p2p_measure(const pst_bench *b, json_t **found) {
-    const char *folder = getenv("TMPDIR");
-    char path[1024];
-    int exit_status = 0;
-    if (!b->options->argv)
-        return pst_fail(PST_EINPUT, "suite p2p has to start ranks, and was given no program to start");
-    snprintf(path, sizeof path, "%s/penstock-bench-XXXXXX", folder && *folder ? folder : "/tmp");
-    int fd = mkstemp(path);
-    if (fd < 0) return pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
-    close(fd);
-    setenv(FOUND, path, 1);
-    pst_status status = pst_launch_local(2, b->options->argv, 2000, &exit_status);
-    unsetenv(FOUND);
-    for (pst_status s = PST_EINPUT; status == PST_OK && exit_status && s <= PST_EINTERNAL; s++)
-        if (pst_status_exit(s) == exit_status) pst_error_clear(), status = s; /* the ranks have said why */
-    if (status == PST_OK && exit_status)
-        status = pst_fail(PST_EINTERNAL, "suite p2p ended with status %d", exit_status);
-    if (status == PST_OK) status = read_found(path, found);
-    unlink(path);
     return status;
 }
 

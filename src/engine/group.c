@@ -3,6 +3,7 @@
 #include "engine/group.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "comm/world.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,8 @@ static pst_status connect_processes(pst_group *g, const char *transport) {
     const pst_transport_ops *ops;
     PST_TRY(pst_registry_transport(transport, g->world, &ops));
     PST_TRY(pst_heartbeat_open(g->world, &g->heartbeat));
-    return ops->open(g->world, NULL, &g->transport);
+    PST_TRY(ops->open(g->world, NULL, &g->transport));
+    return pst_world_hosts(g->world, g->host);
 }
 
 pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_rank, pst_group **group) {
@@ -39,7 +41,8 @@ pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_ra
     g->verdict = calloc(n_rank, sizeof *g->verdict);
     g->number = calloc(n_rank, sizeof *g->number);
     g->position = calloc(n_rank, sizeof *g->position);
-    pst_status status = g->local && g->executor && g->verdict && g->number && g->position
+    g->host = calloc(n_rank > world->size ? n_rank : world->size, sizeof *g->host);
+    pst_status status = g->local && g->executor && g->verdict && g->number && g->position && g->host
                             ? PST_OK
                             : pst_fail(PST_ENOMEM, "no memory for %u ranks", n_rank);
     if (status == PST_OK) status = alone ? pst_self_hub_open(n_rank, NULL, &g->hub) : connect_processes(g, transport);
@@ -74,6 +77,7 @@ pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary)
         pst_position *position = g->heartbeat ? pst_heartbeat_position(g->heartbeat, rank) : g->position + rank;
         PST_TRY(inject(g, rank, &t));
         PST_TRY(pst_rank_open(p, rank, t, canary, last, position, &g->local[i]));
+        PST_TRY(pst_coll_hosts(g->local[i]->coll, g->host));
         g->executor[i] = g->local[i]->executor;
     }
     pst_position *own = g->heartbeat ? NULL : g->position;
@@ -113,6 +117,7 @@ void pst_group_close(pst_group *g, pst_status status) {
     free(g->executor);
     free(g->verdict);
     free(g->number);
+    free(g->host);
     free(g->position);
     free(g);
 }

@@ -23,6 +23,7 @@ typedef struct {
     const char *file, *function; uint32_t line; /* of the last call of a collective */
     struct pst_group_verdict *verdict; /* [n_rank] room for what all say: agreeing must not fail on one rank alone */
     uint64_t *number;              /* [n_rank] */
+    uint32_t *host;                /* [n_rank] ranks of one host have the same number */
 } pst_group;
 
 /* Connects the job's processes (world already open; taken over on success) or, with self != 0, opens a hub. */

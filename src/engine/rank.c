@@ -268,7 +268,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     r->op = calloc(r->room_op + (size_t)1, sizeof *r->op);
     pst_status status = r->op ? open_device(r) : pst_fail(PST_ENOMEM, "no memory to note the operators of a step");
     if (status == PST_OK) status = pst_arena_open(r->layout->total, canary, &r->arena);
-    if (status == PST_OK) status = pst_coll_open(transport, &r->coll);
+    if (status == PST_OK) status = pst_coll_open(transport, NULL, 0, PST_CHANNEL_COLLECTIVE, &r->coll);
     if (status == PST_OK && position) pst_coll_watch(r->coll, position);
     if (status == PST_OK) status = open_executor(r, last_instr);
     if (status == PST_OK && rank == 0 && p->optim) status = find_terms(r);

@@ -58,7 +58,7 @@ static pst_status connect(rehearsal *r, pst_world *world, const char *transport)
     PST_TRY(pst_registry_transport(transport, world, &r->ops));
     PST_TRY(pst_heartbeat_open(world, &r->heartbeat));
     PST_TRY(r->ops->open(world, NULL, &r->transport));
-    return pst_coll_open(r->transport, &r->coll);
+    return pst_coll_open(r->transport, NULL, 0, PST_CHANNEL_COLLECTIVE, &r->coll);
 }
 
 static pst_status open_ranks(rehearsal *r, uint32_t first) {

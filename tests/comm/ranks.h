@@ -44,7 +44,7 @@ static inline void rank_open(rank_state *r) {
     RANK_CHECK(pst_world_pmix.open(&r->world) == PST_OK);
     RANK_CHECK(pst_heartbeat_open(r->world, &r->heartbeat) == PST_OK);
     RANK_CHECK(pst_transport_ucx.open(r->world, NULL, &r->t) == PST_OK);
-    RANK_CHECK(pst_coll_open(r->t, &r->coll) == PST_OK);
+    RANK_CHECK(pst_coll_open(r->t, NULL, 0, PST_CHANNEL_COLLECTIVE, &r->coll) == PST_OK);
 }
 
 static inline void rank_close(rank_state *r) {

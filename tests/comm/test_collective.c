@@ -1,6 +1,6 @@
 /* test: label=quick */
-/* Collectives over self with one thread driving all ranks: random sizes and rank counts against plain loops, the fixed
- * order of additions, and what a broken transport does to them. */
+/* Collectives of all ranks over self with one thread driving them: random sizes and rank counts up to 33 against plain
+ * loops, and what a broken transport does to them. Groups and algorithms: test_collective_sweep.c. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,8 @@ static void job_open(job *j, uint32_t n, uint64_t bytes) {
     j->n = n;
     assert_int_equal(pst_self_hub_open(n, NULL, &j->hub), PST_OK);
     for (uint32_t i = 0; i < n; i++) {
-        assert_int_equal(pst_coll_open(pst_self_hub_end(j->hub, i), &j->coll[i]), PST_OK);
+        assert_int_equal(pst_coll_open(pst_self_hub_end(j->hub, i), NULL, 0, PST_CHANNEL_COLLECTIVE, &j->coll[i]),
+                         PST_OK);
         j->mem[i] = calloc(1, bytes ? bytes : 1);
         assert_non_null(j->mem[i]);
     }
@@ -107,40 +108,6 @@ static void all_gathers(void **state) {
     }
 }
 
-/* The tree's sum of one element, written down independently: node v is own + child 1 + child 2 + child 4 ... */
-static float tree_sum(const float *own, uint32_t n, uint32_t v) {
-    float sum = own[v];
-    for (uint32_t bit = 1; v + bit < n && !(v & bit); bit <<= 1) sum += tree_sum(own, n, v + bit);
-    return sum;
-}
-
-static void all_reduces_add_in_the_tree_s_order(void **state) {
-    (void)state;
-    uint64_t key = pst_rng_key(SEED, "reduce");
-    for (uint64_t k = 0; k < 30; k++) {
-        job j;
-        uint32_t n = 1 + random_word(key, 4 * k) % MAX_RANK;
-        uint64_t count = random_bytes(key, 4 * k + 2) / 4 / (k % 10 == 0 ? 1 : 20);
-        job_open(&j, n, count * 4);
-        float(*own)[MAX_RANK] = calloc(count + 1, sizeof *own);
-        assert_non_null(own);
-        for (uint32_t i = 0; i < n; i++) {
-            float *mem = (float *)j.mem[i];
-            pst_rng_normal(key + i, 0, 1e3f, mem, count);
-            for (uint64_t e = 0; e < count; e++) own[e][i] = mem[e];
-        }
-        start(&j, PST_COLL_ALL_REDUCE, count * 4, PST_F32, 0);
-        assert_int_equal(drive(&j, k), PST_OK);
-        for (uint64_t e = 0; e < count; e++) {
-            float sum = tree_sum(own[e], n, 0);
-            for (uint32_t i = 0; i < n; i++)
-                if (memcmp(&sum, (float *)j.mem[i] + e, 4)) fail_msg("element differs");
-        }
-        free(own);
-        job_close(&j);
-    }
-}
-
 static void doubles_barriers_and_sequences(void **state) {
     (void)state;
     job j;
@@ -196,7 +163,7 @@ static void faults(void **state) {
         pst_fault_spec spec = {.fail_post = kind == 0, .drop_post = kind == 1, .delay_polls = kind == 2 ? 13 : 0};
         assert_int_equal(pst_transport_fault_open(pst_self_hub_end(j.hub, 3), &spec, &bad), PST_OK);
         pst_coll_close(j.coll[3]);
-        assert_int_equal(pst_coll_open(bad, &j.coll[3]), PST_OK);
+        assert_int_equal(pst_coll_open(bad, NULL, 0, PST_CHANNEL_COLLECTIVE, &j.coll[3]), PST_OK);
         for (uint32_t i = 0; i < 5; i++)
             for (uint32_t e = 0; e < 1000; e++) ((float *)j.mem[i])[e] = (float)(i + e);
         start(&j, PST_COLL_ALL_REDUCE, 4000, PST_F32, 0);
@@ -213,7 +180,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(broadcasts),
         cmocka_unit_test(all_gathers),
-        cmocka_unit_test(all_reduces_add_in_the_tree_s_order),
         cmocka_unit_test(doubles_barriers_and_sequences),
         cmocka_unit_test(wrong_use_is_refused),
         cmocka_unit_test(faults),

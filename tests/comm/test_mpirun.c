@@ -53,7 +53,7 @@ static void open_without_names(rank_state *r) {
     RANK_CHECK(pst_heartbeat_open(r->world, &r->heartbeat) == PST_OK);
     r->world->ops = usual;
     RANK_CHECK(pst_transport_ucx.open(r->world, NULL, &r->t) == PST_OK);
-    RANK_CHECK(pst_coll_open(r->t, &r->coll) == PST_OK);
+    RANK_CHECK(pst_coll_open(r->t, NULL, 0, PST_CHANNEL_COLLECTIVE, &r->coll) == PST_OK);
 }
 
 static int rank_main(const char *scenario) {

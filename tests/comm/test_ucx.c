@@ -1,5 +1,6 @@
 /* test: label=quick */
-/* Transport ucx between real processes, started by our own launcher: random traffic, sizes, collectives, rank counts. */
+/* Transport ucx between real processes, started by our own launcher: random traffic, sizes, collectives, rank counts.
+ * */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -98,6 +99,35 @@ static int wrong_size(rank_state *r) {
     return 0;
 }
 
+/* Two ends that disagree about the order: each message is taken for itself, the large one sent first waits. Then all
+ * ranks in a ring, messages of unequal size, half of them posting what they send first. */
+static int crossed(rank_state *r) {
+    enum { LARGE = 3 << 20, SMALL = 70000, RING = 3 };
+    static uint8_t large[LARGE], small[LARGE];
+    uint32_t n = r->world->size, rank = r->world->rank, to = (rank + 1) % n, from = (rank + n - 1) % n;
+    uint64_t request[2];
+    if (rank == 0) {
+        RANK_CHECK(rank_post(r, PST_TRANSFER_SEND, 1, 0, 0, large, LARGE, &request[0]) == PST_OK);
+        RANK_CHECK(rank_post(r, PST_TRANSFER_SEND, 1, 0, 1, small, SMALL, &request[1]) == PST_OK);
+        RANK_CHECK(rank_finish(r, request[0]) == PST_OK && rank_finish(r, request[1]) == PST_OK);
+    } else if (rank == 1) {
+        RANK_CHECK(rank_post(r, PST_TRANSFER_RECV, 0, 0, 1, small, SMALL, &request[1]) == PST_OK);
+        RANK_CHECK(rank_finish(r, request[1]) == PST_OK);
+        RANK_CHECK(rank_post(r, PST_TRANSFER_RECV, 0, 0, 0, large, LARGE, &request[0]) == PST_OK);
+        RANK_CHECK(rank_finish(r, request[0]) == PST_OK);
+    }
+    static const uint64_t bytes[] = {5, LARGE, 8200, 65536, 0, 1 << 20};
+    for (uint32_t i = 0; i < 12; i++)
+        for (uint32_t half = 0; half < 2; half++) {
+            int is_send = (half + rank + i) % 2 == 0;
+            RANK_CHECK(rank_post(r, is_send ? PST_TRANSFER_SEND : PST_TRANSFER_RECV, is_send ? to : from, RING, i,
+                                 is_send ? large : small, bytes[((is_send ? rank : from) + i) % 6],
+                                 &request[half]) == PST_OK);
+            if (half) RANK_CHECK(rank_finish(r, request[0]) == PST_OK && rank_finish(r, request[1]) == PST_OK);
+        }
+    return 0;
+}
+
 /* A receiver that sleeps is woken; nobody needs the 20 ms that pst_transport_wait sleeps at most. */
 static int wakes_up(rank_state *r) {
     uint64_t word = 0, request, start = pst_monotonic_ns();
@@ -130,6 +160,7 @@ static int rank_main(const char *scenario) {
     if (!strcmp(scenario, "traffic")) result = random_traffic(&r);
     if (!strcmp(scenario, "collectives")) result = collectives(&r);
     if (!strcmp(scenario, "size")) result = wrong_size(&r);
+    if (!strcmp(scenario, "crossed")) result = crossed(&r);
     if (!strcmp(scenario, "wake")) result = wakes_up(&r);
     if (!strcmp(scenario, "open")) result = leaves_with_open_requests(&r);
     rank_close(&r);
@@ -162,6 +193,11 @@ static void sizes_that_differ(void **state) {
     assert_int_equal(launch(2, "size", NULL, 2000), 0);
 }
 
+static void ends_in_another_order(void **state) {
+    (void)state;
+    assert_int_equal(launch(4, "crossed", NULL, 2000), 0);
+}
+
 static void sleepers_wake(void **state) {
     (void)state;
     assert_int_equal(launch(2, "wake", NULL, 2000), 0);
@@ -177,11 +213,9 @@ static void close_does_not_wait_for_ever(void **state) {
 int main(int argc, char **argv) {
     if (argc > 2 && !strcmp(argv[1], "rank")) return rank_main(argv[2]);
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(traffic_of_2_and_5_ranks),
-        cmocka_unit_test(traffic_over_tcp),
-        cmocka_unit_test(collectives_of_1_2_4_7_ranks),
-        cmocka_unit_test(sizes_that_differ),
-        cmocka_unit_test(sleepers_wake),
+        cmocka_unit_test(traffic_of_2_and_5_ranks),     cmocka_unit_test(traffic_over_tcp),
+        cmocka_unit_test(collectives_of_1_2_4_7_ranks), cmocka_unit_test(sizes_that_differ),
+        cmocka_unit_test(ends_in_another_order),        cmocka_unit_test(sleepers_wake),
         cmocka_unit_test(close_does_not_wait_for_ever),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
