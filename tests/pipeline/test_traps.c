@@ -166,18 +166,16 @@ static void unequal_messages_of_four_and_more_ranks(void **state) {
 
 /* --- an early receive --------------------------------------------------------------------------------------------- */
 
-/* Rank 1 has posted the receive of the second micro-batch, which rank 0 does not send; it goes on with the first one.
- * */
+/* Rank 1 has posted the receive of the second micro-batch, which rank 0 does not send; it goes on with
+ * the first. */
 static void an_early_receive_holds_nothing_up(void **state) {
     (void)state;
     rig r;
     job_open(&r, "1f1b", 2, 4);
     ranks_open(&r);
-    const pst_instr_list *list = &r.s.job->list[1];
     uint32_t early = study_find(&r.s, 1, PST_OP_RECV, 1, 0), first = study_find(&r.s, 1, PST_OP_F, 0, 0);
     uint32_t backward = study_find(&r.s, 1, PST_OP_BW, 0, 0), moved;
-    assert_true(early < first);
-    assert_true(backward < list->n_instr);
+    assert_true(early < backward); /* so it has been posted before */
     uint64_t sent = 0;
     for (uint32_t turn = 0; turn < 1000 && !sent; turn++) { /* rank 0 until its first message has been sent */
         pst_executor_progress(r.x[0], &moved);
