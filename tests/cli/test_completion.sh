@@ -49,7 +49,7 @@ expect 'train' tr
 holds 'doctor' ''
 holds '--version' --
 expect '--ranks' train --ra
-expect 'kernels p2p collectives' bench ''
+expect 'collectives kernels p2p' bench ''
 expect 'p2p' bench kernels p
 expect '--ranks --resume --runs' train --r
 expect 'other.yml run.yaml share texts two words.yaml' train ''
