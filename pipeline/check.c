@@ -131,6 +131,7 @@ static pst_status check_passes(const pst_checker *c) {
 static pst_status open_checker(pst_checker *c) {
     const pst_job *job = c->job;
     uint32_t longest = 0, locals = 0;
+    size_t instrs = 0;
     c->local_first = malloc((c->cut->n_chunk + 1) * sizeof *c->local_first);
     if (!c->local_first) return pst_fail(PST_ENOMEM, "no memory to check a job");
     for (uint32_t k = 0; k < c->cut->n_chunk; k++) {
@@ -140,16 +141,21 @@ static pst_status open_checker(pst_checker *c) {
     c->local_first[c->cut->n_chunk] = locals;
     for (uint32_t r = 0; r < job->n_rank; r++) {
         if (job->list[r].n_instr > longest) longest = job->list[r].n_instr;
+        instrs += job->list[r].n_instr;
     }
     size_t passes = (size_t)job->n_chunk * 4 * job->n_micro, cells = ((size_t)locals + 1) * job->n_micro;
     c->pass_at = malloc(passes * sizeof *c->pass_at);
     c->send_at = malloc(cells * sizeof *c->send_at);
     c->recv_at = malloc(cells * sizeof *c->recv_at);
+    c->instr_first = malloc(job->n_rank * sizeof *c->instr_first);
+    c->seen = malloc(instrs + 1);
+    c->stack = malloc((2 * instrs + 1) * sizeof *c->stack);
     c->issue = malloc((longest + 1) * sizeof *c->issue);
     c->end = malloc((longest + 1) * sizeof *c->end);
-    if (!c->pass_at || !c->send_at || !c->recv_at || !c->issue || !c->end) {
+    if (!c->pass_at || !c->send_at || !c->recv_at || !c->issue || !c->end || !c->instr_first || !c->seen || !c->stack) {
         return pst_fail(PST_ENOMEM, "no memory to check a job of %u ranks", job->n_rank);
     }
+    for (uint32_t r = 0, first = 0; r < job->n_rank; first += job->list[r++].n_instr) c->instr_first[r] = first;
     memset(c->pass_at, 0xff, passes * sizeof *c->pass_at);
     memset(c->send_at, 0xff, cells * sizeof *c->send_at);
     memset(c->recv_at, 0xff, cells * sizeof *c->recv_at);
@@ -164,6 +170,7 @@ static void close_checker(pst_checker *c) {
     free(c->recv_at);
     free(c->issue);
     free(c->end);
+    free(c->instr_first), free(c->seen), free(c->stack);
 }
 
 static pst_status check_slot_table(const pst_checker *c) {

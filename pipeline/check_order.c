@@ -6,7 +6,6 @@
 #include "pipeline/check_parts.h"
 #include <stdlib.h>
 #include <string.h>
-#include <string.h>
 
 static void take_least(uint32_t *to, const uint32_t *from) {
     for (int q = 0; q < PST_Q_COUNT; q++) {
@@ -150,14 +149,12 @@ static void add_touch(touch *list, uint32_t *n, uint32_t local, uint8_t event, i
     list[(*n)++] = (touch){local, event, (uint8_t)births};
 }
 
-/* All touches of a class; list has room for PST_EV_COUNT per local of the chunk. */
-static uint32_t find_touches(const pst_checker *c, uint32_t k, touch *list) {
-    const pst_chunk *chunk = &c->cut->chunk[c->cut->class_[k].chunk];
+/* All touches of a buffer; list has room for PST_EV_COUNT per local of the chunk. */
+static uint32_t find_touches(const pst_chunk *chunk, uint32_t buffer, touch *list) {
     uint32_t n = 0;
     for (uint32_t i = 0; i < chunk->n_local; i++) {
         const pst_local *l = &chunk->local[i];
-        const pst_buffer *b = &chunk->buffer[l->buffer];
-        if (b->place != PST_PLACE_SLOT || b->class_ != k) continue;
+        if (l->buffer != buffer) continue;
         add_touch(list, &n, i, l->birth, 1);
         for (uint8_t e = 0; e < PST_EV_COUNT; e++) {
             if (l->uses >> e & 1) add_touch(list, &n, i, e, 0);
@@ -166,39 +163,71 @@ static uint32_t find_touches(const pst_checker *c, uint32_t k, touch *list) {
     return n;
 }
 
-/* Whatever touches the slot for `old` has ended before anything is written to it for `new`. */
-static pst_status check_takeover(const pst_checker *c, uint32_t rank, uint32_t k, const touch *list, uint32_t n,
-                                 uint32_t old, uint32_t new) {
-    uint32_t chunk = c->cut->class_[k].chunk;
-    for (uint32_t i = 0; i < n; i++) {
-        if (!list[i].births) continue;
-        uint32_t birth = at_event(c, chunk, list[i].local, list[i].event, new);
-        for (uint32_t j = 0; j < n; j++) {
-            uint32_t use = at_event(c, chunk, list[j].local, list[j].event, old);
-            if (pst_checker_before(c, rank, use, birth)) continue;
+/* A buffer of a class, and its touches. */
+typedef struct {
+    uint32_t chunk, n;
+    const pst_class *class_;
+    touch *list;
+    occupant *order;  /* [n_micro] by first write */
+    uint32_t *holder; /* [n_slot] */
+} held_buffer;
+
+/* Whatever touches the slot for `old` has ended before anything is written to it for `new`; if not, *birth and *use. */
+static int leaves_before(const pst_checker *c, uint32_t rank, const held_buffer *h, uint32_t old, uint32_t new,
+                         uint32_t *birth, uint32_t *use) {
+    for (uint32_t i = 0; i < h->n; i++) {
+        if (!h->list[i].births) continue;
+        *birth = at_event(c, h->chunk, h->list[i].local, h->list[i].event, new);
+        for (uint32_t j = 0; j < h->n; j++) {
+            *use = at_event(c, h->chunk, h->list[j].local, h->list[j].event, old);
+            if (!pst_checker_before(c, rank, *use, *birth)) return 0;
+        }
+    }
+    return 1;
+}
+
+/* In whatever order: of every two micro-batches in one slot, one leaves before the other comes. */
+static pst_status check_pairs(const pst_checker *c, uint32_t rank, const held_buffer *h) {
+    uint32_t birth, use, other[2];
+    for (uint32_t i = 0; i < c->job->n_micro; i++)
+        for (uint32_t j = i + 1; j < c->job->n_micro; j++) {
+            uint32_t a = h->order[i].micro, b = h->order[j].micro;
+            if (h->class_->slot_of_micro[a] != h->class_->slot_of_micro[b]) continue;
+            if (leaves_before(c, rank, h, a, b, &birth, &use)) continue;
+            if (leaves_before(c, rank, h, b, a, &other[0], &other[1])) continue;
             return pst_checker_fail(c, rank, birth, "takes a slot that is still used by", use);
         }
+    return PST_OK;
+}
+
+/* Of neighbours in the order of the list; then it holds for all. */
+static pst_status check_buffer(const pst_checker *c, uint32_t rank, held_buffer *h) {
+    uint32_t birth, use;
+    for (uint32_t m = 0; m < c->job->n_micro; m++) {
+        h->order[m] = (occupant){PST_NONE, m};
+        for (uint32_t i = 0; i < h->n; i++) {
+            uint32_t at = at_event(c, h->chunk, h->list[i].local, h->list[i].event, m);
+            if (h->list[i].births && at < h->order[m].first) h->order[m].first = at;
+        }
+    }
+    qsort(h->order, c->job->n_micro, sizeof *h->order, by_first);
+    memset(h->holder, 0xff, h->class_->n_slot * sizeof *h->holder);
+    for (uint32_t m = 0; m < c->job->n_micro; m++) {
+        uint32_t *held = &h->holder[h->class_->slot_of_micro[h->order[m].micro]];
+        if (*held != PST_NONE && !leaves_before(c, rank, h, *held, h->order[m].micro, &birth, &use))
+            return check_pairs(c, rank, h);
+        *held = h->order[m].micro;
     }
     return PST_OK;
 }
 
-static pst_status check_class(const pst_checker *c, uint32_t rank, uint32_t k, touch *list, occupant *order,
-                              uint32_t *holder) {
-    const pst_class *x = &c->slots->class_[k];
-    uint32_t n = find_touches(c, k, list);
-    for (uint32_t m = 0; m < c->job->n_micro; m++) {
-        order[m] = (occupant){PST_NONE, m};
-        for (uint32_t i = 0; i < n; i++) {
-            uint32_t at = at_event(c, x->chunk, list[i].local, list[i].event, m);
-            if (list[i].births && at < order[m].first) order[m].first = at;
-        }
-    }
-    qsort(order, c->job->n_micro, sizeof *order, by_first);
-    memset(holder, 0xff, x->n_slot * sizeof *holder);
-    for (uint32_t m = 0; m < c->job->n_micro; m++) {
-        uint32_t *held = &holder[x->slot_of_micro[order[m].micro]];
-        if (*held != PST_NONE) PST_TRY(check_takeover(c, rank, k, list, n, *held, order[m].micro));
-        *held = order[m].micro;
+static pst_status check_class(const pst_checker *c, uint32_t rank, uint32_t k, held_buffer *h) {
+    h->class_ = &c->slots->class_[k], h->chunk = h->class_->chunk;
+    const pst_chunk *chunk = &c->cut->chunk[h->chunk];
+    for (uint32_t i = 0; i < chunk->n_buffer; i++) {
+        if (chunk->buffer[i].place != PST_PLACE_SLOT || chunk->buffer[i].class_ != k) continue;
+        h->n = find_touches(chunk, i, h->list);
+        PST_TRY(check_buffer(c, rank, h));
     }
     return PST_OK;
 }
@@ -229,18 +258,16 @@ pst_status pst_checker_slots(const pst_checker *c, uint32_t rank) {
         if (locals > most_local) most_local = locals;
         if (c->slots->class_[k].n_slot > most_slot) most_slot = c->slots->class_[k].n_slot;
     }
-    touch *list = malloc(((size_t)most_local * PST_EV_COUNT + 1) * sizeof *list);
-    occupant *order = malloc(c->job->n_micro * sizeof *order);
-    uint32_t *holder = malloc(((size_t)most_slot + 1) * sizeof *holder);
+    held_buffer h = {.list = malloc(((size_t)most_local * PST_EV_COUNT + 1) * sizeof *h.list),
+                     .order = malloc(c->job->n_micro * sizeof *h.order),
+                     .holder = malloc(((size_t)most_slot + 1) * sizeof *h.holder)};
     pst_status status = PST_OK;
-    if (!list || !order || !holder) status = pst_fail(PST_ENOMEM, "no memory to check slots");
+    if (!h.list || !h.order || !h.holder) status = pst_fail(PST_ENOMEM, "no memory to check slots");
     for (uint32_t k = 0; k < c->cut->n_class && status == PST_OK; k++) {
         if (c->job->rank_of_chunk[c->cut->class_[k].chunk] != rank) continue;
         status = check_offsets(c, k);
-        if (status == PST_OK) status = check_class(c, rank, k, list, order, holder);
+        if (status == PST_OK) status = check_class(c, rank, k, &h);
     }
-    free(holder);
-    free(order);
-    free(list);
+    free(h.holder), free(h.order), free(h.list);
     return status;
 }

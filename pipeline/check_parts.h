@@ -1,8 +1,10 @@
-/* Private to check.c, check_message.c, check_order.c and check_flush.c: what the checker has found out about a job. */
+/* Private to check*.c: what the checker has found out about a job. */
 #ifndef PST_PIPELINE_CHECK_PARTS_H
 #define PST_PIPELINE_CHECK_PARTS_H
 #include "pipeline/check.h"
 #include "pipeline/walk.h"
+
+typedef struct { uint32_t rank, index, is_end; } pst_moment;
 
 typedef struct {
     const pst_job *job;
@@ -15,6 +17,10 @@ typedef struct {
     uint32_t *send_at, *recv_at; /* [all locals][n_micro] */
     /* Happens-before on the rank at hand, see pst_checker_order. */
     uint32_t (*issue)[PST_Q_COUNT], (*end)[PST_Q_COUNT];
+    /* Scratch of pst_checker_caused: instructions of all ranks are numbered on. */
+    uint32_t *instr_first;      /* [n_rank] number of the rank's first instruction */
+    uint8_t *seen;              /* [instructions] bit 0: its issue, bit 1: its end */
+    pst_moment *stack;          /* [2 x instructions] */
 } pst_checker;
 
 static inline uint32_t *pst_checker_pass(const pst_checker *c, uint32_t chunk, uint32_t opcode, uint32_t micro) {
@@ -30,9 +36,11 @@ pst_status pst_checker_messages(pst_checker *c, pst_check_mode mode);
 /* check_order.c: works out happens-before on one rank: end[x][q] is the first instruction of queue q that is surely
  * issued after x has ended, issue[x][q] the first that is not issued before x. */
 void pst_checker_order(pst_checker *c, uint32_t rank);
+/* check_cause.c: the same through other ranks, too. Slow: it is asked where this rank's list alone says no. */
+int pst_checker_caused(const pst_checker *c, uint32_t rank, uint32_t x, uint32_t y);
 /* x has surely ended before y is issued. */
 static inline int pst_checker_before(const pst_checker *c, uint32_t rank, uint32_t x, uint32_t y) {
-    return c->end[x][c->job->list[rank].instr[y].queue] <= y;
+    return c->end[x][c->job->list[rank].instr[y].queue] <= y || pst_checker_caused(c, rank, x, y);
 }
 /* check_order.c: values are there when read, and slots free when taken, on the rank at hand. */
 pst_status pst_checker_values(const pst_checker *c, uint32_t rank);

@@ -71,16 +71,21 @@ static uint32_t emit_transfer(pst_job_builder *b, uint8_t opcode, uint32_t chunk
     return pst_builder_emit(b, &instr);
 }
 
-static void emit_recvs(pst_job_builder *b, const pst_action *a) {
+static void emit_recv(pst_job_builder *b, uint32_t chunk, uint32_t local, uint32_t micro) {
+    uint32_t at = emit_transfer(b, PST_OP_RECV, chunk, local, micro);
+    b->recv_at[(size_t)b->cut->chunk[chunk].local[local].channel_in * b->job->n_micro + micro] = at;
+}
+
+/* What the rank's i-th action consumes; in first-in-first-out order, what has to be posted by then. */
+static void emit_recvs(pst_job_builder *b, uint32_t i) {
+    const pst_action *a = b->schedule->action[b->rank] + i;
     pst_event event = a->opcode == PST_OP_F ? PST_EV_RECV_F : PST_EV_RECV_B;
     const pst_chunk *chunk = b->cut->chunk + a->chunk;
-    if (a->opcode == PST_OP_W) return;
-    for (uint32_t i = 0; i < chunk->n_local; i++) {
-        const pst_local *l = chunk->local + i;
-        if (l->birth != event) continue;
-        uint32_t at = emit_transfer(b, PST_OP_RECV, a->chunk, i, a->micro);
-        b->recv_at[(size_t)l->channel_in * b->job->n_micro + a->micro] = at;
-    }
+    const pst_fifo_message *m = b->cost->fifo ? b->fifo.message[b->rank] : NULL;
+    for (uint32_t k = m ? b->fifo.first[b->rank][i] : 0; m && k < b->fifo.first[b->rank][i + 1]; k++)
+        emit_recv(b, m[k].chunk, m[k].local, m[k].micro);
+    for (uint32_t k = 0; !m && a->opcode != PST_OP_W && k < chunk->n_local; k++)
+        if (chunk->local[k].birth == event) emit_recv(b, a->chunk, k, a->micro);
 }
 
 /* passed: values that only pass through leave as soon as they arrive, before this action computes. */
@@ -162,9 +167,9 @@ static pst_status build_rank(pst_job_builder *b, uint32_t rank) {
     const pst_action *action = b->schedule->action[rank];
     uint32_t n = b->schedule->n_action[rank];
     b->rank = rank, b->n_instr = b->cap_instr = b->n_pair = b->n_flush = 0;
-    if (n) emit_recvs(b, action);
+    if (n) emit_recvs(b, 0);
     for (uint32_t i = 0; i < n && b->status == PST_OK; i++) {
-        if (i + 1 < n) emit_recvs(b, action + i + 1);
+        if (i + 1 < n) emit_recvs(b, i + 1);
         emit_sends(b, action + i, 1);
         emit_compute(b, action + i);
         emit_sends(b, action + i, 0);
@@ -201,6 +206,7 @@ static pst_status open_builder(pst_job_builder *b) {
     }
     if (!b->compute_at || !b->recv_at || !b->job || !b->job->list) return pst_fail(PST_ENOMEM, "no memory for a job");
     PST_TRY(pst_pace_open(s, &b->pace));
+    if (b->cost->fifo) PST_TRY(pst_fifo_open(b, &b->fifo));
     return pst_slots_open(b->cut, s->n_micro, &b->slots);
 }
 
@@ -210,7 +216,7 @@ pst_status pst_job_build(const pst_schedule *schedule, const pst_cut *cut, const
     PST_TRY(check_fit(schedule, cut));
     pst_status status = open_builder(&b);
     for (uint32_t r = 0; status == PST_OK && r < schedule->n_rank; r++) status = build_rank(&b, r);
-    pst_pace_close(&b.pace);
+    pst_pace_close(&b.pace), pst_fifo_close(&b.fifo);
     free(b.compute_at), free(b.recv_at), free(b.instr), free(b.pair);
     if (status != PST_OK) {
         pst_job_close(b.job), pst_slots_close(b.slots);

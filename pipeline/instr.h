@@ -51,6 +51,8 @@ typedef struct {
     uint64_t latency_ns;
     double bytes_per_s;
     uint64_t norm_ns, gather_ns, reduce_ns, step_ns; /* flush; the engine fills from its cost model */
+    int fifo;                   /* 1: of any two ranks, messages are received in the order in which they are sent, for
+                                   transports without tags; several chunks per rank then hold some for longer */
     int flush;                  /* 0: leave the flush out (studies of schedules) */
 } pst_instr_cost;
 

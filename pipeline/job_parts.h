@@ -13,6 +13,17 @@ typedef struct {
     uint32_t *post, *idle; /* start and finish of the action before it on its rank, 0 when it is the first */
 } pst_pace;
 
+/* fifo.c: the messages that a rank receives, in the order of its RECVs; those that stand before action a's predecessor
+ * computes are [first[a], first[a + 1]). */
+typedef struct {
+    uint32_t source, post, chunk, local, micro; /* post: that action a */
+} pst_fifo_message;
+typedef struct {
+    uint32_t n_rank;
+    pst_fifo_message **message; /* [n_rank][n_message] */
+    uint32_t *n_message, **first;
+} pst_fifo;
+
 typedef struct {
     const pst_schedule *schedule;
     const pst_cut *cut;
@@ -20,6 +31,7 @@ typedef struct {
     pst_job *job;
     pst_slots *slots;
     pst_pace pace;
+    pst_fifo fifo; /* with cost->fifo, else 0 */
     uint32_t *compute_at; /* [n_chunk][4][n_micro] instruction index in its rank's list */
     uint32_t *recv_at;    /* [n_channel][n_micro] */
     /* The rank at hand. */
@@ -42,6 +54,9 @@ pst_status pst_pace_open(const pst_schedule *s, pst_pace *pace);
 void pst_pace_close(pst_pace *pace);
 /* When a value that chunk SENDs has been received, by the pace. */
 uint32_t pst_pace_arrival(const pst_job_builder *b, uint32_t chunk, const pst_local *local, uint32_t micro);
+
+pst_status pst_fifo_open(const pst_job_builder *b, pst_fifo *fifo);
+void pst_fifo_close(pst_fifo *fifo);
 
 /* slots.c */
 pst_status pst_slots_open(const pst_cut *cut, uint32_t n_micro, pst_slots **slots);

@@ -222,3 +222,16 @@ pst_status pst_cut_synthetic(uint32_t n_chunk, int split, int backward, uint64_t
     *cut = x;
     return PST_OK;
 }
+
+void pst_cut_set_times(pst_cut *cut, const pst_pass_ns *ns) {
+    for (uint32_t c = 0; c < cut->n_chunk; c++)
+        for (uint32_t op = 0; op < 4; op++) {
+            pst_program *program = cut->chunk[c].program + op;
+            program->ns = 0;
+            for (uint32_t s = 0; s < program->n_step; s++) {
+                pst_step *step = program->step + s;
+                step->ns = step->pass == PST_PASS_F ? ns[c].f : step->pass == PST_PASS_B ? ns[c].b : ns[c].w;
+                program->ns += step->ns;
+            }
+        }
+}

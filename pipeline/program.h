@@ -105,6 +105,8 @@ pst_status pst_cut_build(const pst_graph *g, const uint32_t *chunk_of_node, uint
  * exchange one value of `bytes` each way. */
 pst_status pst_cut_synthetic(uint32_t n_chunk, int split, int backward, uint64_t f, uint64_t b, uint64_t w,
                              uint64_t bytes, pst_cut **cut);
+/* Other durations for the chunks of a synthetic cut: ns: [n_chunk]. */
+void pst_cut_set_times(pst_cut *cut, const pst_pass_ns *ns);
 void pst_cut_close(pst_cut *cut);
 /* Every invariant: channels agree on both sides, and every read of every program finds the value that the tape says,
  * whatever shares its memory. EINTERNAL says which does not. */

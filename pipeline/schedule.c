@@ -28,8 +28,11 @@ static const pst_schedule_row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
-static const pst_schedule_row custom = {"custom", "from a CSV file (parallel.schedule_file)", 0, 0, PST_PLACE_ROUND,
-                                        NULL};
+/* Found by name, but made from more than sizes. */
+static const pst_schedule_row others[] = {
+    {"custom", "from a CSV file (parallel.schedule_file)", 0, 0, PST_PLACE_ROUND, NULL},
+    {"solved", "made for the durations and the memory of these stages", 1, 0, PST_PLACE_ROUND, NULL},
+};
 
 const pst_schedule_row *pst_schedule_rows(uint32_t *n) {
     *n = ROWS;
@@ -63,7 +66,8 @@ pst_status pst_schedule_find(const char *name, const pst_schedule_row **row) {
     const pst_schedule_row *near = NULL;
     uint32_t least = 4;
     char list[256] = "";
-    if (!strcmp(name, custom.name)) return *row = &custom, PST_OK;
+    for (uint32_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (!strcmp(others[i].name, name)) return *row = &others[i], PST_OK;
     for (uint32_t i = 0; i < ROWS; i++) {
         if (!strcmp(rows[i].name, name)) {
             *row = &rows[i];
@@ -74,7 +78,7 @@ pst_status pst_schedule_find(const char *name, const pst_schedule_row **row) {
         snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", rows[i].name);
     }
     if (near) return pst_fail(PST_EINPUT, "no schedule is called \"%.64s\"; did you mean \"%s\"?", name, near->name);
-    return pst_fail(PST_EINPUT, "no schedule is called \"%.64s\"; there are %s, custom", name, list);
+    return pst_fail(PST_EINPUT, "no schedule is called \"%.64s\"; there are %s, custom, solved", name, list);
 }
 
 pst_status pst_schedule_virtual(const pst_schedule_row *row, uint32_t asked, uint32_t *n_virtual) {
@@ -90,8 +94,30 @@ pst_status pst_schedule_generate(const char *name, uint32_t n_rank, uint32_t n_v
     const pst_schedule_row *row;
     PST_TRY(pst_schedule_find(name, &row));
     PST_TRY(pst_schedule_virtual(row, n_virtual, &n_virtual));
-    if (!row->generate) return pst_fail(PST_EINPUT, "schedule custom comes from a file: parallel.schedule_file");
+    if (!row->generate)
+        return pst_fail(PST_EINPUT, "schedule %s is not made from the numbers of stages and micro-batches alone", name);
     return row->generate(row, n_rank, n_virtual, n_micro, schedule);
+}
+
+pst_status pst_schedule_copy(const pst_schedule *from, pst_schedule **schedule) {
+    pst_schedule *s = calloc(1, sizeof *s);
+    if (!s) goto no_memory;
+    *s = *from;
+    s->rank_of_chunk = malloc(s->n_chunk * sizeof *s->rank_of_chunk);
+    s->n_action = malloc(s->n_rank * sizeof *s->n_action);
+    s->action = calloc(s->n_rank, sizeof *s->action);
+    if (!s->rank_of_chunk || !s->n_action || !s->action) goto no_memory;
+    memcpy(s->rank_of_chunk, from->rank_of_chunk, s->n_chunk * sizeof *s->rank_of_chunk);
+    memcpy(s->n_action, from->n_action, s->n_rank * sizeof *s->n_action);
+    for (uint32_t r = 0; r < s->n_rank; r++) {
+        if (!(s->action[r] = malloc(s->n_action[r] * sizeof **s->action))) goto no_memory;
+        memcpy(s->action[r], from->action[r], s->n_action[r] * sizeof **s->action);
+    }
+    *schedule = s;
+    return PST_OK;
+no_memory:
+    pst_schedule_close(s);
+    return pst_fail(PST_ENOMEM, "schedule %s: no memory for a copy", from->name);
 }
 
 void pst_schedule_close(pst_schedule *schedule) {

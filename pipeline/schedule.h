@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 typedef struct { uint8_t opcode; uint16_t chunk; uint32_t micro; } pst_action;
+typedef struct { uint64_t f, b, w; } pst_pass_ns; /* durations of a chunk's passes of one micro-batch */
 
 typedef struct {
     char name[32];
@@ -36,7 +37,8 @@ struct pst_schedule_row {
 };
 /* Those that are generated and train, and "forward" (evaluation), last. */
 const pst_schedule_row *pst_schedule_rows(uint32_t *n);
-/* EINPUT with "did you mean" when unknown. "custom" is found, too: it has no generator (schedule_csv.h). */
+/* EINPUT with "did you mean" when unknown. "custom" and "solved" are found, too: they have no generator (schedule_csv.h,
+ * schedule_solved.h). */
 pst_status pst_schedule_find(const char *name, const pst_schedule_row **row);
 /* Chunks per rank of a schedule when `asked` (0: nothing) was asked for; EINPUT when it has others. */
 pst_status pst_schedule_virtual(const pst_schedule_row *row, uint32_t asked, uint32_t *n_virtual);
@@ -45,6 +47,7 @@ pst_status pst_schedule_generate(const char *name, uint32_t n_rank, uint32_t n_v
                                  pst_schedule **schedule);
 /* F only, over the ranks and chunks of another schedule. */
 pst_status pst_schedule_forward(const pst_schedule *like, uint32_t n_micro, pst_schedule **schedule);
+pst_status pst_schedule_copy(const pst_schedule *from, pst_schedule **schedule);
 void pst_schedule_close(pst_schedule *schedule);
 /* Each chunk's F, B, W of each micro-batch once, F before B before W, W (BW) ascending in micro-batch. */
 pst_status pst_schedule_check(const pst_schedule *schedule);

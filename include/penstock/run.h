@@ -48,10 +48,11 @@ PST_API pst_status pst_generate(const pst_generate_options *options, FILE *out);
 typedef struct {
     size_t size;             /* sizeof(pst_simulate_options) */
     const char *plan;        /* plan.yaml of a run, or NULL and: */
-    const char *schedule;
+    const char *schedule;    /* a name; "all": a table of all that take the chunks asked for; "solved": made for the times, the
+                                messages and the memory given, never longer than a named one that fits */
     int64_t stages, micro_batches;
     int64_t chunks;          /* per stage's rank; 0: as the schedule has them, 2 where it takes any number */
-    double f_ms, b_ms, w_ms, transfer_ms;
+    double f_ms, b_ms, w_ms, transfer_ms; /* of a stage; a rank's chunks are equal parts of it */
     const char *trace, *svg, *csv; /* files to write, or ""; csv of schedule "custom": what it is read from, which says
                                 the numbers of stages, chunks and micro-batches */
     int json, execute;       /* execute: also run the executor on the virtual clock and compare */
@@ -60,6 +61,11 @@ typedef struct {
     const char *transport;
     int64_t message_bytes, rounds;
     char *const *argv;       /* the program's own arguments, to start the ranks with; NULL: they are there */
+    const double *times_ms;  /* n_times 1 or stages: F, B, W of all stages, or of each in turn, instead of f_ms, b_ms, w_ms */
+    int64_t n_times;         /* 0: not given */
+    const double *memory;    /* n_memory 1 or stages: most micro-batches of a stage that every rank, or each in turn, may hold
+                                from the start of their F to the end of their W */
+    int64_t n_memory;        /* 0: no limit */
 } pst_simulate_options;
 /* Times a schedule, or the plan of a run, without training; writes what it finds as text or JSON, and the pictures
  * asked for (with a transport: rank 0 does). EINTERNAL: the executor on the virtual clock disagrees with the simulator.

@@ -4,31 +4,49 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "F,B,W": three durations in milliseconds. */
-static int read_times(const char *text, pst_simulate_options *o) {
-    double *to[] = {&o->f_ms, &o->b_ms, &o->w_ms};
+enum { MOST_STAGES = 4096 };
+
+/* Numbers in groups of `each`, which commas part; colons part the groups (each 1: no colons, all commas). Returns the
+ * number of groups, 0 when the text is not that. */
+static int64_t read_numbers(const char *text, int each, double *to) {
     const char *at = text;
-    for (int i = 0; i < 3; i++) {
+    for (int64_t n = 0; n < (int64_t)each * MOST_STAGES; at++) {
         char *end;
         double value = strtod(at, &end);
-        if (end == at || !isfinite(value) || value < 0 || value > 1e9 || *end != (i < 2 ? ',' : 0))
-            return pst_cli_wrong("--times '%.60s': expected three durations in milliseconds, F,B,W, such as 1,1,1",
-                                 text);
-        *to[i] = value;
-        at = end + 1;
+        if (end == at || !isfinite(value) || value < 0 || value > 1e9) return 0;
+        to[n++] = value;
+        at = end;
+        if (!*at && n % each == 0) return n / each;
+        if (*at != (each > 1 && n % each == 0 ? ':' : ',')) return 0;
     }
+    return 0;
+}
+
+/* texts: NULL when not given. */
+static int read_stages(const char *times, const char *memory, double *all_times, double *all_memory,
+                       pst_simulate_options *o) {
+    if (!(o->n_times = read_numbers(times ? times : "1,1,1", 3, all_times)))
+        return pst_cli_wrong(
+            "--times '%.60s': expected three durations in milliseconds, F,B,W, such as 1,1,1, or as many for "
+            "each stage, F,B,W:F,B,W:...",
+            times);
+    if (memory && !(o->n_memory = read_numbers(memory, 1, all_memory)))
+        return pst_cli_wrong(
+            "--memory '%.60s': expected micro-batches, such as 4, or as many for each rank, such as 4,4,3,2", memory);
+    o->times_ms = all_times, o->memory = all_memory;
     return 0;
 }
 
 enum { MOST_PASSES = 1 << 22 }; /* stages x micro-batches that a study can take: seconds and a few GB */
 
-/* A plan, or a schedule with its sizes: one of the two, and whole. times: NULL when not given. */
-static int check(const pst_command *command, size_t n, const pst_simulate_options *o, const char *times) {
+/* A plan, or a schedule with its sizes: one of the two, and whole. times, memory: NULL when not given. */
+static int check(const pst_command *command, size_t n, const pst_simulate_options *o, const char *times,
+                 const char *memory) {
     if (n == 1 && o->schedule) return pst_cli_wrong("a plan names its own schedule: leave out --schedule or the plan");
     if (n == 1 && (o->stages || o->micro_batches || o->chunks))
         return pst_cli_wrong("--stages, --chunks and --micro-batches go with --schedule; a plan has its own");
-    if (n == 1 && (times || o->transfer_ms > 0 || o->message_bytes >= 0))
-        return pst_cli_wrong("--times, --transfer and --message go with --schedule; a plan has its own");
+    if (n == 1 && (times || memory || o->transfer_ms > 0 || o->message_bytes >= 0))
+        return pst_cli_wrong("--times, --transfer, --message and --memory go with --schedule; a plan has its own");
     if (n == 0 && !o->schedule)
         return pst_cli_wrong("nothing to simulate; usage: %s %s", command->command, command->operands);
     if (n == 0 && !strcmp(o->schedule, "all") && (o->transport || o->execute || *o->trace || *o->svg || *o->csv))
@@ -55,16 +73,20 @@ int pst_cli_simulate(const pst_cli_call *call) {
                               .message_bytes = -1,
                               .rounds = 5,
                               .argv = call->program_argv};
-    const char *times = NULL;
+    const char *times = NULL, *memory = NULL;
+    double all_times[3 * MOST_STAGES], all_memory[MOST_STAGES];
     const pst_option rows[] = {
         {0, "schedule", "NAME", PST_OPTION_STRING, 0, 0,
-         "Such as gpipe, 1f1b, interleaved, zb-h1, zb-v; all: side by side.", &o.schedule},
-        {'p', "stages", "P", PST_OPTION_INT, 1, 4096, "Pipeline stages.", &o.stages},
+         "Such as gpipe, 1f1b, zb-h1, zb-v; solved: made for --times and --memory; all: side by side.", &o.schedule},
+        {'p', "stages", "P", PST_OPTION_INT, 1, MOST_STAGES, "Pipeline stages.", &o.stages},
         {0, "chunks", "V", PST_OPTION_INT, 1, 64, "Chunks per stage; as the schedule has them by default.", &o.chunks},
         {'m', "micro-batches", "M", PST_OPTION_INT, 1, 1048576, "Micro-batches per step.", &o.micro_batches},
         {0, "times", "F,B,W", PST_OPTION_STRING, 0, 0,
-         "Milliseconds of a stage's forward, input gradient and weight gradient; 1,1,1 by default.", &times},
+         "Milliseconds of a stage's forward, input and weight gradient (1,1,1); F,B,W:F,B,W:... for each.", &times},
         {0, "transfer", "MS", PST_OPTION_FLOAT, 0, 1e9, "Milliseconds of a message.", &o.transfer_ms},
+        {0, "memory", "A", PST_OPTION_STRING, 0, 0,
+         "Most micro-batches of a stage that a rank holds from F to W, or A,A,... for each; no limit by default.",
+         &memory},
         {0, "trace", "FILE", PST_OPTION_STRING, 0, 0, "Write the timeline as Chrome trace JSON (Perfetto).", &o.trace},
         {0, "svg", "FILE", PST_OPTION_STRING, 0, 0, "Write the timeline as a picture.", &o.svg},
         {0, "csv", "FILE", PST_OPTION_STRING, 0, 0,
@@ -81,13 +103,14 @@ int pst_cli_simulate(const pst_cli_call *call) {
     };
     const pst_command command = {
         "penstock simulate", "PLAN.yaml | --schedule NAME --stages P --micro-batches M [--times F,B,W]",
-        "Times the instruction lists of a plan (run.yaml beside it) or of a schedule over equal "
-        "stages, without training; with --transport by the clock as well.",
+        "Times the instruction lists of a plan (run.yaml beside it) or of a schedule over stages "
+        "of given durations, without training; with --transport by the clock as well.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;
     if (pst_cli_parse(&command, call, &n, &done)) return done;
-    if (pst_cli_operands(&command, n, 0, 1) || check(&command, n, &o, times) || read_times(times ? times : "1,1,1", &o))
+    if (pst_cli_operands(&command, n, 0, 1) || check(&command, n, &o, times, memory) ||
+        read_stages(times, memory, all_times, all_memory, &o))
         return pst_status_exit(PST_EINPUT);
     if (o.message_bytes < 0) o.message_bytes = 64 << 10;
     if (o.transport && o.execute) return pst_cli_wrong("--execute and --transport: one of them at a time");

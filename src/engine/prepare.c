@@ -122,7 +122,8 @@ static pst_status build_plan(pst_prepared *p) {
     if (!p->options.infer && !strcmp(schedule, "forward"))
         return pst_fail(PST_EINPUT, "schedule 'forward' computes no gradients; choose one that trains");
     if (given) PST_TRY(take_plan(p, given));
-    PST_TRY(pst_prepare_schedule(c, schedule, p->options.n_rank, n_micro, p->plan, &p->schedule));
+    if (p->options.schedule) PST_TRY(pst_schedule_copy(p->options.schedule, &p->schedule));
+    else PST_TRY(pst_prepare_schedule(c, schedule, p->options.n_rank, n_micro, p->plan, &p->schedule));
     if (!given) PST_TRY(pst_partition_solve(p->graph, &p->cost, p->schedule, &p->plan));
     if (n_micro < p->options.n_rank && !p->options.infer)
         pst_log(PST_LOG_DEBUG, "fewer micro-batches (%u) than stages (%u)", n_micro, p->options.n_rank);
@@ -260,12 +261,16 @@ static pst_status prepare_into(pst_prepared *p) {
     PST_TRY(build_plan(p));
     PST_TRY(build_job(p));
     PST_TRY(build_layout(p));
+    p->options.schedule = NULL;
     p->options.plan = NULL; /* no longer needed, and perhaps gone when the advice of pst_prepare_fits is */
     if (p->options.graph) p->options.graph = p->graph;
     return predict(p);
 }
 
 pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared) {
+    const char *schedule = options->plan ? options->plan->schedule : config->parallel.schedule;
+    if (!strcmp(schedule, "solved") && !options->schedule && !options->infer)
+        return pst_prepare_solved(config, options, prepared);
     pst_prepared *p = calloc(1, sizeof *p);
     if (!p) return pst_fail(PST_ENOMEM, "no memory to prepare a run");
     p->config = config;

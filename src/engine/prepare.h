@@ -19,6 +19,7 @@ typedef struct {
                                    solved; NULL. EINPUT when it is for another graph. Borrowed during the call */
     const pst_graph *graph;     /* this one instead of the model's, copied; NULL. Micro-batch and precision have to be those
                                    of the configuration */
+    const pst_schedule *schedule; /* this order instead of that of the schedule's name, copied; NULL. Borrowed during the call */
     uint32_t vocabulary;        /* of the data set: the least the model may have, and its default */
 } pst_prepare_options;
 
@@ -37,6 +38,7 @@ typedef struct {
     pst_slots *slots, *eval_slots;
     pst_layout **layout;        /* [n_rank] */
     pst_timing *timing;         /* predicted from the cost model */
+    char solved[192];           /* schedule solved: what it came to, in a line; else "" */
     uint64_t flops;             /* of one optimizer step, all ranks */
     uint64_t memory_limit;      /* bytes that each rank of this host may use; 0: not known */
     uint64_t targets;           /* losses of one optimizer step, of which it takes the mean: samples x context */
@@ -47,6 +49,8 @@ pst_status pst_prepare_schedule(const pst_config *c, const char *name, uint32_t 
                                 const pst_plan *plan, pst_schedule **schedule);
 /* EINPUT for contradictions, EINTERNAL when the checker refuses what was built. */
 pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared);
+/* prepare_solved.c: the same for parallel.schedule solved, which pst_prepare hands on. */
+pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared);
 /* The prediction again, after durations in the training job have changed. ENOMEM. */
 pst_status pst_prepare_predict(pst_prepared *p);
 void pst_prepared_close(pst_prepared *p);

@@ -33,7 +33,7 @@ const char *pst_registry_name(const char *kind, uint32_t i) {
     if (!strcmp(kind, "optimizer")) return i < PST_OPTIM_COUNT ? pst_optim_rows()[i].name : NULL;
     if (!strcmp(kind, "schedule")) {
         const pst_schedule_row *row = pst_schedule_rows(&n);
-        return i < n ? row[i].name : i == n ? "custom" : NULL;
+        return i < n ? row[i].name : i == n ? "custom" : i == n + 1 ? "solved" : NULL;
     }
     return NULL;
 }

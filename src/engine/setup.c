@@ -284,6 +284,7 @@ void pst_setup_announce(const pst_trainer *t) {
            p->graph->name, (double)params / 1e6, t->config->train.precision, p->options.n_rank,
            p->options.n_rank > 1 ? "s" : "", p->options.threads, p->options.threads > 1 ? "s" : "", p->plan->schedule,
            p->plan->n_micro, p->plan->micro_batch);
+    if (*p->solved) printf("schedule:  solved, %s\n", p->solved);
     printf("predicted: bubble %.1f%%, peak memory %.1f MiB on the largest rank\n", p->timing->bubble * 100,
            (double)most / 1048576.0);
     if (t->step) printf("resumed after step %llu\n", (unsigned long long)t->step);

@@ -4,10 +4,8 @@
 #include "base/log.h"
 #include "base/sized.h"
 #include "comm/launch.h"
-#include "engine/prepare.h"
 #include "engine/rehearse.h"
-#include "penstock/run.h"
-#include "pipeline/check.h"
+#include "engine/study_parts.h"
 #include "pipeline/schedule_csv.h"
 #include "pipeline/executor.h"
 #include "pipeline/timed.h"
@@ -21,47 +19,8 @@
 
 enum { ROUNDS = 5, MOST_ROUNDS = 10000 }; /* in real time */
 
-/* What is simulated, and who owns it. */
-typedef struct {
-    pst_schedule *schedule;
-    pst_cut *cut;
-    pst_job *job;
-    pst_slots *slots;
-    pst_config *config;     /* with a plan */
-    pst_prepared *prepared; /* with a plan: owns what the fields above point to */
-    const char *name;
-} study;
-
-static void close_study(study *s) {
-    if (!s->prepared) {
-        pst_slots_close(s->slots);
-        pst_job_close(s->job);
-        pst_cut_close(s->cut);
-        pst_schedule_close(s->schedule);
-    }
-    pst_prepared_close(s->prepared);
-    pst_config_close(s->config);
-}
-
-static uint64_t to_ns(double ms) { return (uint64_t)(ms * 1e6 + 0.5); }
-
-static pst_status open_schedule(const pst_simulate_options *o, study *s) {
-    uint64_t transfer = to_ns(o->transfer_ms);
-    pst_instr_cost cost = {.latency_ns = transfer, .flush = 0};
-    if (!strcmp(o->schedule, "custom")) PST_TRY(pst_schedule_csv_load(o->csv, &s->schedule));
-    else
-        PST_TRY(pst_schedule_generate(o->schedule, (uint32_t)o->stages, (uint32_t)o->chunks, (uint32_t)o->micro_batches,
-                                      &s->schedule));
-    double of_chunk = (double)s->schedule->n_rank / s->schedule->n_chunk;
-    PST_TRY(pst_cut_synthetic(s->schedule->n_chunk, s->schedule->split, s->schedule->backward,
-                              to_ns(o->f_ms * of_chunk), to_ns(o->b_ms * of_chunk), to_ns(o->w_ms * of_chunk),
-                              (uint64_t)o->message_bytes, &s->cut));
-    PST_TRY(pst_job_build(s->schedule, s->cut, &cost, &s->job, &s->slots));
-    return pst_job_check(s->job, s->cut, s->slots, PST_CHECK_TAGGED);
-}
-
 /* The plan's run.yaml stands beside it and says what the model is. */
-static pst_status open_plan(const pst_simulate_options *o, study *s) {
+static pst_status open_plan(const pst_simulate_options *o, pst_study *s) {
     char path[1024];
     pst_plan *plan = NULL;
     const char *slash = strrchr(o->plan, '/');
@@ -82,12 +41,13 @@ static pst_status open_plan(const pst_simulate_options *o, study *s) {
     PST_TRY(status);
     s->schedule = s->prepared->schedule, s->cut = s->prepared->cut, s->job = s->prepared->job;
     s->slots = s->prepared->slots;
+    s->bound_ns = pst_simulate_bound(s->job), s->fits = 1;
     return PST_OK;
 }
 
 /* --- the executor on the virtual clock -------------------------------------------------------------------------- */
 
-static pst_status compare(const study *s, const pst_timing *timing, pst_executor *const *x, FILE *out) {
+static pst_status compare(const pst_study *s, const pst_timing *timing, pst_executor *const *x, FILE *out) {
     uint64_t origin, compared = 0, differing = 0;
     for (uint32_t r = 0; r < s->job->n_rank; r++) {
         const pst_span *span = pst_executor_spans(x[r], &origin);
@@ -100,7 +60,7 @@ static pst_status compare(const study *s, const pst_timing *timing, pst_executor
                      : PST_OK;
 }
 
-static pst_status execute(const study *s, const pst_timing *timing, FILE *out) {
+static pst_status execute(const pst_study *s, const pst_timing *timing, FILE *out) {
     uint32_t n = s->job->n_rank;
     pst_clock clock = {.is_virtual = 1};
     pst_timed_hub *hub = NULL;
@@ -133,27 +93,35 @@ static double ratio(const pst_rehearsal *r, const pst_timing *t) {
     return (double)r->makespan_ns[r->n_round / 2] / (double)t->step_ns;
 }
 
-static uint32_t chunks_per_rank(const study *s) { return s->job->n_chunk / s->job->n_rank; }
+static uint32_t chunks_per_rank(const pst_study *s) { return s->job->n_chunk / s->job->n_rank; }
 
 /* In micro-batches of a whole stage. */
-static double peak_activations(const study *s, const pst_timing *t, uint32_t rank) {
+static double peak_activations(const pst_study *s, const pst_timing *t, uint32_t rank) {
     return (double)t->peak_stash[rank] / chunks_per_rank(s);
 }
 
+static double gap(const pst_study *s, const pst_timing *t) {
+    uint64_t least = s->bound_ns + t->flush_ns;
+    return least ? (double)t->step_ns / (double)least - 1 : 0;
+}
+
 /* r: NULL when it was not run in real time. */
-static pst_status print_text(const pst_simulate_options *o, const study *s, const pst_timing *t, const pst_rehearsal *r,
-                             FILE *out) {
+static pst_status print_text(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
+                             const pst_rehearsal *r, FILE *out) {
     fprintf(out, "%s, %u stages, %u micro-batches", s->schedule->name, s->job->n_rank, s->job->n_micro);
     if (chunks_per_rank(s) > 1) fprintf(out, ", %u chunks per stage", chunks_per_rank(s));
-    fprintf(out, "\nmakespan  %.6f ms (flush %.6f ms), no order can take less than %.6f ms\n",
-            (double)t->step_ns * 1e-6, (double)t->flush_ns * 1e-6,
-            (double)(pst_simulate_bound(s->job) + t->flush_ns) * 1e-6);
+    fprintf(out, "\nmakespan  %.6f ms (flush %.6f ms), no order can take less than %.6f ms: gap %.2f%%\n",
+            (double)t->step_ns * 1e-6, (double)t->flush_ns * 1e-6, (double)(s->bound_ns + t->flush_ns) * 1e-6,
+            gap(s, t) * 100);
     fprintf(out, "bubble    %.2f%% (rank %u)\n", t->bubble * 100, t->bubble_rank);
-    fprintf(out, "rank      busy ms      span ms   peak stash (micro-batches)%s\n", s->prepared ? "   peak bytes" : "");
+    if (o->n_memory) fprintf(out, "memory    %s\n", s->fits ? "it fits" : "it does not fit: see what is held to W");
+    fprintf(out, "rank      busy ms      span ms   peak stash (micro-batches)   %s\n",
+            s->prepared ? "peak bytes" : "held to W");
     for (uint32_t k = 0; k < s->job->n_rank; k++) {
         fprintf(out, "%4u %12.3f %12.3f   %g", k, (double)t->busy_ns[k] * 1e-6, (double)t->span_ns[k] * 1e-6,
                 peak_activations(s, t, k));
         if (s->prepared) fprintf(out, "   %" PRIu64, s->prepared->layout[k]->total);
+        else fprintf(out, "   %g", s->held[k]);
         fputc('\n', out);
     }
     if (r)
@@ -171,21 +139,24 @@ static json_t *json_rehearsal(const pst_simulate_options *o, const pst_timing *t
                      (json_int_t)r->most_bytes, "makespan_ns", rounds, "ratio", ratio(r, t), "cores", r->cores);
 }
 
-static pst_status print_json(const pst_simulate_options *o, const study *s, const pst_timing *t, const pst_rehearsal *r,
-                             FILE *out) {
+static pst_status print_json(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
+                             const pst_rehearsal *r, FILE *out) {
     int short_of_memory = 0;
-    json_t *ranks = json_array(), *peaks = json_array();
+    json_t *ranks = json_array(), *peaks = json_array(), *held = json_array();
     for (uint32_t k = 0; k < s->job->n_rank; k++)
         short_of_memory |= json_array_append_new(peaks, json_real(peak_activations(s, t, k)));
     for (uint32_t k = 0; k < s->job->n_rank; k++)
         short_of_memory |=
             json_array_append_new(ranks, json_pack("{s:I,s:I,s:i}", "busy_ns", (json_int_t)t->busy_ns[k], "span_ns",
                                                    (json_int_t)t->span_ns[k], "peak_stash", (int)t->peak_stash[k]));
-    json_t *j = json_pack(
-        "{s:s,s:i,s:i,s:i,s:f,s:f,s:I,s:I,s:f,s:o,s:o}", "schedule", s->schedule->name, "stages", (int)s->job->n_rank,
-        "chunks", (int)chunks_per_rank(s), "micro_batches", (int)s->job->n_micro, "makespan", (double)t->step_ns * 1e-6,
-        "lower_bound", (double)(pst_simulate_bound(s->job) + t->flush_ns) * 1e-6, "makespan_ns", (json_int_t)t->step_ns,
-        "flush_ns", (json_int_t)t->flush_ns, "bubble", t->bubble, "peak_activations", peaks, "ranks", ranks);
+    for (uint32_t k = 0; s->held && k < s->job->n_rank; k++)
+        short_of_memory |= json_array_append_new(held, json_real(s->held[k]));
+    json_t *j =
+        json_pack("{s:s,s:i,s:i,s:i,s:f,s:f,s:f,s:I,s:I,s:f,s:b,s:o,s:o,s:o}", "schedule", s->schedule->name, "stages",
+                  (int)s->job->n_rank, "chunks", (int)chunks_per_rank(s), "micro_batches", (int)s->job->n_micro,
+                  "makespan", (double)t->step_ns * 1e-6, "lower_bound", (double)(s->bound_ns + t->flush_ns) * 1e-6,
+                  "gap", gap(s, t), "makespan_ns", (json_int_t)t->step_ns, "flush_ns", (json_int_t)t->flush_ns,
+                  "bubble", t->bubble, "fits", s->fits, "peak_activations", peaks, "held", held, "ranks", ranks);
     int failed = !j || short_of_memory || (r && json_object_set_new(j, "measured", json_rehearsal(o, t, r)) != 0) ||
                  json_dumpf(j, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF;
     json_decref(j);
@@ -194,7 +165,7 @@ static pst_status print_json(const pst_simulate_options *o, const study *s, cons
 
 typedef enum { TRACE, SVG, CSV } picture;
 
-static pst_status draw(const study *s, const pst_timing *t, const char *path, picture kind) {
+static pst_status draw(const pst_study *s, const pst_timing *t, const char *path, picture kind) {
     char title[160];
     if (!path || !*path) return PST_OK;
     FILE *f;
@@ -206,7 +177,7 @@ static pst_status draw(const study *s, const pst_timing *t, const char *path, pi
     return pst_file_close(f, path, status);
 }
 
-static pst_status report(const pst_simulate_options *o, const study *s, const pst_timing *t, const pst_rehearsal *r,
+static pst_status report(const pst_simulate_options *o, const pst_study *s, const pst_timing *t, const pst_rehearsal *r,
                          FILE *out) {
     if (s->job->n_micro < s->job->n_rank)
         pst_log(PST_LOG_WARN, "%u micro-batches cannot fill %u stages", s->job->n_micro, s->job->n_rank);
@@ -231,7 +202,7 @@ static pst_status start_local(const pst_simulate_options *o, uint32_t n_rank) {
 }
 
 /* Starts the ranks, is one of them, or (self) is all of them. Rank 0 reports. */
-static pst_status rehearse(const pst_simulate_options *o, const study *s, const pst_timing *t, FILE *out) {
+static pst_status rehearse(const pst_simulate_options *o, const pst_study *s, const pst_timing *t, FILE *out) {
     const pst_world_ops *ops = pst_registry_world();
     int alone = !strcmp(ops->name, "single"), self = !strcmp(o->transport, "self");
     pst_world *world;
@@ -248,33 +219,42 @@ static pst_status rehearse(const pst_simulate_options *o, const study *s, const 
 
 /* --- all schedules side by side ---------------------------------------------------------------------------------- */
 
-static double most_activations(const study *s, const pst_timing *t) {
+static double most_activations(const pst_study *s, const pst_timing *t) {
     double most = 0;
     for (uint32_t r = 0; r < s->job->n_rank; r++) most = fmax(most, peak_activations(s, t, r));
     return most;
 }
 
-/* list: NULL for text. */
+static double most_held(const pst_study *s) {
+    double most = 0;
+    for (uint32_t r = 0; r < s->job->n_rank; r++) most = fmax(most, s->held[r]);
+    return most;
+}
+
+/* A row of the table; list: NULL for text. */
+static pst_status add_row(const pst_study *s, const pst_timing *t, const char *name, json_t *list, FILE *out) {
+    double makespan = (double)t->step_ns * 1e-6, bound = (double)s->bound_ns * 1e-6, peak = most_activations(s, t);
+    if (!list) {
+        fprintf(out, "%-12s %6u %14.6f %14.6f %9.2f%% %12g %10g%s\n", name, chunks_per_rank(s), makespan, bound,
+                t->bubble * 100, peak, most_held(s), s->fits ? "" : "  does not fit");
+        return PST_OK;
+    }
+    json_t *row = json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "schedule", name, "chunks",
+                            (int)chunks_per_rank(s), "makespan", makespan, "lower_bound", bound, "gap", gap(s, t),
+                            "bubble", t->bubble, "peak_activations", peak, "held", most_held(s), "fits", s->fits);
+    return json_array_append_new(list, row) ? pst_fail(PST_ENOMEM, "no memory to compare schedules") : PST_OK;
+}
+
 static pst_status compare_one(const pst_simulate_options *o, const char *name, json_t *list, FILE *out) {
     pst_simulate_options one = *o;
-    study s = {0};
+    pst_study s = {0};
     pst_timing *t = NULL;
     one.schedule = name;
-    pst_status status = open_schedule(&one, &s);
+    pst_status status = pst_study_schedule(&one, &s);
     if (status == PST_OK) status = pst_simulate(s.job, &t);
-    if (status == PST_OK) {
-        double makespan = (double)t->step_ns * 1e-6, bound = (double)pst_simulate_bound(s.job) * 1e-6;
-        double peak = most_activations(&s, t);
-        if (!list)
-            fprintf(out, "%-12s %6u %14.6f %14.6f %9.2f%% %12g\n", name, chunks_per_rank(&s), makespan, bound,
-                    t->bubble * 100, peak);
-        else if (json_array_append_new(list, json_pack("{s:s,s:i,s:f,s:f,s:f,s:f}", "schedule", name, "chunks",
-                                                       (int)chunks_per_rank(&s), "makespan", makespan, "lower_bound",
-                                                       bound, "bubble", t->bubble, "peak_activations", peak)))
-            status = pst_fail(PST_ENOMEM, "no memory to compare schedules");
-    }
+    if (status == PST_OK) status = add_row(&s, t, name, list, out);
     pst_timing_close(t);
-    close_study(&s);
+    pst_study_close(&s);
     return status;
 }
 
@@ -285,11 +265,12 @@ static pst_status compare_all(const pst_simulate_options *o, FILE *out) {
     json_t *list = o->json ? json_array() : NULL;
     pst_status status = PST_OK;
     if (!list)
-        fprintf(out, "%-12s %6s %14s %14s %10s %12s\n", "schedule", "chunks", "makespan ms", "at least ms", "bubble",
-                "peak stash");
+        fprintf(out, "%-12s %6s %14s %14s %10s %12s %10s\n", "schedule", "chunks", "makespan ms", "at least ms",
+                "bubble", "peak stash", "held to W");
     for (uint32_t i = 0; i < n && status == PST_OK; i++)
         if (strcmp(row[i].name, "forward") && (!o->chunks || !row[i].n_virtual || row[i].n_virtual == o->chunks))
             status = compare_one(o, row[i].name, list, out);
+    if (status == PST_OK && pst_study_solves(o)) status = compare_one(o, "solved", list, out);
     if (status == PST_OK && list && (json_dumpf(list, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF))
         status = pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno));
     json_decref(list);
@@ -298,13 +279,16 @@ static pst_status compare_all(const pst_simulate_options *o, FILE *out) {
 }
 
 pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out) {
-    study s = {0};
+    pst_study s = {0};
     pst_timing *t = NULL;
     pst_simulate_options taken;
     const pst_simulate_options *o = &taken;
     PST_TRY(pst_sized_take("pst_simulate_study", options, &taken, sizeof taken));
     if (!out || (!o->plan && !o->schedule))
         return pst_fail(PST_EINPUT, "pst_simulate_study: %s is NULL", out ? "plan or schedule" : "out");
+    if (o->n_times < 0 || (o->n_times && !o->times_ms) || o->n_memory < 0 || (o->n_memory && !o->memory))
+        return pst_fail(PST_EINPUT, "pst_simulate_study: %s is NULL",
+                        o->n_times && !o->times_ms ? "times_ms" : "memory");
     if (!o->trace) taken.trace = "";
     if (!o->svg) taken.svg = "";
     if (!o->csv) taken.csv = "";
@@ -313,11 +297,11 @@ pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out) {
                         MOST_ROUNDS);
     if (!o->rounds) taken.rounds = ROUNDS;
     if (!o->plan && !strcmp(o->schedule, "all")) return compare_all(o, out);
-    pst_status status = o->plan ? open_plan(o, &s) : open_schedule(o, &s);
+    pst_status status = o->plan ? open_plan(o, &s) : pst_study_schedule(o, &s);
     if (status == PST_OK) status = pst_simulate(s.job, &t);
     if (status == PST_OK) status = o->transport ? rehearse(o, &s, t, out) : report(o, &s, t, NULL, out);
     if (status == PST_OK && o->execute) status = execute(&s, t, o->json ? stderr : out);
     pst_timing_close(t);
-    close_study(&s);
+    pst_study_close(&s);
     return status;
 }

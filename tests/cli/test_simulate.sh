@@ -34,7 +34,12 @@ expect 2 'three durations' --schedule 1f1b -p 2 -m 4 --times nan,1,1
 expect 2 '--transfer' --schedule 1f1b -p 2 -m 4 --transfer x
 expect 2 'nosuch.yaml' nosuch.yaml
 expect 2 'leave out --schedule' plan.yaml --schedule 1f1b
-expect 2 '--times, --transfer and --message go with --schedule' plan.yaml --times 1,1,1
+expect 2 '--times, --transfer, --message and --memory go with --schedule' plan.yaml --times 1,1,1
+expect 2 'three durations' --schedule 1f1b -p 2 -m 4 --times 1,2,3:1,2
+expect 2 'durations of 3 stages were given, there are 2' --schedule 1f1b -p 2 -m 4 --times 1,2,3:1,2,3:1,2,3
+expect 2 '--memory' --schedule solved -p 2 -m 4 --memory 1:2
+expect 2 'memory of 3 ranks was given, there are 2' --schedule solved -p 2 -m 4 --memory 1,2,3
+expect 2 'rank 0 may hold 0, but one micro-batch alone holds 1' --schedule solved -p 2 -m 4 --memory 0.4
 expect 2 'many operands' a b
 expect 2 'one of them at a time' --schedule 1f1b -p 2 -m 4 --transport self --execute
 expect 2 'there are: ucx' --schedule 1f1b -p 2 -m 4 --transport nosuch
@@ -52,17 +57,29 @@ done
 
 # every schedule, alone and side by side
 schedules=$("$PENSTOCK" simulate --schedule all -p 4 -m 16 | awk 'NR > 1 { print $1 }')
-[ "$(echo "$schedules" | wc -l)" = 10 ] || fail "--schedule all: $schedules"
+[ "$(echo "$schedules" | wc -l)" = 11 ] || fail "--schedule all: $schedules"
 for schedule in $schedules; do
     "$PENSTOCK" simulate --schedule "$schedule" -p 4 -m 9 --times 3,4,2 --transfer 0.5 --execute >out 2>err ||
         fail "$schedule: $(cat err)"
     grep -q ' 0 with another start or end' out || fail "$schedule: $(tail -n 1 out)"
 done
 "$PENSTOCK" simulate --schedule all -p 8 -m 32 --chunks 2 --json >out || fail "--schedule all --json"
-grep -c '"schedule"' out | grep -qx 5 || fail "with two chunks: $(cat out)"
+grep -c '"schedule"' out | grep -qx 6 || fail "with two chunks: $(cat out)"
 "$PENSTOCK" simulate --schedule zb-v -p 2 -m 8 --message 0 --json >out || fail "zb-v --json"
 awk '/"makespan":/ { makespan = $2 + 0 } /"lower_bound":/ { bound = $2 + 0 } /"bubble":/ { bubble = $2 + 0 }
      END { exit !(makespan == 24.5 && bound == 24.5 && bubble == 0) }' out || fail "zb-v: $(cat out)"
+
+# solved: stages that differ, memory, messages; never longer than what fits, and never below the bound
+set -- -p 5 -m 12 --times 3,4,2:2,2,2:5,3,4:1,2,1:4,4,4 --transfer 0.5 --memory 5,5,4,4,4
+"$PENSTOCK" simulate --schedule solved "$@" --execute >out 2>err || fail "solved: $(cat err)"
+grep -q ' 0 with another start or end' out && grep -q '^memory    it fits' out || fail "solved: $(cat out)"
+awk '/^executor/ { table = 0 } table && $5 > m[$1] + 0.0001 { bad = 1 } /held to W/ { table = 1; m[0] = m[1] = 5; m[2] = m[3] = m[4] = 4 }
+     END { exit bad || !m[0] }' out || fail "solved holds too much: $(cat out)"
+"$PENSTOCK" simulate --schedule all "$@" >out || fail "all with --memory"
+awk '$1 == "solved" { mine = $3; bound = $4; fits = !/not fit/ } NR > 1 && $1 != "solved" && !/not fit/ && (!least || $3 < least) { least = $3 }
+     END { exit !(fits && mine <= least && mine >= bound) }' out || fail "solved beside others: $(cat out)"
+grep -q '^gpipe .* does not fit$' out || fail "gpipe fits: $(cat out)"
+
 expect 2 'has 2 chunks per rank, not 3' --schedule zb-v -p 2 -m 4 --chunks 3
 expect 2 'has 1 chunk per rank, not 2' --schedule 1f1b -p 2 -m 4 --chunks 2
 expect 2 '--chunks.*from 1' --schedule interleaved -p 2 -m 4 --chunks 0

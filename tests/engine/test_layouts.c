@@ -58,6 +58,27 @@ static void test_every_layout(void **state) {
             }
 }
 
+/* Solved for these stages, in any memory and placement; what does not fit is refused. */
+static void test_solved_schedule(void **state) {
+    (void)state;
+    for (int n = 1; n <= 4; n++)
+        for (int chunks = 0; chunks <= 2; chunks++) {
+            char name[64], a[64];
+            const char *override[] = {a, "parallel.schedule=solved"};
+            snprintf(name, sizeof name, "solved-%d-%d", n, chunks);
+            snprintf(a, sizeof a, "parallel.chunks=%d", chunks);
+            run_result r = run_here(YAML, name, n, "", override, 2);
+            same(&r, name);
+            for (int k = 0; k < r.n_rank; k++) assert_int_equal(r.peak[k], r.predicted[k]);
+        }
+    const char *chunks[] = {"parallel.chunks=3", "parallel.schedule=solved"};
+    const char *memory[] = {"parallel.memory=100K", "parallel.schedule=solved"};
+    run_result r = run_here(YAML, "solved-3-chunks", 2, "", chunks, 2);
+    assert_int_equal(r.exit_status, 2);
+    r = run_here(YAML, "solved-no-memory", 2, "", memory, 2);
+    assert_int_equal(r.exit_status, 4);
+}
+
 /* From a file, which says ranks and micro-batches. */
 static void test_custom_schedule(void **state) {
     (void)state;
@@ -131,7 +152,7 @@ static int cleanup(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_base),
                                        cmocka_unit_test(test_every_layout),
-                                       cmocka_unit_test(test_custom_schedule),
+                                       cmocka_unit_test(test_solved_schedule), cmocka_unit_test(test_custom_schedule),
                                        cmocka_unit_test(test_micro_batches),
                                        cmocka_unit_test(test_resume),
                                        cmocka_unit_test(test_signals)};
