@@ -53,6 +53,8 @@ pst_status pst_prepare(const pst_config *config, const pst_prepare_options *opti
 pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared);
 /* The prediction again, after durations in the training job have changed. ENOMEM. */
 pst_status pst_prepare_predict(pst_prepared *p);
+/* prepare_solved.c: the same for parallel.schedule solved, which pst_prepare hands on. */
+pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared);
 void pst_prepared_close(pst_prepared *p);
 /* ENOMEM when a rank's layout exceeds `limit` bytes: says which rank, by how much, and the cheapest change that fits. */
 pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit);
