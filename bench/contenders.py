@@ -21,7 +21,7 @@ RUN = """name: run
 model: {{{model}}}
 data: {{kind: text, paths: ["{data}/**"], validation: 0}}
 train: {{steps: {steps}, batch: {batch}, micro_batch: {micro}, lr: 1.0e-4, warmup: 1, clip: 1.0}}
-parallel: {{pipeline: {ranks}, schedule: {schedule}, threads: {threads}}}
+parallel: {{pipeline: {stages}, data: {replicas}, schedule: {schedule}, threads: {threads}}}
 checkpoint: {{every: 0}}
 """
 
@@ -57,7 +57,7 @@ def folder_for_runs():
     return "/dev/shm" if room > 6 << 30 else None
 
 
-def penstock(model, batch, micro, steps, ranks=1, threads=2, schedule="1f1b"):
+def penstock(model, batch, micro, steps, ranks=1, threads=2, schedule="1f1b", replicas=1):
     """A training run; the first step, in which memory is touched for the first time, does not count. work: shares of the
     time by kind of work. predicted_bubble: simulated with the measured durations."""
     with tempfile.TemporaryDirectory(dir=folder_for_runs()) as folder:
@@ -65,7 +65,7 @@ def penstock(model, batch, micro, steps, ranks=1, threads=2, schedule="1f1b"):
         shutil.copytree(os.path.join(HERE, "..", "src"), os.path.join(folder, "text"))
         with open(path, "w", encoding="ascii") as f:
             f.write(RUN.format(model=model, data=os.path.join(folder, "text"), steps=steps + 1, batch=batch, micro=micro,
-                               ranks=ranks, threads=threads, schedule=schedule))
+                               stages=ranks // replicas, replicas=replicas, threads=threads, schedule=schedule))
         _, peak = output_of([PENSTOCK, "train", path, "--runs", folder, "--quiet"])
         with open(os.path.join(folder, "run", "metrics.jsonl"), encoding="ascii") as f:
             lines = [json.loads(line) for line in f]
@@ -100,6 +100,14 @@ def torch_pipeline(context, micro_batches, split, steps, tuned=False):
         return None
     command = [sys.executable, os.path.join(HERE, "peer_pipeline.py"), "-T", str(context), "--micro-batches",
                str(micro_batches), "--split", str(split), "--steps", str(steps), "--json"] + (["--tuned"] if tuned else [])
+    return json.loads(output_of(command)[0].splitlines()[-1])
+
+
+def torch_replicas(context, batch, micro, steps, tuned=False):
+    if not have_torch():
+        return None
+    command = [sys.executable, os.path.join(HERE, "peer_ddp.py"), "-T", str(context), "-B", str(batch), "--micro", str(micro),
+               "--steps", str(steps), "--json"] + (["--tuned"] if tuned else [])
     return json.loads(output_of(command)[0].splitlines()[-1])
 
 

@@ -98,6 +98,20 @@ def pipeline(_args):
     return run, checks
 
 
+def replicas(_args):
+    """Two processes of one thread each against one of two: the same global batch."""
+    model, batch, micro, context = "kind: gpt, preset: gpt2, context: 128", 8, 4, 128
+    run = {"two replicas": lambda: c.penstock(model, batch, micro, 3, ranks=2, threads=1, replicas=2),
+           "one rank": lambda: c.penstock(model, batch, micro, 3),
+           "torch DDP": lambda: c.torch_replicas(context, batch, micro, 2),
+           "torch DDP tuned": lambda: c.torch_replicas(context, batch, micro, 2, tuned=True)}
+
+    def checks(results):
+        return [ratio(results, "two replicas", ["one rank"], 0.95), ratio(results, "two replicas", ["torch DDP"], None),
+                ratio(results, "two replicas", ["torch DDP tuned"], None)]
+    return run, checks
+
+
 def products(_args):
     run = {"kernels": lambda: c.kernels("both")}
 
@@ -171,6 +185,7 @@ ROWS = {
              lambda a: small("nano", "kind: gpt, preset: nano, context: 64", 12, 64, 60, 1.5)),
     "six": ("6 layers of 384 channels, batch 12, context 256", 45, False, lambda a: small("six", SIX, 12, 256, 4, 1.2)),
     "pipeline": ("GPT-2 124M, T=128, two ranks of one thread, 8 micro-batches of 1, 1f1b-early", 105, False, pipeline),
+    "replicas": ("GPT-2 124M, T=128, batch 8, two replicas of one thread", 110, False, replicas),
     "products": ("matrix products of GPT-2 124M, B=4 T=256", 25, False, products),
     "products-avx2": ("matrix products of GPT-2 124M, B=4 T=256, with AVX2", 15, False, products_avx2),
     "timed": ("executor on the timed device over ucx, 32 micro-batches", 5, True, of_script("timed", timed_checks)),

@@ -47,13 +47,29 @@ static void *address_norm(const pst_layout *x, const pst_instr *instr, uint8_t *
     return at(arena, sends ? x->norm_own : x->norm_answer);
 }
 
+static void *address_buffer(const pst_layout *x, uint32_t buffer, uint8_t *arena) {
+    return arena + x->buffer + (buffer - 1) * pst_align(x->buffer_bytes);
+}
+
+static void *address_accumulator(const pst_layout *x, const pst_instr *instr, uint32_t use, uint8_t *arena) {
+    uint64_t own = x->grad[instr->param][use];
+    return own == ABSENT ? at(arena, x->join) : arena + own + instr->from * sizeof(float);
+}
+
 void *pst_layout_message(const pst_layout *x, const pst_cut *cut, const pst_slots *slots, const pst_graph *g,
                          const pst_instr *instr, uint8_t *arena) {
     if (instr->local != PST_NONE)
         return address_local(x, cut, slots, g, instr->chunk, instr->local, instr->micro, arena);
     if (instr->param == PST_NONE) return address_norm(x, instr, arena);
-    uint64_t own = x->grad[instr->param][instr->use];
-    return at(arena, own == ABSENT ? x->join : own);
+    if (instr->use == PST_NONE)
+        return arena + x->weight[instr->param] + instr->from * (uint64_t)pst_dtype_bytes(g->dtype);
+    return instr->buffer ? address_buffer(x, instr->buffer, arena) : address_accumulator(x, instr, instr->use, arena);
+}
+
+void pst_layout_reduce(const pst_layout *x, const pst_instr *instr, uint8_t *arena, float **sum, float **operand) {
+    *sum = instr->into ? address_buffer(x, instr->into, arena) : address_accumulator(x, instr, 0, arena);
+    *operand = instr->buffer ? address_buffer(x, instr->buffer, arena)
+                             : address_accumulator(x, instr, instr->use, arena);
 }
 
 pst_status pst_layout_print(const pst_layout *x, const pst_graph *g, FILE *out) {

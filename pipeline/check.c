@@ -12,7 +12,9 @@ const char *pst_instr_text(const pst_job *job, uint32_t rank, uint32_t index, ch
     const pst_instr *in = &list->instr[index];
     char what[48] = "";
     if (in->param != PST_NONE) {
-        snprintf(what, sizeof what, " parameter %u use %u", in->param, in->use);
+        int used = snprintf(what, sizeof what, in->use == PST_NONE ? " parameter %u" : " parameter %u use %u", in->param,
+                            in->use);
+        if (in->n) snprintf(what + used, sizeof what - (size_t)used, " from %u", in->from);
     } else if (in->opcode <= PST_OP_BW || (in->queue != PST_Q_COMPUTE && !pst_instr_is_flush(list, index))) {
         snprintf(what, sizeof what, " c%u m%u", in->chunk, in->micro);
     } else if (in->queue != PST_Q_COMPUTE) {
@@ -52,7 +54,8 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
     if (flush ? in->opcode <= PST_OP_BW : in->opcode >= PST_OP_REDUCE) {
         return fail_at(rank, i, flush ? "a pass in the flush" : "the flush begins too early");
     }
-    if (!flush && (in->chunk >= job->n_chunk || in->micro >= job->n_micro || job->rank_of_chunk[in->chunk] != rank)) {
+    if (!flush && (in->chunk >= job->n_chunk || in->micro >= pst_job_micros(job, rank) ||
+                   job->rank_of_chunk[in->chunk] != pst_job_stage(job, rank))) {
         return fail_at(rank, i, "its chunk or micro-batch is not on this rank");
     }
     if (in->dep > list->n_dep || in->n_dep > list->n_dep - in->dep) return fail_at(rank, i, "deps out of range");
@@ -64,11 +67,19 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
 
 static pst_status check_lists(const pst_checker *c) {
     const pst_job *job = c->job;
-    if (!job->n_rank || !job->n_micro || job->n_chunk != c->cut->n_chunk || (job->split && !job->backward)) {
-        return pst_fail(PST_EINPUT, "the job's sizes are not those of its cut");
+    if (!job->n_rank || job->n_rank != pst_grid_size(job->grid) || (job->split && !job->backward)) {
+        return pst_fail(PST_EINPUT, "the job's sizes are not those of its grid");
+    }
+    for (uint32_t k = 0; k < job->grid.data; k++) {
+        if (!job->micros[k] || job->micros[k] > job->n_micro)
+            return pst_fail(PST_EINPUT, "replica %u has %u micro-batches", k, job->micros[k]);
+    }
+    for (uint32_t t = 0; t < job->grid.tensor; t++) {
+        if (job->n_chunk != c->cuts[t]->n_chunk)
+            return pst_fail(PST_EINPUT, "the job's sizes are not those of its cut");
     }
     for (uint32_t k = 0; k < job->n_chunk; k++) {
-        if (job->rank_of_chunk[k] >= job->n_rank) return pst_fail(PST_EINPUT, "chunk %u is on no rank", k);
+        if (job->rank_of_chunk[k] >= job->grid.pipeline) return pst_fail(PST_EINPUT, "chunk %u is on no rank", k);
     }
     for (uint32_t r = 0; r < job->n_rank; r++) {
         if (job->list[r].n_flush > job->list[r].n_instr)
@@ -103,35 +114,55 @@ static pst_status place_pass(const pst_checker *c, uint32_t rank, uint32_t i, ui
     return PST_OK;
 }
 
-static pst_status check_passes(const pst_checker *c) {
+/* Of the lane at hand. */
+static pst_status check_all_there(const pst_checker *c) {
     const pst_job *job = c->job;
-    uint32_t *next = calloc(job->n_chunk, sizeof *next);
-    pst_status status = next ? PST_OK : pst_fail(PST_ENOMEM, "no memory to check %u chunks", job->n_chunk);
-    for (uint32_t r = 0; r < job->n_rank && status == PST_OK; r++) {
-        for (uint32_t i = 0; i < job->list[r].n_instr && status == PST_OK; i++) {
-            if (job->list[r].instr[i].opcode <= PST_OP_BW) status = place_pass(c, r, i, next);
-        }
-    }
-    free(next);
-    for (uint32_t k = 0; k < job->n_chunk && status == PST_OK; k++) {
-        for (uint32_t op = PST_OP_F; op <= PST_OP_BW && status == PST_OK; op++) {
+    for (uint32_t k = 0; k < job->n_chunk; k++) {
+        for (uint32_t op = PST_OP_F; op <= PST_OP_BW; op++) {
             int wanted = op == PST_OP_F || (job->backward && (op != PST_OP_BW) == !!job->split);
-            for (uint32_t m = 0; wanted && m < job->n_micro && status == PST_OK; m++) {
+            for (uint32_t m = 0; wanted && m < c->n_micro; m++) {
                 if (*pst_checker_pass(c, k, op, m) != PST_NONE) continue;
-                status = pst_fail(PST_EINPUT, "%s c%u m%u is missing on rank %u", pst_opcode_name(op), k, m,
-                                  job->rank_of_chunk[k]);
+                return pst_fail(PST_EINPUT, "%s c%u m%u is missing on rank %u", pst_opcode_name(op), k, m,
+                                pst_grid_in_lane(job->grid, job->rank_of_chunk[k], c->lane));
             }
         }
     }
+    return PST_OK;
+}
+
+static pst_status check_passes(pst_checker *c) {
+    const pst_job *job = c->job;
+    uint32_t *next = malloc(job->n_chunk * sizeof *next);
+    pst_status status = next ? PST_OK : pst_fail(PST_ENOMEM, "no memory to check %u chunks", job->n_chunk);
+    for (uint32_t lane = 0; lane < pst_grid_lanes(job->grid) && status == PST_OK; lane++) {
+        pst_checker_enter(c, lane);
+        memset(next, 0, job->n_chunk * sizeof *next);
+        for (uint32_t s = 0; s < job->grid.pipeline && status == PST_OK; s++) {
+            uint32_t r = pst_grid_in_lane(job->grid, s, lane);
+            for (uint32_t i = 0; i < job->list[r].n_instr && status == PST_OK; i++) {
+                if (job->list[r].instr[i].opcode <= PST_OP_BW) status = place_pass(c, r, i, next);
+            }
+        }
+        if (status == PST_OK) status = check_all_there(c);
+    }
+    free(next);
     return status;
 }
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
 
+void pst_checker_enter(pst_checker *c, uint32_t lane) {
+    c->lane = lane;
+    c->n_micro = c->job->micros[lane / c->job->grid.tensor];
+    c->cut = c->cuts[lane % c->job->grid.tensor];
+    c->slots = c->all_slots ? c->all_slots[lane] : NULL;
+}
+
 static pst_status open_checker(pst_checker *c) {
     const pst_job *job = c->job;
-    uint32_t longest = 0, locals = 0;
+    uint32_t longest = 0, locals = 0, lanes = pst_grid_lanes(job->grid);
     size_t instrs = 0;
+    pst_checker_enter(c, 0);
     c->local_first = malloc((c->cut->n_chunk + 1) * sizeof *c->local_first);
     if (!c->local_first) return pst_fail(PST_ENOMEM, "no memory to check a job");
     for (uint32_t k = 0; k < c->cut->n_chunk; k++) {
@@ -143,7 +174,8 @@ static pst_status open_checker(pst_checker *c) {
         if (job->list[r].n_instr > longest) longest = job->list[r].n_instr;
         instrs += job->list[r].n_instr;
     }
-    size_t passes = (size_t)job->n_chunk * 4 * job->n_micro, cells = ((size_t)locals + 1) * job->n_micro;
+    size_t passes = (size_t)lanes * job->n_chunk * 4 * job->n_micro;
+    size_t cells = ((size_t)lanes * locals + 1) * job->n_micro;
     c->pass_at = malloc(passes * sizeof *c->pass_at);
     c->send_at = malloc(cells * sizeof *c->send_at);
     c->recv_at = malloc(cells * sizeof *c->recv_at);
@@ -175,7 +207,7 @@ static void close_checker(pst_checker *c) {
 
 static pst_status check_slot_table(const pst_checker *c) {
     const pst_slots *s = c->slots;
-    if (s->n_class != c->cut->n_class || s->n_micro < c->job->n_micro) {
+    if (s->n_class != c->cut->n_class || s->n_micro < c->n_micro) {
         return pst_fail(PST_EINPUT, "the slots are not those of this job");
     }
     for (uint32_t k = 0; k < s->n_class; k++) {
@@ -184,7 +216,7 @@ static pst_status check_slot_table(const pst_checker *c) {
             return pst_fail(PST_EINPUT, "class %u: its slots have %llu bytes, its values need %llu", k,
                             (unsigned long long)x->bytes, (unsigned long long)c->cut->class_[k].bytes);
         }
-        for (uint32_t m = 0; m < c->job->n_micro; m++) {
+        for (uint32_t m = 0; m < c->n_micro; m++) {
             if (x->slot_of_micro[m] < x->n_slot) continue;
             return pst_fail(PST_EINPUT, "class %u of chunk %u: micro-batch %u has no slot among %u", k, x->chunk, m,
                             x->n_slot);
@@ -200,8 +232,12 @@ static pst_status check_all(pst_checker *c, pst_check_mode mode) {
     PST_TRY(pst_walk_open(c->job, &c->walk));
     PST_TRY(pst_checker_messages(c, mode));
     PST_TRY(pst_walk_run(c->walk));
-    if (c->slots) PST_TRY(check_slot_table(c));
+    for (uint32_t lane = 0; c->all_slots && lane < pst_grid_lanes(c->job->grid); lane++) {
+        pst_checker_enter(c, lane);
+        PST_TRY(check_slot_table(c));
+    }
     for (uint32_t r = 0; r < c->job->n_rank; r++) {
+        pst_checker_enter(c, pst_grid_lane(c->job->grid, r));
         pst_checker_order(c, r);
         PST_TRY(pst_checker_values(c, r));
         if (c->slots) PST_TRY(pst_checker_slots(c, r));
@@ -210,9 +246,17 @@ static pst_status check_all(pst_checker *c, pst_check_mode mode) {
     return PST_OK;
 }
 
-pst_status pst_job_check(const pst_job *job, const pst_cut *cut, const pst_slots *slots, pst_check_mode mode) {
-    pst_checker c = {.job = job, .cut = cut, .slots = slots};
+pst_status pst_job_check_grid(const pst_job *job, const pst_cut *const *cut, pst_slots *const *slots,
+                              pst_check_mode mode) {
+    pst_checker c = {.job = job, .cuts = cut, .all_slots = slots};
     pst_status status = check_all(&c, mode);
     close_checker(&c);
     return status;
+}
+
+pst_status pst_job_check(const pst_job *job, const pst_cut *cut, const pst_slots *slots, pst_check_mode mode) {
+    pst_slots *const all[] = {(pst_slots *)(uintptr_t)slots}; /* only read */
+    if (job->n_rank && pst_grid_lanes(job->grid) != 1)
+        return pst_fail(PST_EINPUT, "the job has %u pipelines, not one", pst_grid_lanes(job->grid));
+    return pst_job_check_grid(job, &cut, slots ? all : NULL, mode);
 }

@@ -9,6 +9,9 @@ typedef enum { PST_CHECK_TAGGED, PST_CHECK_FIFO } pst_check_mode;
 /* OK, or EINPUT whose message says what is wrong and, for a deadlock, prints the cycle
  * ("rank 0 F c0 m3 waits for ... waits for ..."). slots may be NULL (no memory check). */
 pst_status pst_job_check(const pst_job *job, const pst_cut *cut, const pst_slots *slots, pst_check_mode mode);
+/* Of several pipelines: cut [grid.tensor], which have as many values each; slots [lanes]. */
+pst_status pst_job_check_grid(const pst_job *job, const pst_cut *const *cut, pst_slots *const *slots,
+                              pst_check_mode mode);
 /* One instruction as text: "rank 1 SEND c1 m3 -> rank 2 channel 4". Returns buffer. */
 const char *pst_instr_text(const pst_job *job, uint32_t rank, uint32_t index, char *buffer, uint32_t bytes);
 #endif

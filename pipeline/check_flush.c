@@ -5,12 +5,12 @@
 typedef struct {
     const pst_checker *c;
     const pst_instr_list *list;
-    uint32_t rank, first; /* of the flush */
+    uint32_t rank, stage, first; /* of the flush */
     uint32_t norm, gather, step;
     uint32_t n_send, n_recv; /* of norms */
 } flush;
 
-static uint32_t rank_of_use(const pst_checker *c, uint32_t param, uint32_t use) {
+static uint32_t stage_of_use(const pst_checker *c, uint32_t param, uint32_t use) {
     return c->job->rank_of_chunk[c->cut->use_chunk[c->cut->use_first[param] + use]];
 }
 
@@ -63,9 +63,9 @@ static pst_status check_join(const flush *f, uint32_t i) {
     for (uint32_t x = 0; x < f->first; x++) PST_TRY(need(f, x, i));
     for (uint32_t x = f->first; x < f->list->n_instr; x++) {
         const pst_instr *other = &f->list->instr[x];
-        if (other->opcode == PST_OP_REDUCE && other->param == in->param && other->use == in->use) reduce = x;
-        int joins = other->opcode == PST_OP_RECV && other->param != PST_NONE &&
-                    rank_of_use(f->c, other->param, other->use) != f->rank;
+        if (other->opcode == PST_OP_REDUCE && !other->n && other->param == in->param && other->use == in->use) reduce = x;
+        int joins = other->opcode == PST_OP_RECV && other->param != PST_NONE && !other->n &&
+                    stage_of_use(f->c, other->param, other->use) != f->stage;
         if (!joins || x >= i) continue;
         uint32_t r = x + 1; /* the earlier one's REDUCE has read the buffer */
         while (r < f->list->n_instr && (f->list->instr[r].opcode != PST_OP_REDUCE ||
@@ -79,7 +79,7 @@ static pst_status check_join(const flush *f, uint32_t i) {
 
 static pst_status check_accumulator(const flush *f, uint32_t i) {
     const pst_instr *in = &f->list->instr[i];
-    int owner = rank_of_use(f->c, in->param, 0) == f->rank;
+    int owner = stage_of_use(f->c, in->param, 0) == f->stage;
     if (in->opcode == PST_OP_SEND) {
         for (uint32_t x = f->first; x-- > 0;) { /* all passes are over: the last one is enough */
             if (f->list->instr[x].queue != PST_Q_COMPUTE) continue;
@@ -92,7 +92,7 @@ static pst_status check_accumulator(const flush *f, uint32_t i) {
         }
         return PST_OK;
     }
-    if (rank_of_use(f->c, in->param, in->use) != f->rank) return check_join(f, i);
+    if (stage_of_use(f->c, in->param, in->use) != f->stage) return check_join(f, i);
     for (uint32_t x = f->first; x < f->list->n_instr; x++) { /* the sum overwrites what was sent */
         const pst_instr *s = &f->list->instr[x];
         if (s->opcode == PST_OP_SEND && s->param == in->param && s->use == in->use) PST_TRY(need(f, x, i));
@@ -102,22 +102,22 @@ static pst_status check_accumulator(const flush *f, uint32_t i) {
 
 /* Every shared parameter is added up once per further use by its owner, and comes back to every other rank. */
 static pst_status check_shared(const flush *f, uint32_t param) {
-    uint32_t n_use = uses_of(f->c, param), owner = n_use ? rank_of_use(f->c, param, 0) : 0;
+    uint32_t n_use = uses_of(f->c, param), owner = n_use ? stage_of_use(f->c, param, 0) : 0;
     if (n_use < 2) return PST_OK;
     uint32_t here = 0, back = 0;
     for (uint32_t use = 0; use < n_use; use++) {
-        here += rank_of_use(f->c, param, use) == f->rank;
+        here += stage_of_use(f->c, param, use) == f->stage;
         uint32_t n_reduce = 0;
         for (uint32_t i = f->first; i < f->list->n_instr; i++) {
             const pst_instr *in = &f->list->instr[i];
-            if (in->param != param || in->use != use) continue;
+            if (in->param != param || in->use != use || in->n) continue;
             n_reduce += in->opcode == PST_OP_REDUCE;
-            back += in->opcode == PST_OP_RECV && f->rank != owner;
+            back += in->opcode == PST_OP_RECV && f->stage != owner;
         }
-        if (n_reduce != (f->rank == owner && use)) return fail_flush(f, "a shared parameter is not added up once");
+        if (n_reduce != (f->stage == owner && use)) return fail_flush(f, "a shared parameter is not added up once");
     }
-    return here && f->rank != owner && back != 1 ? fail_flush(f, "the sum of a shared parameter does not arrive")
-                                                 : PST_OK;
+    uint32_t wanted = here && f->stage != owner && f->c->job->grid.data == 1; /* else replicas send it, by pieces */
+    return back != wanted ? fail_flush(f, "the sum of a shared parameter does not arrive") : PST_OK;
 }
 
 static pst_status check_flush(flush *f) {
@@ -125,21 +125,28 @@ static pst_status check_flush(flush *f) {
     uint32_t n_param = f->c->cut->graph ? f->c->cut->graph->n_param : 0;
     for (uint32_t i = f->first; i < f->list->n_instr; i++) {
         const pst_instr *in = &f->list->instr[i];
-        if (in->param != PST_NONE && (in->param >= n_param || in->use >= uses_of(f->c, in->param))) {
+        int weight = in->n && in->use == PST_NONE;
+        if (in->param != PST_NONE && (in->param >= n_param || (!weight && in->use >= uses_of(f->c, in->param)))) {
             return fail_flush(f, "a parameter that does not exist");
         }
-        if (in->queue == PST_Q_COMPUTE) continue;
+        if (in->n && (f->c->job->grid.data == 1 || in->param == PST_NONE))
+            return fail_flush(f, "a piece of a parameter where there is one replica");
+        if (in->queue == PST_Q_COMPUTE || in->n) continue; /* pieces: check_replicas.c */
         PST_TRY(in->param == PST_NONE ? check_norm_message(f, i) : check_accumulator(f, i));
     }
     uint32_t n = f->rank ? 1 : f->c->job->n_rank - 1;
     if (f->n_send != n || f->n_recv != n) return fail_flush(f, "norms or their answers are missing");
     for (uint32_t p = 0; p < n_param; p++) PST_TRY(check_shared(f, p));
-    return PST_OK;
+    return f->c->job->grid.data > 1 ? pst_checker_replicas(f->c, f->rank) : PST_OK;
 }
 
 pst_status pst_checker_flush(const pst_checker *c, uint32_t rank) {
     const pst_instr_list *list = &c->job->list[rank];
-    flush f = {.c = c, .list = list, .rank = rank, .first = list->n_instr - list->n_flush};
+    flush f = {.c = c,
+               .list = list,
+               .rank = rank,
+               .stage = pst_checker_stage(c, rank),
+               .first = list->n_instr - list->n_flush};
     if (!list->n_flush != !c->job->list[0].n_flush) return fail_flush(&f, "some ranks take no part");
     return list->n_flush ? check_flush(&f) : PST_OK;
 }

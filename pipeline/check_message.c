@@ -12,6 +12,7 @@ static pst_status fail_message(const pst_checker *c, uint32_t rank, uint32_t i, 
 static pst_status check_end(const pst_checker *c, uint32_t rank, uint32_t i) {
     const pst_instr *in = &c->job->list[rank].instr[i];
     const pst_chunk *chunk = &c->cut->chunk[in->chunk];
+    if (pst_grid_lane(c->job->grid, in->peer) != c->lane) return fail_message(c, rank, i, "it leaves its pipeline");
     if (in->local >= chunk->n_local) return fail_message(c, rank, i, "it moves no value of its chunk");
     const pst_local *l = &chunk->local[in->local];
     int sends = in->opcode == PST_OP_SEND;
@@ -40,7 +41,9 @@ static pst_status check_pair(const pst_checker *c, uint32_t rank, uint32_t i) {
         return fail_message(c, rank, i, "one end is in the flush, the other is not");
     }
     if (pst_instr_is_flush(mine, i)) {
-        return send->param == recv->param ? PST_OK : fail_message(c, rank, i, "its ends name different parameters");
+        int same = send->param == recv->param && send->from == recv->from && send->n == recv->n &&
+                   (send->use == PST_NONE) == (recv->use == PST_NONE);
+        return same ? PST_OK : fail_message(c, rank, i, "its ends name different parameters");
     }
     uint32_t sent = c->cut->chunk[send->chunk].local[send->local].value;
     if (sent != c->cut->chunk[recv->chunk].local[recv->local].value || send->micro != recv->micro) {
@@ -76,6 +79,7 @@ pst_status pst_checker_messages(pst_checker *c, pst_check_mode mode) {
     const pst_job *job = c->job;
     for (uint32_t r = 0; r < job->n_rank; r++) {
         const pst_instr_list *list = &job->list[r];
+        pst_checker_enter(c, pst_grid_lane(job->grid, r));
         for (uint32_t i = 0; i < list->n_instr; i++) {
             if (list->instr[i].queue == PST_Q_COMPUTE) continue;
             if (c->walk->partner[r][i] == PST_NONE) {
@@ -86,6 +90,7 @@ pst_status pst_checker_messages(pst_checker *c, pst_check_mode mode) {
         }
     }
     for (uint32_t r = 0; r < job->n_rank; r++) {
+        pst_checker_enter(c, pst_grid_lane(job->grid, r));
         for (uint32_t i = 0; i < job->list[r].n_instr; i++) {
             if (job->list[r].instr[i].opcode == PST_OP_SEND) PST_TRY(check_pair(c, r, i));
         }

@@ -71,7 +71,7 @@ static pst_status check_value(const pst_checker *c, uint32_t rank, uint32_t chun
 /* `later` takes over the memory of `earlier`: it is written only after every use of the earlier value. */
 static pst_status check_rewrite(const pst_checker *c, uint32_t rank, uint32_t chunk, uint32_t earlier, uint32_t later) {
     const pst_local *old = &c->cut->chunk[chunk].local[earlier], *new = &c->cut->chunk[chunk].local[later];
-    for (uint32_t m = 0; m < c->job->n_micro; m++) {
+    for (uint32_t m = 0; m < c->n_micro; m++) {
         uint32_t birth = at_event(c, chunk, later, new->birth, m);
         for (uint32_t e = 0; e < PST_EV_COUNT; e++) {
             if (!(old->uses >> e & 1)) continue;
@@ -87,7 +87,7 @@ static pst_status check_chunk_values(const pst_checker *c, uint32_t rank, uint32
     const pst_chunk *chunk = &c->cut->chunk[k];
     for (uint32_t i = 0; i < chunk->n_local; i++) {
         if (chunk->buffer[chunk->local[i].buffer].place == PST_PLACE_DATA) continue;
-        for (uint32_t m = 0; m < c->job->n_micro; m++) PST_TRY(check_value(c, rank, k, i, m));
+        for (uint32_t m = 0; m < c->n_micro; m++) PST_TRY(check_value(c, rank, k, i, m));
     }
     return PST_OK;
 }
@@ -112,7 +112,7 @@ static pst_status check_chunk_rewrites(const pst_checker *c, uint32_t rank, uint
 pst_status pst_checker_values(const pst_checker *c, uint32_t rank) {
     for (uint32_t k = 0; k < c->job->n_chunk; k++) {
         const pst_chunk *chunk = &c->cut->chunk[k];
-        if (c->job->rank_of_chunk[k] != rank) continue;
+        if (c->job->rank_of_chunk[k] != pst_checker_stage(c, rank)) continue;
         PST_TRY(check_chunk_values(c, rank, k));
         uint32_t *chain = malloc(((size_t)chunk->n_buffer + chunk->n_local + 1) * sizeof *chain);
         if (!chain) return pst_fail(PST_ENOMEM, "no memory to check the values of chunk %u", k);
@@ -189,8 +189,8 @@ static int leaves_before(const pst_checker *c, uint32_t rank, const held_buffer 
 /* In whatever order: of every two micro-batches in one slot, one leaves before the other comes. */
 static pst_status check_pairs(const pst_checker *c, uint32_t rank, const held_buffer *h) {
     uint32_t birth, use, other[2];
-    for (uint32_t i = 0; i < c->job->n_micro; i++)
-        for (uint32_t j = i + 1; j < c->job->n_micro; j++) {
+    for (uint32_t i = 0; i < c->n_micro; i++)
+        for (uint32_t j = i + 1; j < c->n_micro; j++) {
             uint32_t a = h->order[i].micro, b = h->order[j].micro;
             if (h->class_->slot_of_micro[a] != h->class_->slot_of_micro[b]) continue;
             if (leaves_before(c, rank, h, a, b, &birth, &use)) continue;
@@ -203,16 +203,16 @@ static pst_status check_pairs(const pst_checker *c, uint32_t rank, const held_bu
 /* Of neighbours in the order of the list; then it holds for all. */
 static pst_status check_buffer(const pst_checker *c, uint32_t rank, held_buffer *h) {
     uint32_t birth, use;
-    for (uint32_t m = 0; m < c->job->n_micro; m++) {
+    for (uint32_t m = 0; m < c->n_micro; m++) {
         h->order[m] = (occupant){PST_NONE, m};
         for (uint32_t i = 0; i < h->n; i++) {
             uint32_t at = at_event(c, h->chunk, h->list[i].local, h->list[i].event, m);
             if (h->list[i].births && at < h->order[m].first) h->order[m].first = at;
         }
     }
-    qsort(h->order, c->job->n_micro, sizeof *h->order, by_first);
+    qsort(h->order, c->n_micro, sizeof *h->order, by_first);
     memset(h->holder, 0xff, h->class_->n_slot * sizeof *h->holder);
-    for (uint32_t m = 0; m < c->job->n_micro; m++) {
+    for (uint32_t m = 0; m < c->n_micro; m++) {
         uint32_t *held = &h->holder[h->class_->slot_of_micro[h->order[m].micro]];
         if (*held != PST_NONE && !leaves_before(c, rank, h, *held, h->order[m].micro, &birth, &use))
             return check_pairs(c, rank, h);
@@ -259,12 +259,12 @@ pst_status pst_checker_slots(const pst_checker *c, uint32_t rank) {
         if (c->slots->class_[k].n_slot > most_slot) most_slot = c->slots->class_[k].n_slot;
     }
     held_buffer h = {.list = malloc(((size_t)most_local * PST_EV_COUNT + 1) * sizeof *h.list),
-                     .order = malloc(c->job->n_micro * sizeof *h.order),
+                     .order = malloc(c->n_micro * sizeof *h.order),
                      .holder = malloc(((size_t)most_slot + 1) * sizeof *h.holder)};
     pst_status status = PST_OK;
     if (!h.list || !h.order || !h.holder) status = pst_fail(PST_ENOMEM, "no memory to check slots");
     for (uint32_t k = 0; k < c->cut->n_class && status == PST_OK; k++) {
-        if (c->job->rank_of_chunk[c->cut->class_[k].chunk] != rank) continue;
+        if (c->job->rank_of_chunk[c->cut->class_[k].chunk] != pst_checker_stage(c, rank)) continue;
         status = check_offsets(c, k);
         if (status == PST_OK) status = check_class(c, rank, k, &h);
     }

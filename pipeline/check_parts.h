@@ -8,13 +8,17 @@ typedef struct { uint32_t rank, index, is_end; } pst_moment;
 
 typedef struct {
     const pst_job *job;
-    const pst_cut *cut;
-    const pst_slots *slots;     /* NULL: memory is not checked */
+    const pst_cut *const *cuts; /* [job->grid.tensor] */
+    pst_slots *const *all_slots; /* [lanes]; NULL: memory is not checked */
     pst_walk *walk;
+    /* Of the lane at hand, see pst_checker_enter. */
+    uint32_t lane, n_micro;
+    const pst_cut *cut;
+    const pst_slots *slots;
     uint32_t *local_first;      /* [n_chunk + 1] first of the chunk's locals among all */
     /* Where things stand in their rank's list; PST_NONE: nowhere. */
-    uint32_t *pass_at;          /* [n_chunk][4][n_micro] */
-    uint32_t *send_at, *recv_at; /* [all locals][n_micro] */
+    uint32_t *pass_at;          /* [lanes][n_chunk][4][n_micro of the job] */
+    uint32_t *send_at, *recv_at; /* [lanes][all locals][n_micro of the job] */
     /* Happens-before on the rank at hand, see pst_checker_order. */
     uint32_t (*issue)[PST_Q_COUNT], (*end)[PST_Q_COUNT];
     /* Scratch of pst_checker_caused: instructions of all ranks are numbered on. */
@@ -24,11 +28,15 @@ typedef struct {
 } pst_checker;
 
 static inline uint32_t *pst_checker_pass(const pst_checker *c, uint32_t chunk, uint32_t opcode, uint32_t micro) {
-    return &c->pass_at[((size_t)chunk * 4 + opcode) * c->job->n_micro + micro];
+    return &c->pass_at[(((size_t)c->lane * c->job->n_chunk + chunk) * 4 + opcode) * c->job->n_micro + micro];
 }
 static inline size_t pst_checker_cell(const pst_checker *c, uint32_t chunk, uint32_t local, uint32_t micro) {
-    return (size_t)(c->local_first[chunk] + local) * c->job->n_micro + micro;
+    size_t of_lane = c->local_first[c->job->n_chunk];
+    return (c->lane * of_lane + c->local_first[chunk] + local) * c->job->n_micro + micro;
 }
+static inline uint32_t pst_checker_stage(const pst_checker *c, uint32_t rank) { return pst_job_stage(c->job, rank); }
+/* What follows is about a rank of this lane. */
+void pst_checker_enter(pst_checker *c, uint32_t lane);
 static inline int pst_instr_is_flush(const pst_instr_list *list, uint32_t i) { return i >= list->n_instr - list->n_flush; }
 
 /* check_message.c: every message has both ends, which agree; in FIFO mode, in the same order. Fills send_at, recv_at. */
@@ -47,6 +55,8 @@ pst_status pst_checker_values(const pst_checker *c, uint32_t rank);
 pst_status pst_checker_slots(const pst_checker *c, uint32_t rank);
 /* check_flush.c: the end of the step on the rank at hand. */
 pst_status pst_checker_flush(const pst_checker *c, uint32_t rank);
+/* check_replicas.c: what replicas exchange in it, once the flush has its NORM and STEP. */
+pst_status pst_checker_replicas(const pst_checker *c, uint32_t rank);
 /* "<a> <what> <b>": EINPUT. */
 pst_status pst_checker_fail(const pst_checker *c, uint32_t rank, uint32_t a, const char *what, uint32_t b);
 #endif

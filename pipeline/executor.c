@@ -81,7 +81,8 @@ pst_status pst_executor_start(pst_executor *x, const pst_job *job, const pst_cut
     x->job = job, x->cut = cut, x->list = list;
     x->n_left = list->n_instr, x->n_pending = 0, x->step = 0, x->launched = x->exchanging = 0, x->failed = PST_OK;
     x->seq_base = x->seq_next;
-    x->seq_next += job->n_micro ? job->n_micro : 1; /* wraps: only messages in flight must differ */
+    uint32_t n_seq = job->n_seq > job->n_micro ? job->n_seq : job->n_micro;
+    x->seq_next += n_seq ? n_seq : 1; /* wraps: only messages in flight must differ */
     memset(x->done, 0, list->n_instr);
     memset(x->span, 0, list->n_instr * sizeof *x->span);
     for (pst_queue q = 0; q < PST_Q_COUNT; q++) seek(x, q, 0);

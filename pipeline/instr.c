@@ -44,7 +44,7 @@ uint64_t pst_builder_transfer_ns(const pst_job_builder *b, uint64_t bytes) {
 /* --- one action ------------------------------------------------------------------------------------------------- */
 
 static uint32_t *compute_slot(const pst_job_builder *b, uint32_t chunk, uint8_t opcode, uint32_t micro) {
-    return b->compute_at + ((size_t)chunk * 4 + opcode) * b->job->n_micro + micro;
+    return b->compute_at + ((size_t)chunk * 4 + opcode) * b->n_micro + micro;
 }
 
 /* Compute instruction that stands for a moment of a chunk. */
@@ -60,7 +60,7 @@ static uint32_t emit_transfer(pst_job_builder *b, uint8_t opcode, uint32_t chunk
     pst_instr instr = {.opcode = opcode,
                        .chunk = (uint16_t)chunk,
                        .micro = micro,
-                       .peer = b->job->rank_of_chunk[other],
+                       .peer = pst_grid_in_lane(b->job->grid, b->job->rank_of_chunk[other], b->lane),
                        .channel = opcode == PST_OP_SEND ? l->channel_out : l->channel_in,
                        .seq = micro,
                        .local = local,
@@ -73,16 +73,16 @@ static uint32_t emit_transfer(pst_job_builder *b, uint8_t opcode, uint32_t chunk
 
 static void emit_recv(pst_job_builder *b, uint32_t chunk, uint32_t local, uint32_t micro) {
     uint32_t at = emit_transfer(b, PST_OP_RECV, chunk, local, micro);
-    b->recv_at[(size_t)b->cut->chunk[chunk].local[local].channel_in * b->job->n_micro + micro] = at;
+    b->recv_at[(size_t)b->cut->chunk[chunk].local[local].channel_in * b->n_micro + micro] = at;
 }
 
 /* What the rank's i-th action consumes; in first-in-first-out order, what has to be posted by then. */
 static void emit_recvs(pst_job_builder *b, uint32_t i) {
-    const pst_action *a = b->schedule->action[b->rank] + i;
+    const pst_action *a = b->schedule->action[b->stage] + i;
     pst_event event = a->opcode == PST_OP_F ? PST_EV_RECV_F : PST_EV_RECV_B;
     const pst_chunk *chunk = b->cut->chunk + a->chunk;
-    const pst_fifo_message *m = b->cost->fifo ? b->fifo.message[b->rank] : NULL;
-    for (uint32_t k = m ? b->fifo.first[b->rank][i] : 0; m && k < b->fifo.first[b->rank][i + 1]; k++)
+    const pst_fifo_message *m = b->cost->fifo ? b->fifo.message[b->stage] : NULL;
+    for (uint32_t k = m ? b->fifo.first[b->stage][i] : 0; m && k < b->fifo.first[b->stage][i + 1]; k++)
         emit_recv(b, m[k].chunk, m[k].local, m[k].micro);
     for (uint32_t k = 0; !m && a->opcode != PST_OP_W && k < chunk->n_local; k++)
         if (chunk->local[k].birth == event) emit_recv(b, a->chunk, k, a->micro);
@@ -98,7 +98,7 @@ static void emit_sends(pst_job_builder *b, const pst_action *a, int passed) {
         if (!(l->uses >> event & 1) || (l->channel_in != PST_NONE) != passed) continue;
         uint32_t at = emit_transfer(b, PST_OP_SEND, a->chunk, i, a->micro);
         pst_builder_depend(b, at,
-                           passed ? b->recv_at[(size_t)l->channel_in * b->job->n_micro + a->micro]
+                           passed ? b->recv_at[(size_t)l->channel_in * b->n_micro + a->micro]
                                   : compute_of_event(b, a->chunk, l->birth, a->micro));
     }
 }
@@ -123,7 +123,7 @@ static void emit_compute(pst_job_builder *b, const pst_action *a) {
         const pst_local *l = chunk->local + i;
         if (l->channel_in == PST_NONE || first_reader(l) != pst_event_of(a->opcode)) continue;
         if (l->uses >> first_reader(l) & 1)
-            pst_builder_depend(b, at, b->recv_at[(size_t)l->channel_in * b->job->n_micro + a->micro]);
+            pst_builder_depend(b, at, b->recv_at[(size_t)l->channel_in * b->n_micro + a->micro]);
     }
 }
 
@@ -163,10 +163,11 @@ static pst_status store_list(pst_job_builder *b) {
     return PST_OK;
 }
 
-static pst_status build_rank(pst_job_builder *b, uint32_t rank) {
-    const pst_action *action = b->schedule->action[rank];
-    uint32_t n = b->schedule->n_action[rank];
-    b->rank = rank, b->n_instr = b->cap_instr = b->n_pair = b->n_flush = 0;
+static pst_status build_rank(pst_job_builder *b, uint32_t stage) {
+    const pst_action *action = b->schedule->action[stage];
+    uint32_t n = b->schedule->n_action[stage];
+    b->stage = stage, b->rank = pst_grid_in_lane(b->job->grid, stage, b->lane);
+    b->n_instr = b->cap_instr = b->n_pair = b->n_flush = 0;
     if (n) emit_recvs(b, 0);
     for (uint32_t i = 0; i < n && b->status == PST_OK; i++) {
         if (i + 1 < n) emit_recvs(b, i + 1);
@@ -189,47 +190,91 @@ static pst_status check_fit(const pst_schedule *s, const pst_cut *cut) {
     return s->n_chunk > UINT16_MAX ? pst_fail(PST_EINPUT, "%u chunks are too many", s->n_chunk) : PST_OK;
 }
 
-static pst_status open_builder(pst_job_builder *b) {
-    const pst_schedule *s = b->schedule;
-    size_t computes = (size_t)s->n_chunk * 4 * s->n_micro, recvs = (size_t)b->cut->n_channel * s->n_micro;
+/* Everything but the lists. */
+static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
+    const pst_schedule *s = spec->schedule[0];
+    pst_grid grid = spec->grid;
+    pst_job *j = calloc(1, sizeof *j);
+    *job = j; /* the caller closes it */
+    if (!j) return pst_fail(PST_ENOMEM, "no memory for a job");
+    *j = (pst_job){.n_rank = pst_grid_size(grid),
+                   .n_chunk = s->n_chunk,
+                   .backward = spec->cut[0]->backward,
+                   .split = spec->cut[0]->split,
+                   .rank_of_chunk = s->rank_of_chunk,
+                   .grid = grid,
+                   .zero = grid.data > 1 ? spec->zero : 0};
+    j->list = calloc(j->n_rank, sizeof *j->list);
+    j->micros = calloc(grid.data, sizeof *j->micros);
+    j->share = calloc(grid.tensor, sizeof(pst_share *));
+    if (!j->list || !j->micros || !j->share) return pst_fail(PST_ENOMEM, "no memory for a job");
+    for (uint32_t k = 0; k < grid.data; k++) {
+        j->micros[k] = spec->schedule[k]->n_micro;
+        if (j->micros[k] > j->n_micro) j->n_micro = j->micros[k];
+    }
+    j->n_seq = j->n_micro;
+    for (uint32_t t = 0; t < grid.tensor; t++) {
+        PST_TRY(pst_share_build(spec->cut[t], s->rank_of_chunk, grid.pipeline, grid.data, j->share + t));
+        uint32_t pieces = pst_share_count(j->share[t]);
+        if (grid.data > 1 && pieces > j->n_seq) j->n_seq = pieces;
+    }
+    return PST_OK;
+}
+
+static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
+    const pst_job_spec *spec = b->spec;
+    b->lane = lane, b->replica = lane / spec->grid.tensor;
+    b->schedule = spec->schedule[b->replica], b->cut = spec->cut[lane % spec->grid.tensor];
+    b->share = b->job->share[lane % spec->grid.tensor];
+    b->n_micro = b->schedule->n_micro;
+    PST_TRY(check_fit(b->schedule, b->cut));
+    size_t computes = (size_t)b->schedule->n_chunk * 4 * b->n_micro, recvs = (size_t)b->cut->n_channel * b->n_micro;
     b->compute_at = calloc(computes ? computes : 1, sizeof *b->compute_at);
     b->recv_at = calloc(recvs ? recvs : 1, sizeof *b->recv_at);
-    b->job = calloc(1, sizeof *b->job);
-    if (b->job) {
-        *b->job = (pst_job){.n_rank = s->n_rank,
-                            .n_chunk = s->n_chunk,
-                            .n_micro = s->n_micro,
-                            .backward = b->cut->backward,
-                            .split = b->cut->split,
-                            .rank_of_chunk = s->rank_of_chunk};
-        b->job->list = calloc(s->n_rank, sizeof *b->job->list);
-    }
-    if (!b->compute_at || !b->recv_at || !b->job || !b->job->list) return pst_fail(PST_ENOMEM, "no memory for a job");
-    PST_TRY(pst_pace_open(s, &b->pace));
+    if (!b->compute_at || !b->recv_at) return pst_fail(PST_ENOMEM, "no memory for a job");
+    PST_TRY(pst_pace_open(b->schedule, &b->pace));
     if (b->cost->fifo) PST_TRY(pst_fifo_open(b, &b->fifo));
-    return pst_slots_open(b->cut, s->n_micro, &b->slots);
+    return pst_slots_open(b->cut, b->n_micro, &b->slots);
+}
+
+/* The ranks of one pipeline. */
+static pst_status build_lane(pst_job_builder *b, uint32_t lane, pst_slots **slots) {
+    pst_status status = open_lane(b, lane);
+    for (uint32_t s = 0; status == PST_OK && s < b->spec->grid.pipeline; s++) status = build_rank(b, s);
+    pst_pace_close(&b->pace), pst_fifo_close(&b->fifo);
+    free(b->compute_at), free(b->recv_at), free(b->instr), free(b->pair);
+    b->compute_at = b->recv_at = NULL, b->instr = NULL, b->pair = NULL, b->cap_pair = 0;
+    b->pace = (pst_pace){0}, b->fifo = (pst_fifo){0};
+    *slots = b->slots, b->slots = NULL;
+    return status;
+}
+
+pst_status pst_job_build_grid(const pst_job_spec *spec, pst_job **job, pst_slots **slots) {
+    pst_job_builder b = {.spec = spec, .cost = spec->cost};
+    uint32_t lane = 0, n = pst_grid_lanes(spec->grid);
+    pst_status status = open_job(spec, &b.job);
+    for (; status == PST_OK && lane < n; lane++) status = build_lane(&b, lane, slots + lane);
+    if (status == PST_OK) {
+        *job = b.job;
+        return PST_OK;
+    }
+    while (lane-- > 0) pst_slots_close(slots[lane]), slots[lane] = NULL;
+    pst_job_close(b.job);
+    return status;
 }
 
 pst_status pst_job_build(const pst_schedule *schedule, const pst_cut *cut, const pst_instr_cost *cost, pst_job **job,
                          pst_slots **slots) {
-    pst_job_builder b = {.schedule = schedule, .cut = cut, .cost = cost};
-    PST_TRY(check_fit(schedule, cut));
-    pst_status status = open_builder(&b);
-    for (uint32_t r = 0; status == PST_OK && r < schedule->n_rank; r++) status = build_rank(&b, r);
-    pst_pace_close(&b.pace), pst_fifo_close(&b.fifo);
-    free(b.compute_at), free(b.recv_at), free(b.instr), free(b.pair);
-    if (status != PST_OK) {
-        pst_job_close(b.job), pst_slots_close(b.slots);
-        return status;
-    }
-    *job = b.job, *slots = b.slots;
-    return PST_OK;
+    pst_job_spec spec = {
+        .grid = {schedule->n_rank, 1, 1}, .schedule = &schedule, .cut = &cut, .cost = cost};
+    return pst_job_build_grid(&spec, job, slots);
 }
 
 void pst_job_close(pst_job *job) {
     if (!job) return;
     for (uint32_t r = 0; job->list && r < job->n_rank; r++) free(job->list[r].instr), free(job->list[r].dep);
-    free(job->list), free(job);
+    for (uint32_t t = 0; job->share && t < job->grid.tensor; t++) pst_share_close(job->share[t]);
+    free(job->list), free(job->micros), free(job->share), free(job);
 }
 
 pst_status pst_job_print(const pst_job *job, FILE *out) {

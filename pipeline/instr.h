@@ -8,16 +8,22 @@
 #ifndef PST_PIPELINE_INSTR_H
 #define PST_PIPELINE_INSTR_H
 #include "base/device.h"
+#include "pipeline/grid.h"
 #include "pipeline/program.h"
 #include "pipeline/schedule.h"
+#include "pipeline/share.h"
 
 typedef struct {
     uint8_t opcode, queue;      /* pst_opcode, pst_queue */
     uint16_t chunk;             /* 0 in the flush */
     uint32_t micro;
-    uint32_t peer, channel, seq; /* SEND, RECV: message = (src, dst, channel, seq) */
+    uint32_t peer, channel, seq; /* SEND, RECV: message = (src, dst, channel, seq); peer is a rank of the job */
     uint32_t local;             /* SEND, RECV of a micro-batch's value: the local that moves; PST_NONE in the flush */
-    uint32_t param, use;        /* flush: SEND/RECV/REDUCE of a shared parameter's accumulator, else PST_NONE */
+    uint32_t param, use;        /* flush: SEND/RECV/REDUCE of the accumulator of a parameter's use, or of its weight
+                                   (use PST_NONE); else PST_NONE */
+    uint32_t from, n;           /* elements [from, from + n) of it; n 0: all */
+    uint32_t buffer, into;      /* replica sums: RECV writes and REDUCE adds receive buffer `buffer` - 1, into receive buffer
+                                   `into` - 1; 0: the accumulator */
     uint32_t dep, n_dep;        /* deps[dep .. dep + n_dep) */
     uint64_t bytes, ns;         /* transfer size; predicted duration */
 } pst_instr;
@@ -32,19 +38,29 @@ typedef struct {
 typedef struct pst_layout pst_layout;
 
 typedef struct {
-    uint32_t n_rank, n_chunk, n_micro;
+    uint32_t n_rank, n_chunk, n_micro; /* n_micro: the most of any replica */
     int backward, split;
-    const uint32_t *rank_of_chunk;  /* borrowed from the schedule, which outlives this */
+    const uint32_t *rank_of_chunk;  /* the stage that has a chunk; borrowed from the schedule, which outlives this */
     pst_instr_list *list;       /* [n_rank] */
+    pst_grid grid;              /* n_rank of them */
+    uint32_t *micros;           /* [grid.data] micro-batches of each replica */
+    uint32_t n_seq;             /* seq of every message is below it */
+    int zero;                   /* the stage of sharding, 0 with one replica */
+    pst_share **share;          /* [grid.tensor] */
 } pst_job;
 
-/* The flush, in list order on every rank:
- *   shared parameters, by index: the owner (rank of use 0) REDUCEs every other use's accumulator into its own, first
+/* The flush, in list order on every rank. With one replica:
+ *   shared parameters, by index: the owner (stage of use 0) REDUCEs every other use's accumulator into its own, first
  *     RECVing it into the join buffer when it is another rank's; then it SENDs the sum to each other rank, which RECVs
  *     it into the accumulator of its first use. REDUCE's operand is use's accumulator when that is on this rank, else
  *     the join buffer. RECV into join waits for every transfer of the lists, for join overlays their memory.
  *   NORM; ranks other than 0 SEND their norm message to rank 0 (param and use PST_NONE), which RECVs them all,
- *     GATHERs and SENDs the answer back; STEP. */
+ *     GATHERs and SENDs the answer back; STEP.
+ * With several, every pipeline first adds up its own shared parameters, without sending sums back. Then, piece by piece
+ * from the last parameter to the first (those of one use before the shared ones), all replicas SEND their accumulators
+ * to the one that answers for the piece (share.h), which RECVs them into receive buffers and REDUCEs them in the order
+ * of a fixed binary tree. zero 0: it SENDs the sum to every rank that holds the parameter, and all STEP it. zero 1: it
+ * alone STEPs it and then SENDs the new weight to them. */
 
 /* Transfer time model: ns = latency_ns + bytes * 1e9 / bytes_per_s (0 bytes_per_s: no time for the bytes). */
 typedef struct {
@@ -66,6 +82,28 @@ typedef struct pst_slots pst_slots;
 /* The schedule's split and backward must be the cut's. Outputs are owned by the caller. */
 pst_status pst_job_build(const pst_schedule *schedule, const pst_cut *cut, const pst_instr_cost *cost,
                          pst_job **job, pst_slots **slots);
+
+/* Several pipelines that train one model. Every replica has a schedule of grid.pipeline ranks, all of the same chunks on the
+ * same ranks; micro-batches may differ. Every tensor rank has a cut of its own, all of the same chunks. */
+typedef struct {
+    pst_grid grid;
+    const pst_schedule *const *schedule;    /* [grid.data] */
+    const pst_cut *const *cut;              /* [grid.tensor] */
+    const pst_instr_cost *cost;
+    int zero;
+} pst_job_spec;
+/* slots: [lanes of the grid], each owned by the caller, who has the room. */
+pst_status pst_job_build_grid(const pst_job_spec *spec, pst_job **job, pst_slots **slots);
+/* Receive buffers of replica sums: as many pieces are under way at a time, each from all other replicas. */
+enum { PST_PIECES_IN_FLIGHT = 4 };
+static inline uint32_t pst_job_buffers(const pst_job *job) {
+    return job->grid.data > 1 ? PST_PIECES_IN_FLIGHT * (job->grid.data - 1) : 0;
+}
+static inline uint32_t pst_job_stage(const pst_job *job, uint32_t rank) { return pst_grid_at(job->grid, rank).stage; }
+/* Micro-batches that a rank computes. */
+static inline uint32_t pst_job_micros(const pst_job *job, uint32_t rank) {
+    return job->micros[pst_grid_at(job->grid, rank).replica];
+}
 void pst_job_close(pst_job *job);
 pst_status pst_job_print(const pst_job *job, FILE *out);
 

@@ -1,4 +1,4 @@
-/* Private to instr.c, slots.c and flush.c: the state of compiling one rank's list. */
+/* Private to instr.c, slots.c, flush.c and flush_replicas.c: the state of compiling one rank's list. */
 #ifndef PST_PIPELINE_JOB_PARTS_H
 #define PST_PIPELINE_JOB_PARTS_H
 #include "pipeline/instr.h"
@@ -25,17 +25,21 @@ typedef struct {
 } pst_fifo;
 
 typedef struct {
-    const pst_schedule *schedule;
-    const pst_cut *cut;
+    const pst_job_spec *spec;
     const pst_instr_cost *cost;
     pst_job *job;
+    /* The lane at hand. */
+    uint32_t lane, replica, n_micro;
+    const pst_schedule *schedule;
+    const pst_cut *cut;
+    const pst_share *share;
     pst_slots *slots;
     pst_pace pace;
     pst_fifo fifo; /* with cost->fifo, else 0 */
     uint32_t *compute_at; /* [n_chunk][4][n_micro] instruction index in its rank's list */
     uint32_t *recv_at;    /* [n_channel][n_micro] */
     /* The rank at hand. */
-    uint32_t rank, n_instr, cap_instr, n_pair, cap_pair, n_flush;
+    uint32_t rank, stage, n_instr, cap_instr, n_pair, cap_pair, n_flush;
     uint32_t channel; /* the next one that the flush takes: the same on every rank */
     pst_instr *instr;
     pst_dep_pair *pair;
@@ -65,4 +69,29 @@ void pst_builder_assign_slots(pst_job_builder *b);
 
 /* flush.c: appends the flush to the list at hand. */
 void pst_builder_flush(pst_job_builder *b);
+/* Parts of it. An instruction of the flush that names nothing; a compute one; the last compute instruction so far, PST_NONE;
+ * the rank of this lane that has a parameter's use. */
+pst_instr pst_builder_blank(uint8_t opcode, uint64_t ns);
+uint32_t pst_builder_emit_compute(pst_job_builder *b, uint8_t opcode, uint64_t ns);
+uint32_t pst_builder_last_compute(const pst_job_builder *b);
+uint32_t pst_builder_stage_of_use(const pst_job_builder *b, uint32_t param, uint32_t use);
+
+/* flush_replicas.c: what the replicas of a stage exchange. Channels from b->channel on, two, which the caller counts. */
+typedef struct {
+    uint32_t *at; /* [pieces of all parameters] where this rank's SEND of its gradient stands, or the REDUCE that made the
+                     sum; PST_NONE: neither */
+    uint32_t last[PST_PIECES_IN_FLIGHT]; /* the REDUCE that has read these receive buffers last, PST_NONE */
+    uint32_t turn;
+} pst_replica_sums;
+pst_status pst_replica_sums_open(const pst_job_builder *b, pst_replica_sums *sums);
+void pst_replica_sums_close(pst_replica_sums *sums);
+/* The sums of all parameters that are shared by stages (shared 1), or of all others; ready: the compute instruction after
+ * which this rank's accumulators of them are there. */
+void pst_replica_reduce(pst_job_builder *b, pst_replica_sums *sums, int shared, uint32_t ready);
+/* zero 0: sums to all who have the parameter. lent: [n_param] this rank's SEND of its first use's accumulator to another
+ * stage. RECVs of sums stand in [received[0], received[1]), beside SENDs; PST_NONE: there are none. */
+void pst_replica_spread_sums(pst_job_builder *b, const pst_replica_sums *sums, const uint32_t *lent,
+                             uint32_t received[2]);
+/* zero 1: new weights, once STEP (step) has run; they may arrive once NORM (norm) has. */
+void pst_replica_spread_weights(pst_job_builder *b, uint32_t norm, uint32_t step);
 #endif

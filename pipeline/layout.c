@@ -36,7 +36,9 @@ static void finish(builder *b, pst_region region) {
     b->layout->bytes[region] = b->end > start ? b->end - start : 0;
 }
 
-static int is_mine(const builder *b, uint32_t chunk) { return b->job->rank_of_chunk[chunk] == b->layout->rank; }
+static int is_mine(const builder *b, uint32_t chunk) {
+    return b->job->rank_of_chunk[chunk] == pst_job_stage(b->job, b->layout->rank);
+}
 
 /* --- parameters ------------------------------------------------------------------------------------------------- */
 
@@ -63,17 +65,47 @@ static void place_weights(builder *b) {
     finish(b, PST_REGION_WEIGHT);
 }
 
+/* What this rank answers for, and what it steps: with a sharded optimizer the same, else all that it holds. */
+static void share_params(builder *b) {
+    pst_layout *x = b->layout;
+    pst_grid_place at = pst_grid_at(b->job->grid, x->rank);
+    const pst_share *share = b->job->share[at.tensor];
+    for (uint32_t p = 0; p < n_param(b); p++) {
+        if (b->g->param[p].n_use && use_is_mine(b, p, 0)) {
+            x->own_from[p] = pst_share_from(share, p, at.replica);
+            x->own_to[p] = pst_share_to(share, p, at.replica);
+        }
+        x->step_from[p] = b->job->zero ? x->own_from[p] : 0;
+        x->step_to[p] = b->job->zero ? x->own_to[p] : param_is_mine(b, p) ? pst_param_elements(b->g->param + p) : 0;
+    }
+}
+
 static void place_state(builder *b, const pst_optim_row *optim) {
+    pst_layout *x = b->layout;
     begin(b, PST_REGION_STATE);
     for (uint32_t p = 0; p < n_param(b); p++)
-        b->layout->master[p] = b->g->dtype == PST_F32 ? b->layout->weight[p]
-                               : param_is_mine(b, p)  ? take(b, param_bytes(b, p))
-                                                      : ABSENT;
+        x->master[p] = b->g->dtype == PST_F32 ? x->weight[p]
+                       : param_is_mine(b, p)  ? take(b, param_bytes(b, p))
+                                              : ABSENT;
     for (uint32_t i = 0; i < 2; i++)
         for (uint32_t p = 0; p < n_param(b); p++)
-            b->layout->state[i][p] =
-                optim && i < optim->n_state && param_is_mine(b, p) ? take(b, param_bytes(b, p)) : ABSENT;
+            x->state[i][p] = optim && i < optim->n_state && x->step_to[p] > x->step_from[p]
+                                 ? take(b, (x->step_to[p] - x->step_from[p]) * sizeof(float))
+                                 : ABSENT;
     finish(b, PST_REGION_STATE);
+}
+
+/* As long as the longest piece that is this rank's to add. */
+static void place_buffers(builder *b, const pst_optim_row *optim) {
+    pst_layout *x = b->layout;
+    uint64_t most = 0;
+    x->buffer = ABSENT;
+    for (uint32_t p = 0; p < n_param(b); p++)
+        if (x->own_to[p] - x->own_from[p] > most) most = x->own_to[p] - x->own_from[p];
+    if (!optim || !most || b->job->grid.data == 1) return;
+    x->n_buffer = pst_job_buffers(b->job);
+    x->buffer_bytes = (most < PST_PIECE ? most : PST_PIECE) * sizeof(float);
+    x->buffer = take(b, (x->n_buffer - 1) * pst_align(x->buffer_bytes) + x->buffer_bytes);
 }
 
 static void place_gradients(builder *b, const pst_optim_row *optim) {
@@ -81,6 +113,7 @@ static void place_gradients(builder *b, const pst_optim_row *optim) {
     for (uint32_t p = 0; p < n_param(b); p++)
         for (uint32_t u = 0; u < b->g->param[p].n_use; u++)
             b->layout->grad[p][u] = optim && use_is_mine(b, p, u) ? take(b, param_bytes(b, p)) : ABSENT;
+    place_buffers(b, optim);
     finish(b, PST_REGION_GRAD);
 }
 
@@ -91,14 +124,21 @@ static pst_status find_owned(builder *b) {
     uint32_t *order = malloc((n_param(b) + 1) * sizeof *order);
     if (!order) return pst_fail(PST_ENOMEM, "no memory for a layout");
     if (b->g) pst_graph_param_order(b->g, order);
-    for (uint32_t i = 0; i < n_param(b); i++) {
-        if (!b->g->param[order[i]].n_use) continue;
-        uint32_t owner = b->job->rank_of_chunk[b->cut->use_chunk[b->cut->use_first[order[i]]]];
-        x->owned_of_rank[owner]++;
-        if (owner == x->rank) x->owned[x->n_owned++] = order[i];
-    }
+    for (uint32_t i = 0; i < n_param(b); i++)
+        if (x->own_to[order[i]] > x->own_from[order[i]]) x->owned[x->n_owned++] = order[i];
     free(order);
+    for (uint32_t r = 0; r < x->n_rank; r++) {
+        pst_grid_place at = pst_grid_at(b->job->grid, r);
+        if (x->rank && r != x->rank) continue; /* rank 0 hears of all */
+        x->loss_of_rank[r] = b->job->micros[at.replica];
+        x->piece_of_rank[r] =
+            pst_share_pieces(b->job->share[at.tensor], b->cut, b->job->rank_of_chunk, at.stage, at.replica);
+    }
     return PST_OK;
+}
+
+static uint64_t norm_bytes(const pst_layout *x, uint32_t rank) {
+    return ((uint64_t)x->loss_of_rank[rank] + x->piece_of_rank[rank]) * sizeof(double);
 }
 
 static void place_control(builder *b, const pst_optim_row *optim) {
@@ -107,9 +147,8 @@ static void place_control(builder *b, const pst_optim_row *optim) {
     x->norm_own = x->norm_answer = ABSENT;
     for (uint32_t r = 0; r < x->n_rank; r++) x->norm_of_rank[r] = ABSENT;
     if (optim) {
-        x->norm_own = take(b, (1 + (uint64_t)x->n_owned) * sizeof(double));
-        for (uint32_t r = 1; x->rank == 0 && r < x->n_rank; r++)
-            x->norm_of_rank[r] = take(b, (1 + (uint64_t)x->owned_of_rank[r]) * sizeof(double));
+        x->norm_own = take(b, norm_bytes(x, x->rank));
+        for (uint32_t r = 1; x->rank == 0 && r < x->n_rank; r++) x->norm_of_rank[r] = take(b, norm_bytes(x, r));
         x->norm_answer = take(b, 3 * sizeof(double));
         if (x->rank == 0) x->norm_of_rank[0] = x->norm_own;
     }
@@ -127,7 +166,7 @@ static uint32_t copies_in(const builder *b, const pst_cut *cut, const pst_job *j
         for (uint32_t i = 0; i < chunk->n_local; i++) {
             const pst_value *v = cut->tape->value + chunk->local[i].value;
             if (v->kind == PST_VALUE_TENSOR && v->tensor == t && chunk->buffer[chunk->local[i].buffer].place == place)
-                return job->n_micro;
+                return pst_job_micros(job, b->layout->rank);
         }
     }
     return 0;
@@ -224,13 +263,18 @@ static pst_status open_layout(const builder *b, const pst_slots *slots, const ps
     uint32_t n_tensor = b->g ? b->g->n_tensor : 0;
     x->weight = offsets(n_param(b)), x->master = offsets(n_param(b));
     x->state[0] = offsets(n_param(b)), x->state[1] = offsets(n_param(b));
+    x->own_from = offsets(n_param(b)), x->own_to = offsets(n_param(b));
+    x->step_from = offsets(n_param(b)), x->step_to = offsets(n_param(b));
     x->data = offsets(n_tensor), x->output = offsets(n_tensor);
     x->class_base = offsets(slots->n_class), x->eval_class_base = offsets(eval_slots ? eval_slots->n_class : 0);
     x->has_chunk = calloc(b->cut->n_chunk, 1);
     x->owned = calloc(n_param(b) + 1, sizeof *x->owned);
-    x->norm_of_rank = offsets(x->n_rank), x->owned_of_rank = calloc(x->n_rank, sizeof *x->owned_of_rank);
-    if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->data || !x->output || !x->class_base ||
-        !x->eval_class_base || !x->has_chunk || !x->owned || !x->norm_of_rank || !x->owned_of_rank)
+    x->norm_of_rank = offsets(x->n_rank);
+    x->loss_of_rank = calloc(x->n_rank, sizeof *x->loss_of_rank);
+    x->piece_of_rank = calloc(x->n_rank, sizeof *x->piece_of_rank);
+    if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->own_from || !x->own_to || !x->step_from ||
+        !x->step_to || !x->data || !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk || !x->owned ||
+        !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
         return pst_fail(PST_ENOMEM, "no memory for a layout");
     for (uint32_t c = 0; c < b->cut->n_chunk; c++) x->has_chunk[c] = (uint8_t)is_mine(b, c);
     return open_grads(x, b->g);
@@ -244,7 +288,7 @@ pst_status pst_layout_build(const pst_graph *g, const pst_cut *cut, const pst_jo
     x->rank = rank, x->n_rank = job->n_rank, x->eval_cut = eval_cut;
     builder b = {.g = g, .cut = cut, .eval_cut = eval_cut, .job = job, .eval = eval, .layout = x};
     pst_status status = open_layout(&b, slots, eval_slots);
-    if (status == PST_OK) status = find_owned(&b);
+    if (status == PST_OK) share_params(&b), status = find_owned(&b);
     if (status != PST_OK) {
         pst_layout_close(x);
         return status;
@@ -265,7 +309,8 @@ void pst_layout_close(pst_layout *x) {
     if (x->grad) free(x->grad[0]);
     free(x->weight), free(x->master), free(x->state[0]), free(x->state[1]), free(x->grad), free(x->data),
         free(x->output);
+    free(x->own_from), free(x->own_to), free(x->step_from), free(x->step_to);
     free(x->class_base), free(x->eval_class_base), free(x->has_chunk), free(x->owned), free(x->norm_of_rank),
-        free(x->owned_of_rank);
+        free(x->loss_of_rank), free(x->piece_of_rank);
     free(x);
 }

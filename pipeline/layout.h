@@ -15,7 +15,7 @@ typedef enum {
     PST_REGION_CONTROL,  /* norm vectors: fp64 sums by rank */
     PST_REGION_DATA,     /* tokens, targets: [n_micro] of each data tensor used on the rank */
     PST_REGION_OUTPUT,   /* losses (or logits): [n_micro] of each output tensor made on the rank */
-    PST_REGION_GRAD,     /* one accumulator per use */
+    PST_REGION_GRAD,     /* one accumulator per use; receive buffers of replica sums */
     PST_REGION_SLOT,     /* stashes and message buffers: classes x slots */
     PST_REGION_SCRATCH,  /* pass-local values and kernel scratch, shared by all programs */
     PST_REGION_COUNT
@@ -29,7 +29,10 @@ struct pst_layout {
     uint64_t start[PST_REGION_COUNT], bytes[PST_REGION_COUNT];
     uint64_t *weight;                        /* [n_param] offset in the arena, UINT64_MAX when not on this rank */
     uint64_t *master;                        /* [n_param] the fp32 weight that is updated; F32: weight itself */
-    uint64_t *state[2];                      /* [n_param] */
+    uint64_t *state[2];                      /* [n_param] of the elements that are stepped here */
+    /* [n_param] Elements [own_from, own_to) of a parameter are this rank's: it adds them up over replicas, counts them in
+     * the norm and stores them. Those that it steps, and has state of: [step_from, step_to). */
+    uint64_t *own_from, *own_to, *step_from, *step_to;
     uint64_t **grad;                         /* [n_param][n_use] */
     uint64_t *data;                          /* [n_tensor] offset of micro-batch 0; the next is pst_tensor_bytes on */
     uint64_t *output;                        /* [n_tensor] */
@@ -41,15 +44,19 @@ struct pst_layout {
     uint64_t join;                           /* offset of the receive buffer of shared accumulators (overlays SLOT and
                                                 SCRATCH, which are idle then); UINT64_MAX when not needed */
     uint64_t join_bytes;
-    /* Norms, in CONTROL. An owned parameter is one whose use 0 lives here. The message of a rank to rank 0 is
-     * [loss sum, sums of squares of its owned parameters in name order]; the answer [loss sum, norm, clip factor]. */
-    uint32_t n_owned, *owned;                /* parameter indices in name order */
+    uint64_t buffer, buffer_bytes;           /* offset of receive buffer 0 of replica sums, of each its bytes; the next is
+                                                that (aligned) on */
+    uint32_t n_buffer;
+    /* Norms, in CONTROL. The message of a rank to rank 0 is [loss of each of its micro-batches, sums of squares of the
+     * pieces (share.h) of what it owns, by parameter in name order]; the answer [loss sum, norm, clip factor]. */
+    uint32_t n_owned, *owned;                /* parameters of which a part is owned, in name order */
     uint64_t norm_own, norm_answer;          /* offsets: own message, answer */
     uint64_t *norm_of_rank;                  /* rank 0: [n_rank] offsets of received messages (own included) */
-    uint32_t *owned_of_rank;                 /* [n_rank] how many each rank owns */
+    uint32_t *loss_of_rank, *piece_of_rank;  /* [n_rank] how many of each the message of a rank has: of this one, on rank 0
+                                                of all */
 };
 
-/* Data and outputs are sized for the larger n_micro of job and eval. eval_cut, eval, eval_slots: NULL together. optim
+/* cut, slots: those of the rank's lane. Data and outputs are sized for the larger n_micro of job and eval. eval_cut, eval, eval_slots: NULL together. optim
  * NULL: no gradients, state or flush (generation). The graph and both cuts are borrowed and outlive the layout. */
 pst_status pst_layout_build(const pst_graph *g, const pst_cut *cut, const pst_job *job, const pst_slots *slots,
                             const pst_cut *eval_cut, const pst_job *eval, const pst_slots *eval_slots,
@@ -63,6 +70,8 @@ void *pst_layout_scratch(const pst_layout *layout, const pst_cut *cut, const pst
 /* What a SEND or RECV moves, of micro-batches and of the flush alike. */
 void *pst_layout_message(const pst_layout *layout, const pst_cut *cut, const pst_slots *slots, const pst_graph *g,
                          const pst_instr *instr, uint8_t *arena);
+/* What a REDUCE adds: n (0: all) elements of *operand to *sum. */
+void pst_layout_reduce(const pst_layout *layout, const pst_instr *instr, uint8_t *arena, float **sum, float **operand);
 /* No two buffers that are alive together overlap, and nothing lies behind its region. cut and slots: those of training
  * or those of evaluation. EINTERNAL says what overlaps. */
 pst_status pst_layout_check(const pst_layout *layout, const pst_cut *cut, const pst_slots *slots);

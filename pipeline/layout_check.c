@@ -57,17 +57,27 @@ static void add_params(ranges *all, const pst_layout *x, const pst_graph *g) {
         uint64_t bytes = pst_param_elements(g->param + p) * sizeof(float);
         add(all, x, PST_REGION_WEIGHT, x->weight[p], pst_param_bytes(g, g->param + p), p);
         if (g->dtype != PST_F32) add(all, x, PST_REGION_STATE, x->master[p], bytes, p);
-        add(all, x, PST_REGION_STATE, x->state[0][p], bytes, p);
-        add(all, x, PST_REGION_STATE, x->state[1][p], bytes, p);
+        uint64_t stepped = (x->step_to[p] - x->step_from[p]) * sizeof(float);
+        add(all, x, PST_REGION_STATE, x->state[0][p], stepped, p);
+        add(all, x, PST_REGION_STATE, x->state[1][p], stepped, p);
         for (uint32_t u = 0; u < g->param[p].n_use; u++) add(all, x, PST_REGION_GRAD, x->grad[p][u], bytes, p);
     }
 }
 
+static uint64_t norm_bytes(const pst_layout *x, uint32_t rank) {
+    return ((uint64_t)x->loss_of_rank[rank] + x->piece_of_rank[rank]) * sizeof(double);
+}
+
 static void add_norms(ranges *all, const pst_layout *x) {
-    add(all, x, PST_REGION_CONTROL, x->norm_own, (1 + (uint64_t)x->n_owned) * sizeof(double), x->rank);
+    add(all, x, PST_REGION_CONTROL, x->norm_own, norm_bytes(x, x->rank), x->rank);
     add(all, x, PST_REGION_CONTROL, x->norm_answer, 3 * sizeof(double), x->n_rank);
     for (uint32_t r = 1; r < x->n_rank; r++)
-        add(all, x, PST_REGION_CONTROL, x->norm_of_rank[r], (1 + (uint64_t)x->owned_of_rank[r]) * sizeof(double), r);
+        add(all, x, PST_REGION_CONTROL, x->norm_of_rank[r], norm_bytes(x, r), r);
+}
+
+static void add_buffers(ranges *all, const pst_layout *x) {
+    for (uint32_t i = 0; i < x->n_buffer; i++)
+        add(all, x, PST_REGION_GRAD, x->buffer + i * pst_align(x->buffer_bytes), x->buffer_bytes, i);
 }
 
 static void add_slots(ranges *all, const pst_layout *x, const uint64_t *base, const pst_slots *slots,
@@ -179,6 +189,7 @@ pst_status pst_layout_check(const pst_layout *x, const pst_cut *cut, const pst_s
     PST_TRY(check_regions(x));
     add_params(&all, x, g);
     add_norms(&all, x);
+    add_buffers(&all, x);
     add_slots(&all, x, base, slots, scratch);
     pst_status status = check_ranges(&all, x->rank);
     free(all.r);

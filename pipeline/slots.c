@@ -61,12 +61,12 @@ static uint32_t *filled(size_t n, uint32_t value) {
 static pst_status open_lives(const pst_job_builder *b, lives *x) {
     const pst_cut *cut = b->cut;
     uint32_t rows = 0;
-    *x = (lives){.n_micro = b->job->n_micro, .row = filled(cut->n_class, PST_NONE)};
+    *x = (lives){.n_micro = b->n_micro, .row = filled(cut->n_class, PST_NONE)};
     x->class_first = filled(cut->n_chunk, 0), x->class_last = filled(cut->n_chunk, 0);
     if (!x->row || !x->class_first || !x->class_last) return pst_fail(PST_ENOMEM, "no memory for slots");
     for (uint32_t k = 0; k < cut->n_class; k++) {
         uint32_t c = cut->class_[k].chunk;
-        if (b->job->rank_of_chunk[c] == b->rank) x->row[k] = rows++;
+        if (b->job->rank_of_chunk[c] == b->stage) x->row[k] = rows++;
         if (x->class_last[c] == 0) x->class_first[c] = k;
         x->class_last[c] = k + 1;
     }

@@ -27,7 +27,7 @@ struct pst_config {
         double hang_factor, hang_slack;               /* s; slack 0: nobody watches */
     } train;
     struct {
-        int64_t pipeline, tensor, data, threads, chunks; /* 0: not given */
+        int64_t pipeline, tensor, data, zero, threads, chunks; /* 0: not given; zero: how much replicas share out */
         int64_t wait;                                 /* s, for all ranks to arrive */
         char *schedule, *schedule_file, *device, *transport, *bind;
         double memory;                                /* bytes allowed per rank, 0: what the machine has */

@@ -43,10 +43,69 @@ static pst_status unreadable(const char *path) {
     return pst_fail(PST_ENOMEM, "%s", said);
 }
 
+/* "wte.weight.m[0:262144]" is a part of tensor "wte.weight.m", whose length base is; 0: no part. */
+static int is_part(const char *name, size_t *base, uint64_t *from, uint64_t *to) {
+    const char *open = strrchr(name, '[');
+    int used = 0;
+    if (!open || sscanf(open, "[%" SCNu64 ":%" SCNu64 "]%n", from, to, &used) != 2 || !used || open[used]) return 0;
+    *base = (size_t)(open - name);
+    return 1;
+}
+
+static json_t *shape_json(const uint64_t *dim, uint32_t n_dim) {
+    json_t *shape = json_array();
+    int whole = shape != NULL;
+    for (uint32_t k = 0; whole && k < n_dim; k++) whole = !json_array_append_new(shape, json_integer((json_int_t)dim[k]));
+    if (whole) return shape;
+    json_decref(shape);
+    return NULL;
+}
+
+/* The parameter that a tensor is of, or is the state of. */
+static const pst_param *param_of(const pst_graph *g, const char *tensor) {
+    for (uint32_t i = 0; g && i < g->n_param; i++) {
+        size_t n = strlen(g->param[i].name);
+        if (!strncmp(tensor, g->param[i].name, n) && (!tensor[n] || (tensor[n] == '.' && !strchr(tensor + n + 1, '.'))))
+            return &g->param[i];
+    }
+    return NULL;
+}
+
+/* A part of a tensor joins those that other ranks have stored, of ranks before this one. */
+static pst_status add_part(json_t *tensors, const pst_graph *graph, const char *tensor, json_t *part) {
+    json_t *all = json_object_get(tensors, tensor);
+    const pst_param *param = param_of(graph, tensor);
+    if (!all && param) {
+        all = json_pack("{s:s, s:o, s:[]}", "dtype", "F32", "shape", shape_json(param->dim, param->n_dim), "parts");
+        if (json_object_set_new(tensors, tensor, all)) all = NULL;
+    }
+    if (all && !json_array_append_new(json_object_get(all, "parts"), part)) return PST_OK;
+    return all || param ? no_memory() : pst_fail(PST_EINTERNAL, "checkpoint: %s is of no parameter", tensor);
+}
+
+static pst_status add_tensor(json_t *tensors, const pst_graph *graph, const char *file, const pst_st_entry *e,
+                             const char *hash) {
+    char tensor[PST_CKPT_NAME];
+    size_t base;
+    uint64_t from, to;
+    if (is_part(e->name, &base, &from, &to) && base < sizeof tensor) {
+        memcpy(tensor, e->name, base), tensor[base] = 0;
+        return add_part(tensors, graph, tensor,
+                        json_pack("{s:s, s:I, s:I, s:s}", "file", file, "from", (json_int_t)from, "to", (json_int_t)to,
+                                  "xxh3", hash));
+    }
+    if (json_object_get(tensors, e->name))
+        return pst_fail(PST_EINTERNAL, "checkpoint: %s is stored by two ranks", e->name);
+    json_t *one = json_pack("{s:s, s:s, s:o, s:s}", "file", file, "dtype", e->dtype, "shape",
+                            shape_json(e->dim, e->n_dim), "xxh3", hash);
+    return json_object_set_new(tensors, e->name, one) ? no_memory() : PST_OK;
+}
+
 /* Adds one shard and its tensors to the index. */
-static pst_status collect_shard(const char *temporary, const char *name, json_t *files, json_t *tensors) {
+static pst_status collect_shard(const char *temporary, const char *name, const pst_graph *graph, json_t *files,
+                                json_t *tensors) {
     pst_st_file *f = NULL;
-    char *path = pst_ckpt_join(temporary, name), key[sizeof PST_CKPT_HASH_KEY + PST_NAME_MAX + 16];
+    char *path = pst_ckpt_join(temporary, name);
     pst_status status = path ? pst_st_open(path, &f) : PST_ENOMEM;
     if (status == PST_EINPUT) status = unreadable(path);
     if (status == PST_OK) {
@@ -56,21 +115,10 @@ static pst_status collect_shard(const char *temporary, const char *name, json_t 
             status = no_memory();
     }
     for (uint32_t i = 0; status == PST_OK && i < f->n_entry; i++) {
-        const pst_st_entry *e = &f->entry[i];
-        snprintf(key, sizeof key, PST_CKPT_HASH_KEY "%s", e->name);
+        char key[sizeof PST_CKPT_HASH_KEY + PST_CKPT_NAME];
+        snprintf(key, sizeof key, PST_CKPT_HASH_KEY "%s", f->entry[i].name);
         const char *hash = pst_st_meta(f, key);
-        json_t *shape = json_array();
-        int whole = shape != NULL;
-        for (uint32_t k = 0; k < e->n_dim; k++)
-            whole &= !json_array_append_new(shape, json_integer((json_int_t)e->dim[k]));
-        json_t *tensor = json_pack("{s:s, s:s, s:o, s:s}", "file", name, "dtype", e->dtype, "shape", shape, "xxh3",
-                                   hash ? hash : "");
-        if (json_object_get(tensors, e->name)) {
-            json_decref(tensor);
-            status = pst_fail(PST_EINTERNAL, "checkpoint: %s is stored by two ranks", e->name);
-        } else if (json_object_set_new(tensors, e->name, tensor) || !whole) {
-            status = no_memory();
-        }
+        status = add_tensor(tensors, graph, name, &f->entry[i], hash ? hash : "");
     }
     pst_st_close(f);
     free(path);
@@ -85,6 +133,26 @@ static int same_shape(const json_t *tensor, const pst_param *param) {
     return 1;
 }
 
+/* Parts follow each other from the first element to the last: replicas store theirs in the order of ranks. */
+static int all_parts(const json_t *tensor, const pst_param *param) {
+    const json_t *parts = json_object_get(tensor, "parts");
+    json_int_t at = 0;
+    if (!parts) return 1;
+    for (size_t i = 0; i < json_array_size(parts); i++) {
+        const json_t *one = json_array_get(parts, i);
+        if (json_integer_value(json_object_get(one, "from")) != at) return 0;
+        at = json_integer_value(json_object_get(one, "to"));
+    }
+    return (uint64_t)at == pst_param_elements(param);
+}
+
+static int has_parts(const json_t *tensors) {
+    const char *name;
+    json_t *tensor;
+    json_object_foreach((json_t *)(uintptr_t)tensors, name, tensor) if (json_object_get(tensor, "parts")) return 1;
+    return 0;
+}
+
 /* Every parameter of the model, with its state, and nothing else. */
 static pst_status check_complete(const json_t *tensors, const pst_graph *graph, const char *optimizer) {
     const pst_optim_row *rule = *optimizer ? pst_optim_find(optimizer) : NULL;
@@ -93,7 +161,8 @@ static pst_status check_complete(const json_t *tensors, const pst_graph *graph, 
     for (uint32_t i = 0; i < graph->n_param; i++)
         for (uint32_t k = 0; k < per; k++) {
             snprintf(name, sizeof name, "%s%s%s", graph->param[i].name, k ? "." : "", k ? rule->state_name[k - 1] : "");
-            if (!same_shape(json_object_get(tensors, name), &graph->param[i]))
+            const json_t *tensor = json_object_get(tensors, name);
+            if (!same_shape(tensor, &graph->param[i]) || !all_parts(tensor, &graph->param[i]))
                 return pst_fail(PST_EINTERNAL, "checkpoint: no rank stored %s", name);
         }
     if (json_object_size(tensors) != (size_t)graph->n_param * per)
@@ -126,7 +195,7 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
     snprintf(text, sizeof text, "%016" PRIx64, pst_hash_bytes(config, strlen(config)));
     json_t *index =
         json_pack("{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:I, s:s, s:s, s:s, s:o, s:o, s:s}", "format",
-                  PST_CKPT_FORMAT, "version", PST_CKPT_VERSION, "step", (json_int_t)info->step, "next_sample",
+                  PST_CKPT_FORMAT, "version", PST_CKPT_VERSION - !has_parts(tensors), "step", (json_int_t)info->step, "next_sample",
                   (json_int_t)info->next_sample, "seed", (json_int_t)info->seed, "model_hash", model, "data_hash", data,
                   "validation_loss", loss_json(info->validation_loss), "best_loss", loss_json(info->best_loss),
                   "skipped", (json_int_t)info->skipped, "optimizer", info->optimizer, "config", "run.yaml",
@@ -165,7 +234,7 @@ static pst_status collect(const char *temporary, const pst_ckpt_info *info, cons
     for (uint32_t i = 0; i < ranks && status == PST_OK; i++) {
         char name[64];
         pst_ckpt_shard_name(name, i, ranks);
-        status = collect_shard(temporary, name, files, tensors);
+        status = collect_shard(temporary, name, graph, files, tensors);
     }
     if (status == PST_OK && graph) status = check_complete(tensors, graph, info->optimizer);
     if (status == PST_OK) {

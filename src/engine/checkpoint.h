@@ -12,7 +12,8 @@
 #include "graph/optim.h"
 #include <stdio.h>
 
-enum { PST_CKPT_VERSION = 3, PST_CKPT_OPTIM_MAX = 16 };
+/* Version 4 has tensors in parts; without any, 3 is written. */
+enum { PST_CKPT_VERSION = 4, PST_CKPT_OPTIM_MAX = 16, PST_CKPT_NAME = PST_NAME_MAX + 64 };
 
 /* What a run needs to go on besides its tensors. */
 typedef struct {
@@ -25,12 +26,16 @@ typedef struct {
     char optimizer[PST_CKPT_OPTIM_MAX]; /* name of the rule whose state is stored; "": weights only */
 } pst_ckpt_info;
 
-/* A parameter that this rank stores; all memory is the caller's and fp32 in the graph's own layout. */
+/* A parameter that this rank stores, or elements [from, from + n) of it; all memory is the caller's and fp32 in the graph's
+ * own layout. */
 typedef struct {
     const pst_param *param;
-    const float *weight;
-    const float *state[2];          /* the rule's n_state arrays */
+    const float *weight;            /* of the first element that is stored */
+    const float *state[2];          /* the rule's n_state arrays, likewise */
+    uint64_t from, n;               /* n 0: all */
 } pst_ckpt_entry;
+/* A tensor's name in a shard: "wte.weight.m", of a part of it "wte.weight.m[262144:524288]". */
+const char *pst_ckpt_part_name(const char *name, uint64_t from, uint64_t to, char out[PST_CKPT_NAME]);
 
 /* `folder` is <run>/checkpoints, made when it is not there (its parent is). Any rank, any thread: the folders, this rank's
  * file in them (NULL: no memory; the caller frees), and what is left to do when it could not be written. ENOMEM with path
@@ -53,10 +58,14 @@ void pst_ckpt_prune(const char *folder, uint32_t keep, uint64_t current);
 void pst_ckpt_clean(const char *folder);
 
 typedef struct {
-    char *name;                     /* "wte.weight", "wte.weight.m" */
     uint32_t file;                  /* index of the shard */
-    uint32_t n_dim;
-    uint64_t dim[PST_MAX_DIM], elements, xxh3;
+    uint64_t from, to, xxh3;        /* elements */
+} pst_ckpt_part;
+typedef struct {
+    char *name;                     /* "wte.weight", "wte.weight.m" */
+    uint32_t n_part, n_dim;
+    pst_ckpt_part *part;            /* in order, without gaps; a tensor that is stored in one piece has one */
+    uint64_t dim[PST_MAX_DIM], elements;
 } pst_ckpt_tensor;
 typedef struct pst_ckpt {
     pst_ckpt_info info;
@@ -85,6 +94,9 @@ pst_status pst_ckpt_read(const pst_ckpt *ckpt, const char *name, float *out, uin
 /* A parameter's weight and, with a rule, its state; checks shapes. EINPUT when another rule's state is stored. */
 pst_status pst_ckpt_read_param(const pst_ckpt *ckpt, const pst_param *param, const pst_optim_row *rule, float *weight,
                                float *const state[2]);
+/* Elements [from, to) of its state alone: from == to reads nothing. */
+pst_status pst_ckpt_read_state(const pst_ckpt *ckpt, const pst_param *param, const pst_optim_row *rule,
+                               float *const state[2], uint64_t from, uint64_t to);
 /* For people: what the index says; then EINPUT when a tensor's bytes are not those. `path` as for pst_ckpt_find. */
 pst_status pst_ckpt_print(const char *path, FILE *out);
 

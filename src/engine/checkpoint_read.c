@@ -85,9 +85,9 @@ static pst_status parse_info(const json_t *index, const char *file, pst_ckpt_inf
     const char *format = json_string_value(json_object_get(index, "format"));
     const char *optimizer = json_string_value(json_object_get(index, "optimizer"));
     if (!format || strcmp(format, PST_CKPT_FORMAT)) return BAD("%s: not the index of a checkpoint", file);
-    if (!get_integer(index, "version", &version) || version != PST_CKPT_VERSION)
-        return BAD("%s: a checkpoint of version %" PRIu64 ", this program reads version %d", file, version,
-                   PST_CKPT_VERSION);
+    if (!get_integer(index, "version", &version) || version < PST_CKPT_VERSION - 1 || version > PST_CKPT_VERSION)
+        return BAD("%s: a checkpoint of version %" PRIu64 ", this program reads versions %d and %d", file, version,
+                   PST_CKPT_VERSION - 1, PST_CKPT_VERSION);
     if (!get_integer(index, "step", &info->step) || !get_integer(index, "next_sample", &info->next_sample) ||
         !get_integer(index, "seed", &info->seed) || info->step > INT64_MAX || info->next_sample > INT64_MAX)
         return BAD("%s: step, next_sample or seed is missing or no number", file);
@@ -121,18 +121,10 @@ static pst_status parse_files(const json_t *index, const char *file, pst_ckpt *c
     return PST_OK;
 }
 
-static pst_status parse_tensor(const json_t *value, const char *file, const char *name, const pst_ckpt *c,
-                               pst_ckpt_tensor *t) {
+static pst_status parse_shape(const json_t *value, const char *file, pst_ckpt_tensor *t) {
     const json_t *shape = json_object_get(value, "shape");
-    const char *dtype = json_string_value(json_object_get(value, "dtype"));
-    const char *shard = json_string_value(json_object_get(value, "file"));
-    if (!(t->name = strdup(name))) return no_memory(file);
-    if (!dtype || strcmp(dtype, "F32")) return BAD("%s: tensor %s is not F32", file, name);
-    if (!get_hash(value, "xxh3", &t->xxh3)) return BAD("%s: tensor %s has no xxh3", file, name);
-    while (shard && t->file < c->n_file && strcmp(c->file[t->file], shard)) t->file++;
-    if (!shard || t->file == c->n_file) return BAD("%s: tensor %s is in no file of the list", file, name);
     if (!json_is_array(shape) || json_array_size(shape) > PST_MAX_DIM)
-        return BAD("%s: tensor %s has no shape", file, name);
+        return BAD("%s: tensor %s has no shape", file, t->name);
     t->n_dim = (uint32_t)json_array_size(shape);
     t->elements = 1;
     for (uint32_t i = 0; i < t->n_dim; i++) {
@@ -140,9 +132,48 @@ static pst_status parse_tensor(const json_t *value, const char *file, const char
         t->dim[i] = (uint64_t)json_integer_value(dim);
         if (!json_is_integer(dim) || json_integer_value(dim) < 0 ||
             __builtin_mul_overflow(t->elements, t->dim[i], &t->elements))
-            return BAD("%s: tensor %s: a shape of no size", file, name);
+            return BAD("%s: tensor %s: a shape of no size", file, t->name);
     }
     return PST_OK;
+}
+
+/* value: the tensor's object, or one of its parts'. */
+static pst_status parse_part(const json_t *value, const char *file, const pst_ckpt *c, const char *name,
+                             pst_ckpt_part *part) {
+    const char *shard = json_string_value(json_object_get(value, "file"));
+    if (!get_hash(value, "xxh3", &part->xxh3)) return BAD("%s: tensor %s has no xxh3", file, name);
+    while (shard && part->file < c->n_file && strcmp(c->file[part->file], shard)) part->file++;
+    if (!shard || part->file == c->n_file) return BAD("%s: tensor %s is in no file of the list", file, name);
+    return PST_OK;
+}
+
+static pst_status parse_parts(const json_t *parts, const char *file, const pst_ckpt *c, pst_ckpt_tensor *t) {
+    uint64_t at = 0;
+    for (; t->n_part < json_array_size(parts); t->n_part++) {
+        const json_t *one = json_array_get(parts, t->n_part);
+        pst_ckpt_part *part = &t->part[t->n_part];
+        PST_TRY(parse_part(one, file, c, t->name, part));
+        if (!get_integer(one, "from", &part->from) || !get_integer(one, "to", &part->to) || part->from != at ||
+            part->to <= at || part->to > t->elements)
+            return BAD("%s: tensor %s: its parts do not follow each other", file, t->name);
+        at = part->to;
+    }
+    return at == t->elements ? PST_OK : BAD("%s: tensor %s: a part of it is missing", file, t->name);
+}
+
+static pst_status parse_tensor(const json_t *value, const char *file, const char *name, const pst_ckpt *c,
+                               pst_ckpt_tensor *t) {
+    const json_t *parts = json_object_get(value, "parts");
+    const char *dtype = json_string_value(json_object_get(value, "dtype"));
+    size_t n = json_array_size(parts);
+    if (!(t->name = strdup(name)) || !(t->part = calloc(n + 1, sizeof *t->part))) return no_memory(file);
+    if (!dtype || strcmp(dtype, "F32")) return BAD("%s: tensor %s is not F32", file, name);
+    if (n > 1 << 20) return BAD("%s: tensor %s has too many parts", file, name);
+    PST_TRY(parse_shape(value, file, t));
+    if (parts) return parse_parts(parts, file, c, t);
+    t->n_part = 1;
+    t->part->to = t->elements;
+    return parse_part(value, file, c, name, t->part);
 }
 
 static int by_name(const void *a, const void *b) {
@@ -189,6 +220,21 @@ pst_status pst_ckpt_parse(const char *text, size_t bytes, const char *file, pst_
     return parse(text, bytes, file, ckpt, &config_hash);
 }
 
+const char *pst_ckpt_part_name(const char *name, uint64_t from, uint64_t to, char out[PST_CKPT_NAME]) {
+    snprintf(out, PST_CKPT_NAME, "%s[%" PRIu64 ":%" PRIu64 "]", name, from, to);
+    return out;
+}
+
+/* A part in its shard; NULL when there is none of that size. */
+static const pst_st_entry *entry_of(const pst_ckpt *c, const pst_ckpt_tensor *t, const pst_ckpt_part *part) {
+    char name[PST_CKPT_NAME];
+    if (!pst_ckpt_whole(t)) pst_ckpt_part_name(t->name, part->from, part->to, name);
+    const pst_st_entry *e = pst_st_find(c->shard[part->file], pst_ckpt_whole(t) ? t->name : name);
+    if (!e || strcmp(e->dtype, "F32")) return NULL;
+    if (!pst_ckpt_whole(t)) return e->n_dim == 1 && e->dim[0] == part->to - part->from ? e : NULL;
+    return e->n_dim == t->n_dim && !memcmp(e->dim, t->dim, sizeof t->dim) ? e : NULL;
+}
+
 static pst_status open_shards(pst_ckpt *c) {
     if (!(c->shard = calloc(c->n_file, sizeof *c->shard))) return no_memory(c->path);
     for (uint32_t i = 0; i < c->n_file; i++) {
@@ -200,14 +246,11 @@ static pst_status open_shards(pst_ckpt *c) {
             return BAD("checkpoint: %s: the header is damaged: its hash is %016" PRIx64 ", the index says %016" PRIx64,
                        c->shard[i]->path, c->shard[i]->header_xxh3, c->header_xxh3[i]);
     }
-    for (uint32_t i = 0; i < c->n_tensor; i++) {
-        const pst_ckpt_tensor *t = &c->tensor[i];
-        const pst_st_entry *e = pst_st_find(c->shard[t->file], t->name);
-        int same = e && !strcmp(e->dtype, "F32") && e->n_dim == t->n_dim && !memcmp(e->dim, t->dim, sizeof t->dim);
-        if (!same)
-            return BAD("checkpoint %s: %s holds no tensor %s of the shape in index.json", c->path, c->file[t->file],
-                       t->name);
-    }
+    for (uint32_t i = 0; i < c->n_tensor; i++)
+        for (uint32_t k = 0; k < c->tensor[i].n_part; k++)
+            if (!entry_of(c, &c->tensor[i], &c->tensor[i].part[k]))
+                return BAD("checkpoint %s: %s holds no tensor %s of the shape in index.json", c->path,
+                           c->file[c->tensor[i].part[k].file], c->tensor[i].name);
     return PST_OK;
 }
 
@@ -244,7 +287,7 @@ void pst_ckpt_close(pst_ckpt *c) {
         free(c->file[i]);
         if (c->shard) pst_st_close(c->shard[i]);
     }
-    for (uint32_t i = 0; i < c->n_tensor; i++) free(c->tensor[i].name);
+    for (uint32_t i = 0; i < c->n_tensor; i++) free(c->tensor[i].name), free(c->tensor[i].part);
     free(c->file);
     free(c->header_xxh3);
     free(c->shard);
@@ -259,82 +302,63 @@ const pst_ckpt_tensor *pst_ckpt_tensor_find(const pst_ckpt *c, const char *name)
     return c->n_tensor ? bsearch(&key, c->tensor, c->n_tensor, sizeof key, by_name) : NULL;
 }
 
-pst_status pst_ckpt_read(const pst_ckpt *c, const char *name, float *out, uint64_t elements) {
+static pst_status read_part(const pst_ckpt *c, const pst_ckpt_tensor *t, const pst_ckpt_part *part, float *out) {
+    const pst_st_file *shard = c->shard[part->file];
+    const pst_st_entry *e = entry_of(c, t, part);
+    PST_TRY(pst_st_read_f32(shard, e, out, part->to - part->from, 0));
+    uint64_t hash = pst_hash_bytes(out, (part->to - part->from) * sizeof *out);
+    if (hash == part->xxh3) return PST_OK;
+    return BAD("%s: tensor %s is damaged: its hash is %016" PRIx64 ", the index says %016" PRIx64, shard->path, e->name,
+               hash, part->xxh3);
+}
+
+/* What of the part lies in elements [from, to) goes to out, which begins at from. Hashes are of whole parts. */
+static pst_status read_overlap(const pst_ckpt *c, const pst_ckpt_tensor *t, const pst_ckpt_part *part, float *out,
+                               uint64_t from, uint64_t to) {
+    if (part->from >= from && part->to <= to) return read_part(c, t, part, out + (part->from - from));
+    uint64_t low = part->from > from ? part->from : from, high = part->to < to ? part->to : to;
+    float *room = malloc((part->to - part->from) * sizeof *room);
+    pst_status status = room ? read_part(c, t, part, room) : no_memory(c->path);
+    if (status == PST_OK) memcpy(out + (low - from), room + (low - part->from), (high - low) * sizeof *out);
+    free(room);
+    return status;
+}
+
+static pst_status read_range(const pst_ckpt *c, const char *name, float *out, uint64_t elements, uint64_t from,
+                             uint64_t to) {
     const pst_ckpt_tensor *t = pst_ckpt_tensor_find(c, name);
     if (!t) return BAD("checkpoint %s holds no tensor %s", c->path, name);
     if (t->elements != elements)
         return BAD("checkpoint %s: tensor %s has %" PRIu64 " elements, %" PRIu64 " are needed", c->path, name,
                    t->elements, elements);
-    const pst_st_file *shard = c->shard[t->file];
-    PST_TRY(pst_st_read_f32(shard, pst_st_find(shard, name), out, elements, 0));
-    uint64_t hash = pst_hash_bytes(out, elements * sizeof *out);
-    if (hash == t->xxh3) return PST_OK;
-    return BAD("%s: tensor %s is damaged: its hash is %016" PRIx64 ", the index says %016" PRIx64, shard->path, name,
-               hash, t->xxh3);
+    for (uint32_t i = 0; i < t->n_part; i++)
+        if (t->part[i].from < to && t->part[i].to > from)
+            PST_TRY(read_overlap(c, t, &t->part[i], out, from, to));
+    return PST_OK;
 }
 
-pst_status pst_ckpt_read_param(const pst_ckpt *c, const pst_param *param, const pst_optim_row *rule, float *weight,
-                               float *const state[2]) {
+pst_status pst_ckpt_read(const pst_ckpt *c, const char *name, float *out, uint64_t elements) {
+    return read_range(c, name, out, elements, 0, elements);
+}
+
+pst_status pst_ckpt_read_state(const pst_ckpt *c, const pst_param *param, const pst_optim_row *rule,
+                               float *const state[2], uint64_t from, uint64_t to) {
     char name[PST_NAME_MAX + 16];
-    const pst_ckpt_tensor *t = pst_ckpt_tensor_find(c, param->name);
-    if (rule && strcmp(rule->name, c->info.optimizer))
+    if (strcmp(rule->name, c->info.optimizer))
         return BAD("checkpoint %s holds the state of optimizer %s, not of %s", c->path,
                    *c->info.optimizer ? c->info.optimizer : "(none)", rule->name);
-    if (t && (t->n_dim != param->n_dim || memcmp(t->dim, param->dim, param->n_dim * sizeof *t->dim)))
-        return BAD("checkpoint %s: tensor %s has another shape than the model's", c->path, param->name);
-    PST_TRY(pst_ckpt_read(c, param->name, weight, pst_param_elements(param)));
-    for (uint32_t i = 0; rule && i < rule->n_state; i++) {
+    for (uint32_t i = 0; from < to && i < rule->n_state; i++) {
         snprintf(name, sizeof name, "%s.%s", param->name, rule->state_name[i]);
-        PST_TRY(pst_ckpt_read(c, name, state[i], pst_param_elements(param)));
+        PST_TRY(read_range(c, name, state[i], pst_param_elements(param), from, to));
     }
     return PST_OK;
 }
 
-static void print_tensors(const pst_ckpt *c, FILE *out) {
-    uint64_t elements = 0;
-    for (uint32_t i = 0; i < c->n_tensor; i++) {
-        const pst_ckpt_tensor *t = &c->tensor[i];
-        char shape[96] = "";
-        for (uint32_t k = 0; k < t->n_dim; k++)
-            snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%" PRIu64, k ? "," : "", t->dim[k]);
-        fprintf(out, "  %-44s [%s]%*s %016" PRIx64 "  %s\n", t->name, shape,
-                (int)(14 - strlen(shape)) > 0 ? (int)(14 - strlen(shape)) : 0, "", t->xxh3, c->file[t->file]);
-        elements += t->elements;
-    }
-    fprintf(out, "%u tensors, %" PRIu64 " elements, %" PRIu64 " bytes\n", c->n_tensor, elements,
-            elements * sizeof(float));
-}
-
-/* Every tensor's bytes against the hash that the index says. */
-static pst_status verify(const pst_ckpt *c) {
-    uint64_t most = 1;
-    for (uint32_t i = 0; i < c->n_tensor; i++)
-        if (c->tensor[i].elements > most) most = c->tensor[i].elements;
-    float *room = malloc(most * sizeof *room); /* no overflow: a shard's header says as much, and the file is as long */
-    pst_status status = room ? PST_OK : no_memory(c->path);
-    for (uint32_t i = 0; i < c->n_tensor && status == PST_OK; i++)
-        status = pst_ckpt_read(c, c->tensor[i].name, room, c->tensor[i].elements);
-    free(room);
-    return status;
-}
-
-pst_status pst_ckpt_print(const char *path, FILE *out) {
-    char *folder;
-    pst_ckpt *c = NULL;
-    PST_TRY(pst_ckpt_find(path, &folder));
-    pst_status status = pst_ckpt_open(folder, &c);
-    free(folder);
-    if (status != PST_OK) return status;
-    const pst_ckpt_info *i = &c->info;
-    fprintf(out,
-            "checkpoint       %s\nstep             %" PRIu64 "\nnext sample      %" PRIu64 "\nseed             %" PRIu64
-            "\noptimizer        %s\n",
-            c->path, i->step, i->next_sample, i->seed, *i->optimizer ? i->optimizer : "(weights only)");
-    if (!isnan(i->validation_loss)) fprintf(out, "validation loss  %.6f\n", i->validation_loss);
-    if (!isnan(i->best_loss)) fprintf(out, "best so far      %.6f\n", i->best_loss);
-    fprintf(out, "model, data      %016" PRIx64 " %016" PRIx64 "\n", i->model_hash, i->data_hash);
-    print_tensors(c, out);
-    status = verify(c);
-    pst_ckpt_close(c);
-    return status;
+pst_status pst_ckpt_read_param(const pst_ckpt *c, const pst_param *param, const pst_optim_row *rule, float *weight,
+                               float *const state[2]) {
+    const pst_ckpt_tensor *t = pst_ckpt_tensor_find(c, param->name);
+    if (t && (t->n_dim != param->n_dim || memcmp(t->dim, param->dim, param->n_dim * sizeof *t->dim)))
+        return BAD("checkpoint %s: tensor %s has another shape than the model's", c->path, param->name);
+    PST_TRY(pst_ckpt_read(c, param->name, weight, pst_param_elements(param)));
+    return rule ? pst_ckpt_read_state(c, param, rule, state, 0, pst_param_elements(param)) : PST_OK;
 }

@@ -7,14 +7,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+static uint32_t degree(int64_t asked) { return asked ? (uint32_t)asked : 1; }
+
+uint32_t pst_prepare_lanes(const pst_config *c) { return degree(c->parallel.data) * degree(c->parallel.tensor); }
+
 pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_rank) {
-    int64_t pipeline = c->parallel.pipeline;
-    if (given && pipeline && given != pipeline)
+    int64_t pipeline = c->parallel.pipeline, lanes = pst_prepare_lanes(c);
+    char degrees[160] = "parallel.pipeline is 1";
+    if (lanes > 1)
+        snprintf(degrees, sizeof degrees, "parallel.pipeline x data x tensor is %" PRId64 " x %u x %u", pipeline,
+                 degree(c->parallel.data), degree(c->parallel.tensor));
+    else snprintf(degrees, sizeof degrees, "parallel.pipeline is %" PRId64, pipeline);
+    if (given && pipeline && given != pipeline * lanes)
+        return pst_fail(PST_EINPUT, "the job has %" PRId64 " ranks, but %s; give the same number or leave one out",
+                        given, degrees);
+    if (given % lanes)
         return pst_fail(PST_EINPUT,
-                        "the job has %" PRId64 " ranks, but parallel.pipeline is %" PRId64
-                        "; give the same number or leave one out",
-                        given, pipeline);
-    int64_t n = given ? given : pipeline ? pipeline : 1;
+                        "the job has %" PRId64 " ranks, which is no multiple of parallel.data x tensor, %u x %u", given,
+                        degree(c->parallel.data), degree(c->parallel.tensor));
+    int64_t n = given ? given : (pipeline ? pipeline : 1) * lanes;
     if (n < 1 || n > PST_RANKS_MAX)
         return pst_fail(PST_EINPUT, "the number of ranks must be 1 to %d, not %" PRId64, PST_RANKS_MAX, n);
     *n_rank = (uint32_t)n;
@@ -70,18 +81,25 @@ static uint64_t predict_ns(void *arg, const pst_node *node, int is_sum, pst_pass
     return pst_cost_ns(&a->p->cost, flops, bytes);
 }
 
-/* Flush costs from bytes moved: a norm reads gradients once, a step moves weight, gradient and state. */
+/* bf16 keeps whole masters on every rank. */
+static int zero_stage(const pst_prepared *p) {
+    return p->grid.data > 1 && p->graph->dtype == PST_F32 ? (int)p->config->parallel.zero : 0;
+}
+
+/* Flush costs from bytes moved: a norm reads gradients once, a step moves weight, gradient and state. Replicas share the
+ * norm, and with a sharded optimizer the step. */
 static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
-    uint64_t elements = 0;
+    uint64_t elements = 0, replicas = p->grid.data;
     for (uint32_t i = 0; i < p->graph->n_param; i++) elements += pst_param_elements(p->graph->param + i);
-    elements /= p->options.n_rank;
+    elements /= p->grid.pipeline;
+    uint64_t added = replicas > 1 && elements > PST_PIECE ? PST_PIECE : elements;
     return (pst_instr_cost){.latency_ns = 30000,
                             .bytes_per_s = p->cost.link_bytes_per_s,
                             .flush = flush,
-                            .norm_ns = pst_cost_ns(&p->cost, 0, 4 * elements),
+                            .norm_ns = pst_cost_ns(&p->cost, 0, 4 * elements / replicas),
                             .gather_ns = 5000,
-                            .reduce_ns = pst_cost_ns(&p->cost, 0, 4 * elements),
-                            .step_ns = pst_cost_ns(&p->cost, 0, 28 * elements)};
+                            .reduce_ns = pst_cost_ns(&p->cost, 0, 4 * added),
+                            .step_ns = pst_cost_ns(&p->cost, 0, 28 * elements / (zero_stage(p) ? replicas : 1))};
 }
 
 /* Micro-batches times ranks: lists of a few hundred bytes for each are built in memory. */
@@ -92,8 +110,8 @@ enum { MOST_PASSES = 4u << 20 };
 /* A copy of the plan that was given, once it fits the graph. */
 static pst_status take_plan(pst_prepared *p, const pst_plan *given) {
     PST_TRY(pst_plan_check(given, p->graph));
-    if (given->n_rank != p->options.n_rank)
-        return pst_fail(PST_EINPUT, "plan: it is for %u ranks, not for %u", given->n_rank, p->options.n_rank);
+    if (given->n_rank != p->grid.pipeline)
+        return pst_fail(PST_EINPUT, "plan: it is for %u ranks, not for %u", given->n_rank, p->grid.pipeline);
     if (given->n_chunk % given->n_rank)
         return pst_fail(PST_EINPUT, "plan: %u chunks on %u ranks; each rank has as many", given->n_chunk,
                         given->n_rank);
@@ -107,6 +125,48 @@ static pst_status take_plan(pst_prepared *p, const pst_plan *given) {
     return PST_OK;
 }
 
+/* Contiguous parts, as even as can be; the first replicas have one more. */
+static pst_status share_micros(const pst_prepared *p, uint32_t n_micro, uint32_t *first) {
+    uint32_t n = p->grid.data;
+    if (n_micro < n)
+        return pst_fail(PST_EINPUT,
+                        "%u micro-batch%s of a step cannot keep %u replicas busy; use a smaller train.micro_batch, a "
+                        "larger train.batch or a smaller parallel.data",
+                        n_micro, n_micro == 1 ? "" : "es", n);
+    for (uint32_t k = 0; k < n; k++) first[k + 1] = first[k] + n_micro / n + (k < n_micro % n);
+    return PST_OK;
+}
+
+/* One for every number of micro-batches that a replica has. */
+static pst_status make_schedules(pst_prepared *p, const char *name) {
+    for (uint32_t k = 0; k < p->grid.data; k++) {
+        uint32_t n = p->micro[k + 1] - p->micro[k];
+        for (uint32_t j = 0; j < k && !p->schedules[k]; j++)
+            if (p->schedules[j]->n_micro == n) p->schedules[k] = p->schedules[j];
+        if (p->schedules[k]) continue;
+        if (!p->options.schedule)
+            PST_TRY(pst_prepare_schedule(p->config, name, p->grid.pipeline, n, p->plan, &p->schedules[k]));
+        else if (p->options.schedule->n_micro == n) PST_TRY(pst_schedule_copy(p->options.schedule, &p->schedules[k]));
+        else
+            return pst_fail(PST_EINPUT, "schedule %s needs as many micro-batches on every replica, not %u and %u", name,
+                            p->options.schedule->n_micro, n);
+    }
+    p->schedule = p->schedules[0];
+    return PST_OK;
+}
+
+static pst_status make_eval_schedules(pst_prepared *p) {
+    for (uint32_t k = 0; k < p->grid.data; k++) {
+        uint32_t n = p->eval_micro[k + 1] - p->eval_micro[k];
+        for (uint32_t j = 0; j < k && !p->eval_schedules[k]; j++)
+            if (p->eval_schedules[j]->n_micro == n) p->eval_schedules[k] = p->eval_schedules[j];
+        if (p->eval_schedules[k]) continue;
+        PST_TRY(pst_schedule_forward(p->schedules[k], n, &p->eval_schedules[k]));
+        PST_TRY(pst_schedule_check(p->eval_schedules[k]));
+    }
+    return PST_OK;
+}
+
 static pst_status build_plan(pst_prepared *p) {
     const pst_config *c = p->config;
     const pst_plan *given = p->options.plan;
@@ -114,19 +174,20 @@ static pst_status build_plan(pst_prepared *p) {
                        : given          ? given->n_micro
                                         : (uint32_t)(c->train.batch / c->train.micro_batch);
     const char *schedule = p->options.infer ? "forward" : given ? given->schedule : c->parallel.schedule;
-    if ((uint64_t)n_micro * p->options.n_rank > MOST_PASSES)
+    if ((uint64_t)n_micro * p->grid.pipeline > MOST_PASSES)
         return pst_fail(PST_EINPUT,
                         "%u micro-batches on %u ranks are too many to schedule (at most %u together): use a larger "
                         "train.micro_batch or a smaller train.batch",
-                        n_micro, p->options.n_rank, MOST_PASSES);
+                        n_micro, p->grid.pipeline, MOST_PASSES);
     if (!p->options.infer && !strcmp(schedule, "forward"))
         return pst_fail(PST_EINPUT, "schedule 'forward' computes no gradients; choose one that trains");
     if (given) PST_TRY(take_plan(p, given));
-    if (p->options.schedule) PST_TRY(pst_schedule_copy(p->options.schedule, &p->schedule));
-    else PST_TRY(pst_prepare_schedule(c, schedule, p->options.n_rank, n_micro, p->plan, &p->schedule));
+    PST_TRY(share_micros(p, n_micro, p->micro));
+    PST_TRY(make_schedules(p, schedule));
     if (!given) PST_TRY(pst_partition_solve(p->graph, &p->cost, p->schedule, &p->plan));
-    if (n_micro < p->options.n_rank && !p->options.infer)
-        pst_log(PST_LOG_DEBUG, "fewer micro-batches (%u) than stages (%u)", n_micro, p->options.n_rank);
+    p->plan->n_micro = n_micro;
+    if (p->micro[1] < p->grid.pipeline && !p->options.infer)
+        pst_log(PST_LOG_DEBUG, "fewer micro-batches (%u) than stages (%u)", p->micro[1], p->grid.pipeline);
     return pst_plan_check(p->plan, p->graph);
 }
 
@@ -139,15 +200,23 @@ static pst_status build_job(pst_prepared *p) {
                           &p->cut));
     PST_TRY(pst_cut_check(p->cut));
     if (train) PST_TRY(pst_tape_check_gradients(p->cut->tape, p->graph));
-    PST_TRY(pst_job_build(p->schedule, p->cut, &cost, &p->job, &p->slots));
-    PST_TRY(pst_job_check(p->job, p->cut, p->slots, PST_CHECK_TAGGED));
+    const pst_cut *cut[] = {p->cut};
+    pst_job_spec spec = {.grid = p->grid,
+                         .schedule = (const pst_schedule *const *)p->schedules,
+                         .cut = cut,
+                         .cost = &cost,
+                         .zero = zero_stage(p)};
+    PST_TRY(pst_job_build_grid(&spec, &p->job, p->slots));
+    PST_TRY(pst_job_check_grid(p->job, cut, p->slots, PST_CHECK_TAGGED));
     if (!train) return PST_OK;
-    PST_TRY(pst_schedule_forward(p->schedule, p->options.n_eval_micro, &p->eval_schedule));
-    PST_TRY(pst_schedule_check(p->eval_schedule));
+    PST_TRY(share_micros(p, p->options.n_eval_micro, p->eval_micro));
+    PST_TRY(make_eval_schedules(p));
     PST_TRY(pst_cut_build(p->graph, p->plan->chunk_of_node, p->plan->n_chunk, 0, 0, &chooser, &p->eval_cut));
     PST_TRY(pst_cut_check(p->eval_cut));
-    PST_TRY(pst_job_build(p->eval_schedule, p->eval_cut, &eval_cost, &p->eval_job, &p->eval_slots));
-    return pst_job_check(p->eval_job, p->eval_cut, p->eval_slots, PST_CHECK_TAGGED);
+    cut[0] = p->eval_cut, spec.cost = &eval_cost;
+    spec.schedule = (const pst_schedule *const *)p->eval_schedules;
+    PST_TRY(pst_job_build_grid(&spec, &p->eval_job, p->eval_slots));
+    return pst_job_check_grid(p->eval_job, cut, p->eval_slots, PST_CHECK_TAGGED);
 }
 
 static pst_status build_layout(pst_prepared *p) {
@@ -155,11 +224,12 @@ static pst_status build_layout(pst_prepared *p) {
     p->layout = calloc(n, sizeof *p->layout);
     if (!p->layout) return pst_fail(PST_ENOMEM, "no memory for the layouts of %u ranks", n);
     for (uint32_t r = 0; r < n; r++) {
-        PST_TRY(pst_layout_build(p->graph, p->cut, p->job, p->slots, p->eval_cut, p->eval_job, p->eval_slots, p->optim,
-                                 r, &p->layout[r]));
-        PST_TRY(pst_layout_check(p->layout[r], p->cut, p->slots));
-        if (p->eval_cut) PST_TRY(pst_layout_check(p->layout[r], p->eval_cut, p->eval_slots));
-        p->plan->peak_bytes[r] = p->layout[r]->total;
+        uint32_t lane = pst_grid_lane(p->grid, r), stage = pst_grid_at(p->grid, r).stage;
+        PST_TRY(pst_layout_build(p->graph, p->cut, p->job, p->slots[lane], p->eval_cut, p->eval_job,
+                                 p->eval_slots[lane], p->optim, r, &p->layout[r]));
+        PST_TRY(pst_layout_check(p->layout[r], p->cut, p->slots[lane]));
+        if (p->eval_cut) PST_TRY(pst_layout_check(p->layout[r], p->eval_cut, p->eval_slots[lane]));
+        if (p->layout[r]->total > p->plan->peak_bytes[stage]) p->plan->peak_bytes[stage] = p->layout[r]->total;
     }
     return PST_OK;
 }
@@ -250,7 +320,25 @@ static pst_status take_graph(pst_prepared *p, const pst_graph *given) {
     return pst_graph_copy(given, &p->graph);
 }
 
+/* Generation uses one pipeline, whatever the run file says. */
+static pst_status open_grid(pst_prepared *p) {
+    const pst_config *c = p->config;
+    uint32_t lanes = p->options.infer ? 1 : pst_prepare_lanes(c);
+    if (!p->options.n_rank || p->options.n_rank % lanes)
+        return pst_fail(PST_EINPUT, "%u ranks are no multiple of parallel.data x tensor, %u", p->options.n_rank, lanes);
+    p->grid = (pst_grid){p->options.n_rank / lanes, lanes / (p->options.infer ? 1 : degree(c->parallel.tensor)),
+                         p->options.infer ? 1 : degree(c->parallel.tensor)};
+    uint32_t n = p->grid.data;
+    p->micro = calloc(n + (size_t)1, sizeof *p->micro), p->eval_micro = calloc(n + (size_t)1, sizeof *p->eval_micro);
+    p->schedules = calloc(n, sizeof *p->schedules), p->eval_schedules = calloc(n, sizeof *p->eval_schedules);
+    p->slots = calloc(lanes, sizeof *p->slots), p->eval_slots = calloc(lanes, sizeof *p->eval_slots);
+    return p->micro && p->eval_micro && p->schedules && p->eval_schedules && p->slots && p->eval_slots
+               ? PST_OK
+               : pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", p->options.n_rank);
+}
+
 static pst_status prepare_into(pst_prepared *p) {
+    PST_TRY(open_grid(p));
     if (p->options.graph) PST_TRY(take_graph(p, p->options.graph));
     else PST_TRY(build_graph(p));
     if (!p->options.infer) {
@@ -285,19 +373,30 @@ pst_status pst_prepare(const pst_config *config, const pst_prepare_options *opti
     return PST_OK;
 }
 
+/* Each once, though several replicas have it. */
+static void close_schedules(pst_schedule **s, uint32_t n) {
+    for (uint32_t k = 0; k < n; k++) {
+        for (uint32_t j = k + 1; s[k] && j < n; j++)
+            if (s[j] == s[k]) s[j] = NULL;
+        pst_schedule_close(s[k]);
+    }
+}
+
 void pst_prepared_close(pst_prepared *p) {
     if (!p) return;
     for (uint32_t r = 0; p->layout && r < p->options.n_rank; r++) pst_layout_close(p->layout[r]);
     free(p->layout);
     pst_timing_close(p->timing);
-    pst_slots_close(p->slots);
-    pst_slots_close(p->eval_slots);
+    for (uint32_t i = 0; p->slots && p->eval_slots && i < pst_grid_lanes(p->grid); i++)
+        pst_slots_close(p->slots[i]), pst_slots_close(p->eval_slots[i]);
     pst_job_close(p->job);
     pst_job_close(p->eval_job);
     pst_cut_close(p->cut);
     pst_cut_close(p->eval_cut);
-    pst_schedule_close(p->schedule);
-    pst_schedule_close(p->eval_schedule);
+    if (p->schedules) close_schedules(p->schedules, p->grid.data);
+    if (p->eval_schedules) close_schedules(p->eval_schedules, p->grid.data);
+    free(p->micro), free(p->eval_micro), free(p->schedules), free(p->eval_schedules);
+    free(p->slots), free(p->eval_slots);
     pst_plan_close(p->plan);
     pst_graph_close(p->graph);
     free(p);

@@ -10,7 +10,7 @@
 #include "pipeline/simulate.h"
 
 typedef struct {
-    uint32_t n_rank;            /* pipeline stages */
+    uint32_t n_rank;            /* ranks of the job: stages x replicas x tensor ranks */
     uint32_t threads;           /* CPU threads per rank; scratch depends on it */
     uint32_t isa;
     uint32_t n_eval_micro;      /* micro-batches per evaluation pass */
@@ -31,11 +31,16 @@ typedef struct {
     const pst_optim_row *optim; /* NULL when infer */
     pst_cost_model cost;
     pst_graph *graph;
-    pst_plan *plan;
-    pst_schedule *schedule, *eval_schedule;
+    pst_plan *plan;             /* of one pipeline; its micro-batches are those of a step, of all replicas */
+    pst_grid grid;
+    /* [grid.data + 1] Replica k has micro-batches [micro[k], micro[k + 1]) of a step, [eval_micro[k], eval_micro[k + 1]) of
+     * an evaluation pass. */
+    uint32_t *micro, *eval_micro;
+    pst_schedule **schedules, **eval_schedules; /* [grid.data] may be the same one for several */
+    const pst_schedule *schedule; /* of replica 0 */
     pst_cut *cut, *eval_cut;
     pst_job *job, *eval_job;
-    pst_slots *slots, *eval_slots;
+    pst_slots **slots, **eval_slots; /* [lanes of the grid] */
     pst_layout **layout;        /* [n_rank] */
     pst_timing *timing;         /* predicted from the cost model */
     char solved[192];           /* schedule solved: what it came to, in a line; else "" */
@@ -58,9 +63,11 @@ pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_option
 void pst_prepared_close(pst_prepared *p);
 /* ENOMEM when a rank's layout exceeds `limit` bytes: says which rank, by how much, and the cheapest change that fits. */
 pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit);
-/* The layout that -n and the run file ask for: stages of the pipeline. EINPUT when they contradict.
+/* The ranks that -n and the run file ask for: stages x replicas x tensor ranks. EINPUT when they contradict.
  * given: -n or the size of the job, 0 when neither is there. */
 pst_status pst_prepare_ranks(const pst_config *config, int64_t given, uint32_t *n_rank);
+/* Replicas x tensor ranks of the run file: as many pipelines are trained side by side. */
+uint32_t pst_prepare_lanes(const pst_config *config);
 /* Model sizes from the run file, preset applied. vocabulary: default when the file gives none. */
 pst_status pst_prepare_model(const pst_config *config, uint32_t vocabulary, const pst_model_row **row,
                              pst_model_config *model_config);

@@ -93,7 +93,7 @@ static void time_hops(const pst_prepared *p, pst_hop_ns *hop) {
 
 /* What a rank may stash is what is left beside everything else that it has. */
 static pst_status open_stages(const contest *c, const pst_prepared *p, stages *x) {
-    uint32_t n = p->cut->n_chunk, ranks = p->options.n_rank;
+    uint32_t n = p->cut->n_chunk, ranks = p->grid.pipeline;
     *x = (stages){calloc(n, sizeof *x->ns),
                   calloc(n, sizeof *x->hop),
                   calloc(n, sizeof *x->held),
@@ -105,13 +105,13 @@ static pst_status open_stages(const contest *c, const pst_prepared *p, stages *x
         x->ns[k] = (pst_pass_ns){program[PST_OP_F].ns, program[PST_OP_B].ns, program[PST_OP_W].ns};
     }
     time_hops(p, x->hop);
-    for (uint32_t r = 0; r < ranks; r++) x->limit[r] = p->layout[r]->total;
+    for (uint32_t r = 0; r < ranks; r++) x->limit[r] = p->plan->peak_bytes[r];
     for (uint32_t k = 0; k < p->cut->n_class; k++) {
         const pst_cut_class *class_ = &p->cut->class_[k];
         uint64_t *part = part_of(&x->held[class_->chunk], class_), bytes = pst_align(class_->bytes);
         if (!part) continue;
         *part += bytes;
-        x->limit[p->job->rank_of_chunk[class_->chunk]] -= bytes * p->slots->class_[k].n_slot;
+        x->limit[p->job->rank_of_chunk[class_->chunk]] -= bytes * p->slots[0]->class_[k].n_slot;
     }
     for (uint32_t r = 0; r < ranks; r++) x->limit[r] = x->limit[r] < c->limit ? c->limit - x->limit[r] : 0;
     x->problem = (pst_solve_problem){ranks,   n,       p->schedule->n_micro, p->schedule->rank_of_chunk, x->ns, x->hop,
@@ -122,8 +122,8 @@ static pst_status open_stages(const contest *c, const pst_prepared *p, stages *x
 /* Less for each rank whose layout came out too large; 0: none is, or one cannot do with less. */
 static int take_from_limits(const contest *c, const pst_prepared *p, stages *x) {
     int taken = 0;
-    for (uint32_t r = 0; r < p->options.n_rank; r++) {
-        uint64_t over = p->layout[r]->total > c->limit ? p->layout[r]->total - c->limit : 0;
+    for (uint32_t r = 0; r < p->grid.pipeline; r++) {
+        uint64_t over = p->plan->peak_bytes[r] > c->limit ? p->plan->peak_bytes[r] - c->limit : 0;
         if (!over) continue;
         if (over > x->limit[r]) return 0;
         x->limit[r] -= over;
@@ -194,7 +194,7 @@ static pst_status find_limit(contest *c) {
 /* The name, in all that is written and printed; and what became of it. */
 static pst_prepared *name_solved(const contest *c) {
     pst_prepared *p = c->best;
-    snprintf(p->schedule->name, sizeof p->schedule->name, "solved");
+    snprintf(p->schedules[0]->name, sizeof p->schedules[0]->name, "solved");
     snprintf(p->plan->schedule, sizeof p->plan->schedule, "solved");
     uint64_t least = c->bound_ns + p->timing->flush_ns;
     uint32_t chunks = p->schedule->n_chunk / p->schedule->n_rank;

@@ -17,9 +17,7 @@ float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i) { return at
 float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use) { return at(r, r->layout->grad[param][use]); }
 
 int pst_rank_owns(const pst_rank *r, uint32_t param) {
-    for (uint32_t i = 0; i < r->layout->n_owned; i++)
-        if (r->layout->owned[i] == param) return 1;
-    return 0;
+    return r->layout->own_to[param] > 0 && r->layout->own_from[param] == 0;
 }
 
 void *pst_rank_data(const pst_rank *r, uint32_t tensor, uint32_t micro) {
@@ -51,7 +49,7 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
     pst_rank *r = arg;
     const pst_prepared *p = r->p;
     const pst_cut *cut = r->train || !p->eval_cut ? p->cut : p->eval_cut;
-    const pst_slots *slots = r->train || !p->eval_cut ? p->slots : p->eval_slots;
+    const pst_slots *slots = r->train || !p->eval_cut ? r->slots : r->eval_slots;
     pst_rank_call *c = &r->call;
     c->kernel = pst_registry_kernel(step->kernel);
     c->spent = r->work.ns + pst_work_of_step(p->graph, step);
@@ -74,71 +72,83 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
 
 /* --- flush ------------------------------------------------------------------------------------------------------ */
 
-void pst_rank_add_losses(const pst_rank *r, uint32_t n_micro, double *sum) {
+double pst_rank_losses(const pst_rank *r, uint32_t micro) {
     const pst_graph *g = r->p->graph;
-    double all = *sum;
+    double all = 0;
     for (uint32_t t = 0; t < g->n_tensor; t++) {
-        if (g->tensor[t].role != PST_TENSOR_OUTPUT) continue;
-        for (uint32_t m = 0; m < n_micro; m++) {
-            const float *loss = pst_rank_output(r, t, m);
-            uint64_t n = loss ? pst_tensor_elements(g->tensor + t) : 0;
-            for (uint64_t i = 0; i < n; i++) all += loss[i];
-        }
+        const float *loss = g->tensor[t].role == PST_TENSOR_OUTPUT ? pst_rank_output(r, t, micro) : NULL;
+        uint64_t n = loss ? pst_tensor_elements(g->tensor + t) : 0;
+        for (uint64_t i = 0; i < n; i++) all += loss[i];
     }
-    *sum = all;
+    return all;
 }
 
 static pst_status reduce(pst_device *device, const void *block) {
     const pst_rank_flush *f = block;
+    const pst_instr *in = f->instr;
     pst_rank *r = f->rank;
-    uint32_t param = f->instr->param;
-    uint64_t n = pst_param_elements(r->p->graph->param + param);
-    float *sum = pst_rank_grad(r, param, 0), *second = pst_rank_grad(r, param, f->instr->use);
-    if (!second) second = at(r, r->layout->join);
-    r->flat->accumulate(device->pool, sum, second, n);
-    if (r->replay) pst_replay_reduced(r, param);
+    float *sum, *operand;
+    uint64_t n = in->n ? in->n : pst_param_elements(r->p->graph->param + in->param);
+    pst_layout_reduce(r->layout, in, r->arena.base, &sum, &operand);
+    r->flat->accumulate(device->pool, sum, operand, n);
+    if (r->replay) pst_replay_reduced(r, in->param, sum, in->from, n);
     return PST_OK;
 }
 
 static pst_status norm(pst_device *device, const void *block) {
     pst_rank *r = ((const pst_rank_flush *)block)->rank;
-    double *out = at(r, r->layout->norm_own);
-    out[0] = 0;
-    pst_rank_add_losses(r, r->p->plan->n_micro, out);
-    for (uint32_t i = 0; i < r->layout->n_owned; i++) {
-        uint32_t param = r->layout->owned[i];
-        uint64_t n = pst_param_elements(r->p->graph->param + param);
-        out[1 + i] = r->flat->sum_squares(device->pool, pst_rank_grad(r, param, 0), n);
+    const pst_layout *x = r->layout;
+    double *out = at(r, x->norm_own);
+    for (uint32_t m = 0; m < r->n_micro; m++) *out++ = pst_rank_losses(r, m);
+    for (uint32_t i = 0; i < x->n_owned; i++) {
+        uint32_t param = x->owned[i];
+        const float *grad = pst_rank_grad(r, param, 0);
+        for (uint64_t from = x->own_from[param]; from < x->own_to[param]; from += PST_PIECE) {
+            uint64_t left = x->own_to[param] - from;
+            *out++ = r->flat->sum_squares(device->pool, grad + from, left < PST_PIECE ? left : PST_PIECE);
+        }
     }
     return PST_OK;
 }
 
-/* Rank 0: adds every parameter's sum in name order, whichever rank it came from, so that the norm has the same bits in
- * every layout; the clip factor follows. */
+/* Micro-batch after micro-batch of the step, whoever computed it; of a pipeline's stages one has losses. */
+static double add_losses(const pst_rank *r) {
+    const pst_prepared *p = r->p;
+    double sum = 0;
+    for (uint32_t k = 0; k < p->grid.data; k++)
+        for (uint32_t m = 0; m < p->micro[k + 1] - p->micro[k]; m++)
+            for (uint32_t s = 0; s < p->grid.pipeline; s++) {
+                uint32_t rank = pst_grid_rank(p->grid, s, k, 0);
+                sum += ((const double *)at(r, r->layout->norm_of_rank[rank]))[m];
+            }
+    return sum;
+}
+
+/* Rank 0: adds every piece's sum in name order, whichever rank it came from, so that the norm has the same bits in every
+ * layout; the clip factor follows. */
 static pst_status gather(pst_device *device, const void *block) {
     (void)device;
     pst_rank *r = ((const pst_rank_flush *)block)->rank;
-    const pst_prepared *p = r->p;
-    double *answer = at(r, r->layout->norm_answer), squares = 0, loss = 0;
-    for (uint32_t i = 0; i < p->graph->n_param; i++) squares += *(const double *)at(r, r->term[i]);
-    for (uint32_t k = 0; k < p->options.n_rank; k++) loss += ((const double *)at(r, r->layout->norm_of_rank[k]))[0];
-    answer[0] = loss;
+    double *answer = at(r, r->layout->norm_answer), squares = 0;
+    for (uint32_t i = 0; i < r->n_term; i++) squares += *(const double *)at(r, r->term[i]);
+    answer[0] = add_losses(r);
     answer[1] = sqrt(squares);
-    double clip = p->config->train.clip;
+    double clip = r->p->config->train.clip;
     answer[2] = clip > 0 && answer[1] > clip ? clip / (answer[1] + 1e-6) : 1.0;
     return PST_OK;
 }
 
 /* The master weight as kernels read it. Nothing to do in fp32, where it is the same memory. */
-static void refresh_param(pst_rank *r, uint32_t param) {
-    const pst_graph *g = r->p->graph;
+static void refresh_param(pst_rank *r, uint32_t param, uint64_t from, uint64_t to) {
     const float *master = pst_rank_weight(r, param);
-    if (!master || g->dtype == PST_F32) return;
-    r->flat->narrow(r->device->pool, master, at(r, r->layout->weight[param]), pst_param_elements(g->param + param));
+    if (!master || r->p->graph->dtype == PST_F32) return;
+    uint16_t *weight = at(r, r->layout->weight[param]);
+    r->flat->narrow(r->device->pool, master + from, weight + from, to - from);
 }
 
 void pst_rank_refresh(pst_rank *r) {
-    for (uint32_t i = 0; i < r->p->graph->n_param; i++) refresh_param(r, i);
+    const pst_graph *g = r->p->graph;
+    for (uint32_t i = 0; i < g->n_param; i++) refresh_param(r, i, 0, pst_param_elements(g->param + i));
 }
 
 /* Until the checkpoint under way has what it needs of the parameter. Messages go on meanwhile; the disk may be slow, and
@@ -165,15 +175,16 @@ static pst_status step(pst_device *device, const void *block) {
     if (!isfinite(answer[0]) || !isfinite(answer[1]) || r->replay) return PST_OK; /* the weights stay numbers */
     h.grad_scale = (float)answer[2];
     for (uint32_t i = 0; i < p->graph->n_param; i++) {
-        float *weight = pst_rank_weight(r, i), *state[2] = {NULL, NULL};
-        if (!weight) continue;
+        uint64_t from = r->layout->step_from[i], to = r->layout->step_to[i];
+        float *state[2] = {NULL, NULL};
+        if (from == to) continue;
         await_checkpoint(r, i);
         const float *grad = NULL;
         for (uint32_t u = 0; u < p->graph->param[i].n_use && !grad; u++) grad = pst_rank_grad(r, i, u);
         for (uint32_t s = 0; s < p->optim->n_state; s++) state[s] = pst_rank_state(r, i, s);
         h.decay = p->graph->param[i].decay ? r->hyper.decay : 0;
-        r->flat->update(device->pool, p->optim->kind, &h, weight, grad, state, pst_param_elements(p->graph->param + i));
-        refresh_param(r, i);
+        r->flat->update(device->pool, p->optim->kind, &h, pst_rank_weight(r, i) + from, grad + from, state, to - from);
+        refresh_param(r, i, from, to);
     }
     return PST_OK;
 }
@@ -195,7 +206,7 @@ static void *memory_hook(void *arg, const pst_instr *instr) {
     pst_rank *r = arg;
     const pst_prepared *p = r->p;
     int eval = !r->train && p->eval_cut;
-    return pst_layout_message(r->layout, eval ? p->eval_cut : p->cut, eval ? p->eval_slots : p->slots, p->graph, instr,
+    return pst_layout_message(r->layout, eval ? p->eval_cut : p->cut, eval ? r->eval_slots : r->slots, p->graph, instr,
                               r->arena.base);
 }
 
@@ -224,20 +235,22 @@ static pst_status open_executor(pst_rank *r, volatile uint64_t *last_instr) {
     return pst_executor_open(&config, &r->executor);
 }
 
-/* Where rank 0 finds every parameter's sum of squares, in name order: in the message of the rank that owns it. */
+/* Where rank 0 finds every piece's sum of squares, by parameter in name order: in the message of the rank that answers for
+ * it. Of one parameter, replicas have its pieces in their own order. */
 static pst_status find_terms(pst_rank *r) {
     const pst_prepared *p = r->p;
-    uint32_t n = p->graph->n_param, *order = malloc((n + (size_t)1) * sizeof *order);
-    uint32_t *next = calloc(p->options.n_rank, sizeof *next);
-    r->term = calloc(n + (size_t)1, sizeof *r->term);
+    uint32_t n = p->graph->n_param, n_rank = p->options.n_rank, *order = malloc((n + (size_t)1) * sizeof *order);
+    uint32_t *next = calloc(n_rank, sizeof *next), most = 0;
+    for (uint32_t k = 0; k < n_rank; k++) most += r->layout->piece_of_rank[k];
+    r->term = calloc(most + (size_t)1, sizeof *r->term);
     pst_status status = order && next && r->term ? PST_OK : pst_fail(PST_ENOMEM, "no memory to add norms");
     if (status == PST_OK) pst_graph_param_order(p->graph, order);
     for (uint32_t i = 0; status == PST_OK && i < n; i++)
-        for (uint32_t k = 0; k < p->options.n_rank; k++) {
+        for (uint32_t k = 0; k < n_rank; k++) {
             const pst_layout *of = p->layout[k];
-            if (next[k] == of->n_owned || of->owned[next[k]] != order[i]) continue;
-            r->term[i] = r->layout->norm_of_rank[k] + ++next[k] * sizeof(double);
-            break;
+            uint64_t first = r->layout->norm_of_rank[k] + of->loss_of_rank[k] * sizeof(double);
+            for (uint32_t m = pst_pieces(of->own_to[order[i]] - of->own_from[order[i]]); m > 0; m--)
+                r->term[r->n_term++] = first + next[k]++ * sizeof(double);
         }
     free(order), free(next);
     return status;
@@ -260,7 +273,12 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     if (!r) return pst_fail(PST_ENOMEM, "no memory for rank %u", rank);
     r->p = p;
     r->rank = rank;
+    r->at = pst_grid_at(p->grid, rank);
     r->layout = p->layout[rank];
+    r->slots = p->slots[pst_grid_lane(p->grid, rank)];
+    r->eval_slots = p->eval_slots[pst_grid_lane(p->grid, rank)];
+    r->micro = p->micro[r->at.replica], r->n_micro = p->micro[r->at.replica + 1] - r->micro;
+    r->eval_micro = p->eval_micro[r->at.replica], r->n_eval_micro = p->eval_micro[r->at.replica + 1] - r->eval_micro;
     r->transport = transport;
     r->position = position;
     r->flat = pst_flat_choose(p->options.isa);
@@ -306,7 +324,7 @@ pst_status pst_rank_init_weights(pst_rank *r) {
         init_param(r, i);
         for (uint32_t s = 0; r->p->optim && s < r->p->optim->n_state; s++)
             if (pst_rank_state(r, i, s))
-                memset(pst_rank_state(r, i, s), 0, pst_param_elements(r->p->graph->param + i) * sizeof(float));
+                memset(pst_rank_state(r, i, s), 0, (r->layout->step_to[i] - r->layout->step_from[i]) * sizeof(float));
     }
     pst_rank_refresh(r);
     return PST_OK;

@@ -28,6 +28,10 @@ typedef struct { pst_rank *rank; const pst_instr *instr; } pst_rank_flush;
 struct pst_rank {
     const pst_prepared *p;      /* borrowed */
     uint32_t rank;
+    pst_grid_place at;
+    const pst_slots *slots, *eval_slots; /* borrowed from p; eval_slots NULL where there is no evaluation */
+    uint32_t micro, n_micro;    /* of a step's micro-batches, the first that this rank computes, and how many */
+    uint32_t eval_micro, n_eval_micro; /* likewise of an evaluation pass */
     const pst_layout *layout;   /* borrowed from p */
     pst_arena arena;
     pst_device *device;
@@ -36,12 +40,14 @@ struct pst_rank {
     pst_executor *executor;
     pst_position *position;     /* borrowed; may be NULL */
     const pst_flat *flat;
-    uint64_t *term;             /* rank 0: [n_param] in name order, offset of the parameter's sum of squares; else NULL */
+    uint64_t *term;             /* rank 0: [n_term] offsets of the pieces' sums of squares, by parameter in name order;
+                                   else NULL */
+    uint32_t n_term;
     pst_rank_call call;
     pst_rank_flush flush;
     /* State of the step or evaluation under way, set before it starts. */
     int train;                  /* 1: the training job, 0: the evaluation job */
-    uint64_t sample;            /* global index of the first sample of the batch */
+    uint64_t sample;            /* global index of the first sample of the batch that this rank computes */
     pst_optim_hyper hyper;      /* lr, t, corrections of this step */
     pst_op_span *op;            /* [room_op] launches of operators in that job, the first n_op; absolute nanoseconds */
     uint32_t n_op, room_op;
@@ -64,19 +70,21 @@ void pst_rank_close(pst_rank *r);
 /* Initial weights from the seed, zero optimizer state. */
 pst_status pst_rank_init_weights(pst_rank *r);
 
-/* NULL when the parameter is not on this rank. weight: the fp32 master. state i < optim->n_state. */
+/* NULL when the parameter is not on this rank. weight: the fp32 master. state i < optim->n_state, of the elements from
+ * layout->step_from on. */
 float *pst_rank_weight(const pst_rank *r, uint32_t param);
 float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i);
 float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use);
 /* After master weights were written from outside: kernels read their copies in the graph's dtype. */
 void pst_rank_refresh(pst_rank *r);
-/* 1 when this rank is the one that counts and stores the parameter (its use 0 lives here). */
+/* 1 when this rank is the one that answers for the parameter as a whole: its use 0 lives here, and its first element is
+ * this rank's. */
 int pst_rank_owns(const pst_rank *r, uint32_t param);
 /* Where micro-batch `micro` of a data or output tensor lies; NULL when not on this rank. */
 void *pst_rank_data(const pst_rank *r, uint32_t tensor, uint32_t micro);
 void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro);
-/* Adds the token losses of the job just run, one by one in the order of samples; nothing where there are none. */
-void pst_rank_add_losses(const pst_rank *r, uint32_t n_micro, double *sum);
+/* The sum of a micro-batch's token losses of the job just run, one by one in the order of samples; 0 where there are none. */
+double pst_rank_losses(const pst_rank *r, uint32_t micro);
 
 /* How many operators a rank launches in a training step; 0 when they are too many to be noted one by one. */
 uint32_t pst_rank_launches(const pst_prepared *p, uint32_t rank);

@@ -72,7 +72,7 @@ static void set_order(pst_culprit *at, const pst_rank_call *c) {
     uint32_t n_node = c->call.graph->n_node;
     *at = (pst_culprit){
         .phase = s->pass != PST_PASS_F,
-        .micro = c->micro,
+        .micro = c->rank->micro + c->micro,
         .position = s->pass == PST_PASS_F ? s->node : (n_node - s->node) * 4 + (s->pass == PST_PASS_W ? 2 : s->is_sum),
         .rank = c->rank->rank,
         .node = s->node,
@@ -125,10 +125,8 @@ pst_status pst_replay_kernel(pst_device *device, const void *block) {
     return PST_OK;
 }
 
-void pst_replay_reduced(pst_rank *r, uint32_t param) {
-    const pst_param *p = r->p->graph->param + param;
-    const float *sum = pst_rank_grad(r, param, 0);
-    uint64_t n = pst_param_elements(p), bad = first_bad(sum, PST_F32, n);
+void pst_replay_reduced(pst_rank *r, uint32_t param, const float *sum, uint64_t from, uint64_t n) {
+    uint64_t bad = first_bad(sum, PST_F32, n);
     if (bad == n || r->culprit.found) return; /* behind every step of a program */
     r->culprit = (pst_culprit){.found = 1,
                                .phase = 2,
@@ -137,7 +135,7 @@ void pst_replay_reduced(pst_rank *r, uint32_t param) {
                                .node = PST_NONE,
                                .pass = PST_PASS_COUNT,
                                .param = param,
-                               .index = bad,
+                               .index = from + bad,
                                .value = sum[bad],
                                .bad_param = PST_NONE};
 }

@@ -19,7 +19,9 @@ static pst_status read_rank(pst_rank *r, const pst_ckpt *ckpt, const pst_optim_r
         float *weight = pst_rank_weight(r, i), *state[2] = {NULL, NULL};
         if (!weight) continue;
         for (uint32_t s = 0; rule && s < rule->n_state; s++) state[s] = pst_rank_state(r, i, s);
-        PST_TRY(pst_ckpt_read_param(ckpt, g->param + i, rule, weight, state));
+        PST_TRY(pst_ckpt_read_param(ckpt, g->param + i, NULL, weight, NULL));
+        if (rule)
+            PST_TRY(pst_ckpt_read_state(ckpt, g->param + i, rule, state, r->layout->step_from[i], r->layout->step_to[i]));
     }
     return PST_OK;
 }

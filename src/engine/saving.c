@@ -50,6 +50,17 @@ static int may_change(void *arg, uint32_t param) {
     return free_now;
 }
 
+/* What of a parameter this rank answers for, and so stores. */
+static pst_ckpt_entry entry_of(const pst_rank *r, uint32_t i) {
+    const pst_prepared *p = r->p;
+    const pst_layout *x = r->layout;
+    uint64_t from = x->own_from[i], n = x->own_to[i] - from;
+    pst_ckpt_entry e = {.param = p->graph->param + i, .weight = pst_rank_weight(r, i) + from};
+    if (n < pst_param_elements(e.param)) e.from = from, e.n = n;
+    for (uint32_t j = 0; j < p->optim->n_state; j++) e.state[j] = pst_rank_state(r, i, j) + (from - x->step_from[i]);
+    return e;
+}
+
 /* In the order in which STEP goes through them. */
 static pst_status open_shard(pst_saving *s, uint32_t k, pst_ckpt_entry *entry) {
     const pst_prepared *p = s->trainer->p;
@@ -60,11 +71,9 @@ static pst_status open_shard(pst_saving *s, uint32_t k, pst_ckpt_entry *entry) {
     if (!(g->entry = malloc((p->graph->n_param + (size_t)1) * sizeof *g->entry)))
         return pst_fail(PST_ENOMEM, "no memory to list the parameters of rank %u", r->rank);
     for (uint32_t i = 0; i < p->graph->n_param; i++) {
-        g->entry[i] = pst_rank_owns(r, i) ? n : UINT32_MAX;
-        if (!pst_rank_owns(r, i)) continue;
-        entry[n] = (pst_ckpt_entry){.param = p->graph->param + i, .weight = pst_rank_weight(r, i)};
-        for (uint32_t j = 0; j < p->optim->n_state; j++) entry[n].state[j] = pst_rank_state(r, i, j);
-        n++;
+        int stores = r->layout->own_to[i] > r->layout->own_from[i];
+        g->entry[i] = stores ? n : UINT32_MAX;
+        if (stores) entry[n++] = entry_of(r, i);
     }
     PST_TRY(pst_shard_open(p->optim, entry, n, 0, &s->shard[k]));
     g->shard = s->shard[k];

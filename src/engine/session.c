@@ -35,26 +35,29 @@ static const pst_data_row data_program = {.name = "custom", .hash = no_hash};
 
 /* --- opening and closing ---------------------------------------------------------------------------------------- */
 
+/* Of the job: the plan is of one pipeline. */
+static uint32_t ranks_of(const pst_config *c, const pst_plan *plan) { return plan->n_rank * pst_prepare_lanes(c); }
+
 static pst_status check_plan(const pst_config *c, const pst_plan *plan, const pst_world *world) {
     uint64_t samples = (uint64_t)plan->n_micro * plan->micro_batch;
     if (samples != (uint64_t)c->train.batch)
         return pst_fail(PST_EINPUT,
                         "the plan has %u micro-batches of %u samples, but train.batch is %" PRId64 "; give the plan's",
                         plan->n_micro, plan->micro_batch, c->train.batch);
-    if (world->size > 1 && world->size != plan->n_rank)
-        return pst_fail(PST_EINPUT, "the plan is for %u ranks, but the job has %u processes", plan->n_rank,
-                        world->size);
-    return pst_registry_joins(c->parallel.transport, world, plan->n_rank);
+    uint32_t n = ranks_of(c, plan);
+    if (world->size > 1 && world->size != n)
+        return pst_fail(PST_EINPUT, "the plan is for %u ranks, but the job has %u processes", n, world->size);
+    return pst_registry_joins(c->parallel.transport, world, n);
 }
 
 /* Each process for itself. */
 static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan *plan) {
     pst_trainer *t = &s->t;
-    pst_prepare_options options = {.n_rank = plan->n_rank, .graph = graph, .plan = plan};
+    pst_prepare_options options = {.n_rank = ranks_of(s->config, plan), .graph = graph, .plan = plan};
     PST_TRY(pst_plan_check(plan, graph));
     PST_TRY(check_plan(s->config, plan, t->world));
     PST_TRY(pst_setup_plan(s->config, options, t->world, &t->p));
-    s->sum = calloc(plan->n_rank, sizeof *s->sum);
+    s->sum = calloc(t->p->options.n_rank, sizeof *s->sum);
     if (!s->sum) return pst_fail(PST_ENOMEM, "no memory for a session");
     return pst_session_data_open(t->p->graph, &s->feeds);
 }
@@ -73,7 +76,7 @@ static pst_status open_ranks(pst_session *s, const pst_graph *graph, const pst_p
     PST_TRY(open_world(&t->world));
     if (t->world->size > 1) pst_log_set_rank((int)t->world->rank);
     PST_TRY(pst_group_agree_world(t->world, prepare(s, graph, plan)));
-    PST_TRY(pst_group_open(t->world, s->config->parallel.transport, plan->n_rank, &t->group));
+    PST_TRY(pst_group_open(t->world, s->config->parallel.transport, t->p->options.n_rank, &t->group));
     t->world = NULL;
     PST_TRY(pst_group_open_ranks(t->group, t->p, 1));
     PST_TRY(pst_setup_weights(t));
@@ -178,7 +181,7 @@ static pst_status add_losses(pst_session *s, double *loss) {
     double own[1] = {0}, *mine = g->n_local == 1 ? own : s->sum, sum = 0;
     for (uint32_t i = 0; i < g->n_local; i++) {
         mine[i] = 0;
-        pst_rank_add_losses(g->local[i], s->t.p->plan->n_micro, &mine[i]);
+        for (uint32_t m = 0; m < g->local[i]->n_eval_micro; m++) mine[i] += pst_rank_losses(g->local[i], m);
     }
     if (mine == own) PST_TRY(pst_group_all_gather(g, mine, sizeof *mine, s->sum));
     for (uint32_t r = 0; r < g->n_rank; r++) sum += s->sum[r];
@@ -256,11 +259,10 @@ pst_status pst_session_load(pst_session *s, const char *path) {
     return PST_OK;
 }
 
-/* The rank that stores a parameter. */
+/* The rank that answers for a parameter as a whole (pst_rank_owns). */
 static uint32_t owner_of(const pst_prepared *p, uint32_t param) {
     for (uint32_t r = 0; r < p->options.n_rank; r++)
-        for (uint32_t i = 0; i < p->layout[r]->n_owned; i++)
-            if (p->layout[r]->owned[i] == param) return r;
+        if (p->layout[r]->own_to[param] && !p->layout[r]->own_from[param]) return r;
     return 0;
 }
 

@@ -266,23 +266,25 @@ void pst_setup_close(pst_trainer *t) {
 void pst_setup_announce(const pst_trainer *t) {
     const pst_prepared *p = t->p;
     uint64_t params = 0, most = 0;
+    char replicas[32] = "";
     if (!t->group->leader) return;
     if (t->study)
         pst_log(PST_LOG_WARN, "device timed computes nothing: no losses, no weights, no checkpoints, times only");
-    if (p->plan->n_micro < p->options.n_rank)
+    if (p->micro[1] < p->grid.pipeline)
         pst_log(PST_LOG_WARN,
                 "%u micro-batches cannot fill %u stages: %.0f%% of the time is bubble; use a smaller "
                 "train.micro_batch or a larger train.batch",
-                p->plan->n_micro, p->options.n_rank, p->timing->bubble * 100);
+                p->micro[1], p->grid.pipeline, p->timing->bubble * 100);
     if (t->step >= (uint64_t)t->config->train.steps)
         pst_log(PST_LOG_WARN, "nothing is left to train: the checkpoint is of step %llu, train.steps is %lld",
                 (unsigned long long)t->step, (long long)t->config->train.steps);
     if (t->options->quiet) return;
     for (uint32_t i = 0; i < p->graph->n_param; i++) params += pst_param_elements(p->graph->param + i);
     for (uint32_t r = 0; r < p->options.n_rank; r++) most = p->layout[r]->total > most ? p->layout[r]->total : most;
-    printf("%s: %s, %.2f M parameters, %s, %u rank%s x %u thread%s, %s, %u micro-batches of %u\n", t->folder,
+    if (p->grid.data > 1) snprintf(replicas, sizeof replicas, " (%u replicas)", p->grid.data);
+    printf("%s: %s, %.2f M parameters, %s, %u rank%s%s x %u thread%s, %s, %u micro-batches of %u\n", t->folder,
            p->graph->name, (double)params / 1e6, t->config->train.precision, p->options.n_rank,
-           p->options.n_rank > 1 ? "s" : "", p->options.threads, p->options.threads > 1 ? "s" : "", p->plan->schedule,
+           p->options.n_rank > 1 ? "s" : "", replicas, p->options.threads, p->options.threads > 1 ? "s" : "", p->plan->schedule,
            p->plan->n_micro, p->plan->micro_batch);
     if (*p->solved) printf("schedule:  solved, %s\n", p->solved);
     printf("predicted: bubble %.1f%%, peak memory %.1f MiB on the largest rank\n", p->timing->bubble * 100,

@@ -21,12 +21,18 @@ static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "checkpoint: out
 
 /* --- the file's plan -------------------------------------------------------------------------------------------- */
 
-static pst_status add_tensor(pst_shard *s, const pst_param *param, const char *suffix, const float *memory) {
+static pst_status add_tensor(pst_shard *s, const pst_ckpt_entry *e, const char *suffix, const float *memory) {
+    const pst_param *param = e->param;
     pst_shard_tensor *t = &s->tensor[s->n++];
-    *t = (pst_shard_tensor){.memory = (const uint8_t *)memory, .bytes = pst_param_elements(param) * sizeof(float)};
-    s->decl[s->n - 1] = (pst_st_decl){.dtype = PST_F32, .n_dim = param->n_dim};
-    memcpy(s->decl[s->n - 1].dim, param->dim, sizeof param->dim);
-    if (asprintf(&t->key, PST_CKPT_HASH_KEY "%s%s%s", param->name, *suffix ? "." : "", suffix) < 0) {
+    uint64_t n = e->n ? e->n : pst_param_elements(param);
+    char name[PST_CKPT_NAME], part[PST_CKPT_NAME];
+    snprintf(name, sizeof name, "%s%s%s", param->name, *suffix ? "." : "", suffix);
+    *t = (pst_shard_tensor){.memory = (const uint8_t *)memory, .bytes = n * sizeof(float)};
+    s->decl[s->n - 1] = (pst_st_decl){.dtype = PST_F32, .n_dim = e->n ? 1 : param->n_dim};
+    if (e->n) s->decl[s->n - 1].dim[0] = n;
+    else memcpy(s->decl[s->n - 1].dim, param->dim, sizeof param->dim);
+    const char *stored = e->n ? pst_ckpt_part_name(name, e->from, e->from + n, part) : name;
+    if (asprintf(&t->key, PST_CKPT_HASH_KEY "%s", stored) < 0) {
         t->key = NULL;
         return no_memory();
     }
@@ -57,9 +63,9 @@ static pst_status plan_file(pst_shard *s, const pst_optim_row *rule, const pst_c
     s->taking = pst_hasher_open(), s->reading = pst_hasher_open();
     if (!s->tensor || !s->decl || !s->until || !s->taking || !s->reading) return no_memory();
     for (uint32_t i = 0; i < n; i++) {
-        PST_TRY(add_tensor(s, entry[i].param, "", entry[i].weight));
+        PST_TRY(add_tensor(s, &entry[i], "", entry[i].weight));
         for (uint32_t k = 0; k + 1 < per; k++)
-            PST_TRY(add_tensor(s, entry[i].param, rule->state_name[k], entry[i].state[k]));
+            PST_TRY(add_tensor(s, &entry[i], rule->state_name[k], entry[i].state[k]));
     }
     PST_TRY(make_header(s, &s->header, &s->header_bytes));
     s->end = s->header_bytes;

@@ -28,7 +28,7 @@ static pst_status open_plan(const pst_simulate_options *o, pst_study *s) {
     PST_TRY(pst_plan_load(o->plan, &plan));
     pst_status status = pst_config_load(path, NULL, 0, &s->config);
     if (status == PST_OK) {
-        pst_prepare_options options = {.n_rank = plan->n_rank,
+        pst_prepare_options options = {.n_rank = plan->n_rank * pst_prepare_lanes(s->config),
                                        .threads = 1,
                                        .isa = pst_cpu_isa(),
                                        .plan = plan,
@@ -39,8 +39,7 @@ static pst_status open_plan(const pst_simulate_options *o, pst_study *s) {
     }
     pst_plan_close(plan);
     PST_TRY(status);
-    s->schedule = s->prepared->schedule, s->cut = s->prepared->cut, s->job = s->prepared->job;
-    s->slots = s->prepared->slots;
+    s->schedule = s->prepared->schedules[0], s->cut = s->prepared->cut, s->job = s->prepared->job;
     s->bound_ns = pst_simulate_bound(s->job), s->fits = 1;
     return PST_OK;
 }
@@ -93,7 +92,7 @@ static double ratio(const pst_rehearsal *r, const pst_timing *t) {
     return (double)r->makespan_ns[r->n_round / 2] / (double)t->step_ns;
 }
 
-static uint32_t chunks_per_rank(const pst_study *s) { return s->job->n_chunk / s->job->n_rank; }
+static uint32_t chunks_per_rank(const pst_study *s) { return s->job->n_chunk / s->job->grid.pipeline; }
 
 /* In micro-batches of a whole stage. */
 static double peak_activations(const pst_study *s, const pst_timing *t, uint32_t rank) {
@@ -108,7 +107,8 @@ static double gap(const pst_study *s, const pst_timing *t) {
 /* r: NULL when it was not run in real time. */
 static pst_status print_text(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
                              const pst_rehearsal *r, FILE *out) {
-    fprintf(out, "%s, %u stages, %u micro-batches", s->schedule->name, s->job->n_rank, s->job->n_micro);
+    fprintf(out, "%s, %u stages, %u micro-batches", s->schedule->name, s->job->grid.pipeline, s->job->n_micro);
+    if (s->job->grid.data > 1) fprintf(out, " in each of %u replicas", s->job->grid.data);
     if (chunks_per_rank(s) > 1) fprintf(out, ", %u chunks per stage", chunks_per_rank(s));
     fprintf(out, "\nmakespan  %.6f ms (flush %.6f ms), no order can take less than %.6f ms: gap %.2f%%\n",
             (double)t->step_ns * 1e-6, (double)t->flush_ns * 1e-6, (double)(s->bound_ns + t->flush_ns) * 1e-6,
@@ -153,7 +153,7 @@ static pst_status print_json(const pst_simulate_options *o, const pst_study *s, 
         short_of_memory |= json_array_append_new(held, json_real(s->held[k]));
     json_t *j =
         json_pack("{s:s,s:i,s:i,s:i,s:f,s:f,s:f,s:I,s:I,s:f,s:b,s:o,s:o,s:o}", "schedule", s->schedule->name, "stages",
-                  (int)s->job->n_rank, "chunks", (int)chunks_per_rank(s), "micro_batches", (int)s->job->n_micro,
+                  (int)s->job->grid.pipeline, "chunks", (int)chunks_per_rank(s), "micro_batches", (int)s->job->n_micro,
                   "makespan", (double)t->step_ns * 1e-6, "lower_bound", (double)(s->bound_ns + t->flush_ns) * 1e-6,
                   "gap", gap(s, t), "makespan_ns", (json_int_t)t->step_ns, "flush_ns", (json_int_t)t->flush_ns,
                   "bubble", t->bubble, "fits", s->fits, "peak_activations", peaks, "held", held, "ranks", ranks);
@@ -179,8 +179,8 @@ static pst_status draw(const pst_study *s, const pst_timing *t, const char *path
 
 static pst_status report(const pst_simulate_options *o, const pst_study *s, const pst_timing *t, const pst_rehearsal *r,
                          FILE *out) {
-    if (s->job->n_micro < s->job->n_rank)
-        pst_log(PST_LOG_WARN, "%u micro-batches cannot fill %u stages", s->job->n_micro, s->job->n_rank);
+    if (s->job->n_micro < s->job->grid.pipeline)
+        pst_log(PST_LOG_WARN, "%u micro-batches cannot fill %u stages", s->job->n_micro, s->job->grid.pipeline);
     PST_TRY((o->json ? print_json : print_text)(o, s, t, r, out));
     PST_TRY(draw(s, t, o->trace, TRACE));
     PST_TRY(draw(s, t, o->svg, SVG));

@@ -25,6 +25,7 @@ typedef struct {
     pst_report *own;                /* [n_local] room for this process' part of it */
     int proc_status;                /* /proc/self/status, -1 when it is not there */
     int32_t *sample;                /* [2][context] room for one sample: tokens, targets */
+    struct pst_feed_total *total;   /* [n_local] what the ranks here have added up in a validation, then [n_rank] of all */
     uint32_t tokens, targets;       /* the graph's data tensors, UINT32_MAX when it has none of that name */
     const volatile sig_atomic_t *asked; /* not 0: this process was asked to stop; NULL: it never is */
     int stopped;                    /* some rank was asked to stop: all ranks know it */

@@ -163,7 +163,9 @@ static const bad wrong[] = {
     {LEAST "train: {lr_min: 1}", NULL, "run.yaml:3:17: train.lr_min: 1 is more than train.lr, 0.0003"},
     {LEAST "parallel: {tensor: 2}", NULL,
      "run.yaml:3:20: parallel.tensor: expected a whole number from 0 to 1, found '2'"},
-    {LEAST "parallel: {data: 4}", NULL, "run.yaml:3:18: parallel.data: expected a whole number from 0 to 1, found '4'"},
+    {LEAST "parallel: {data: -4}", NULL,
+     "run.yaml:3:18: parallel.data: expected a whole number from 0 to 1024, found '-4'"},
+    {LEAST "parallel: {zero: 3}", NULL, "run.yaml:3:18: parallel.zero: expected a whole number from 0 to 1, found '3'"},
     {LEAST "name: a/b", NULL, "run.yaml:3:7: name: expected a folder's name (no '/', no '.' in front), found 'a/b'"},
     /* overrides */
     {LEAST, "train.lr=abc", "override 'train.lr=abc': expected a number > 0, found 'abc'"},

@@ -15,7 +15,7 @@ enum { RUN_MAX_STEPS = 256 };
 typedef struct {
     int exit_status, steps;
     char loss[RUN_MAX_STEPS][40]; /* as text with 17 digits: equal text is equal bits */
-    double value[RUN_MAX_STEPS];
+    double value[RUN_MAX_STEPS], norm[RUN_MAX_STEPS];
     char hash[20], folder[512];
     double validation;
     uint64_t peak[16], predicted[16], resident[16]; /* of the last step */
@@ -40,6 +40,7 @@ static inline void run_read_line(const json_t *j, run_result *r) {
     const char *event = json_string_value(json_object_get(j, "event"));
     if (!event && r->steps < RUN_MAX_STEPS) {
         r->value[r->steps] = json_real_value(json_object_get(j, "loss"));
+        r->norm[r->steps] = json_real_value(json_object_get(j, "grad_norm"));
         snprintf(r->loss[r->steps++], 40, "%.17g", json_real_value(json_object_get(j, "loss")));
         const json_t *peak = json_object_get(j, "peak_bytes"), *predicted = json_object_get(j, "predicted_peak_bytes");
         const json_t *resident = json_object_get(j, "resident_bytes");

@@ -69,7 +69,7 @@ static pst_status save(uint64_t step, uint32_t ranks, double loss) {
         pst_ckpt_entry entry[PARAMS];
         uint32_t n = 0;
         for (uint32_t i = r; i < PARAMS; i += ranks)
-            entry[n++] = (pst_ckpt_entry){&graph->param[i], weight[i], {m[i], v[i]}};
+            entry[n++] = (pst_ckpt_entry){&graph->param[i], weight[i], {m[i], v[i]}, 0, 0};
         pst_status status = shard_write("c", step, r, ranks, pst_optim_find("adamw"), entry, n);
         if (status == PST_OK) continue;
         pst_ckpt_abandon("c", step);
@@ -188,7 +188,7 @@ static void test_unwritable(void **state) {
     (void)state;
     fresh();
     assert_int_equal(save(1, 1, 2), PST_OK);
-    pst_ckpt_entry entry = {&graph->param[0], weight[0], {NULL, NULL}};
+    pst_ckpt_entry entry = {&graph->param[0], weight[0], {NULL, NULL}, 0, 0};
     assert_int_equal(shard_write("no/where", 1, 0, 1, NULL, &entry, 1), PST_ENOMEM);
     assert_non_null(strstr(pst_error(), "no/where: No such file"));
     pst_ckpt_info info = info_of(2, 1);
@@ -243,7 +243,7 @@ static void test_damage(void **state) {
     expect_damage("echo >> run.yaml", "run.yaml: damaged or edited");
     expect_damage("truncate -s 100 index.json", "index.json:7:4: truncated or damaged");
     expect_damage("echo '{}' > index.json", "index.json: not the index of a checkpoint");
-    expect_damage("sed -i 's/\"version\": 3/\"version\": 4/' index.json", "version 4, this program reads version 3");
+    expect_damage("sed -i 's/\"version\": 3/\"version\": 5/' index.json", "version 5, this program reads versions 3 and 4");
     expect_damage("sed -i 's/\"step\": 1,/\"step\": 7,/' index.json", "index.json: damaged or edited");
     expect_damage("sed -i 's/\"file\": \"rank-0-of/\"file\": \"..\\/rank-0-of/' index.json",
                   "is in no file of the list");

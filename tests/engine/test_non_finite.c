@@ -154,8 +154,8 @@ static void poison(const char *folder, const pst_graph *g, float (*weight)[MOST_
         size_t bytes = pst_param_elements(g->param + i) * sizeof(float);
         memcpy(shard + pst_st_find(c->shard[0], g->param[i].name)->offset, weight[i], bytes);
         hash = pst_hash_bytes(weight[i], bytes);
-        rename_hash(shard, first, pst_ckpt_tensor_find(c, g->param[i].name)->xxh3, hash);
-        rename_hash(index, index_bytes, pst_ckpt_tensor_find(c, g->param[i].name)->xxh3, hash);
+        rename_hash(shard, first, pst_ckpt_tensor_find(c, g->param[i].name)->part->xxh3, hash);
+        rename_hash(index, index_bytes, pst_ckpt_tensor_find(c, g->param[i].name)->part->xxh3, hash);
     }
     rename_hash(index, index_bytes, c->header_xxh3[0], pst_hash_bytes(shard, first));
     oracle_must(pst_ckpt_index_hash(index, index_bytes, &digits, &hash));
@@ -194,7 +194,7 @@ static const char *forge(const char *yaml, const char *from, const char *name, i
         memcpy(memory[3][i], memory[0][i], bytes);
         fn(g->param + i, memory[3][i], arg);
         finite &= all_finite(memory[3][i], pst_param_elements(g->param + i));
-        entry[i] = (pst_ckpt_entry){g->param + i, memory[0][i], {state[0], state[1]}};
+        entry[i] = (pst_ckpt_entry){g->param + i, memory[0][i], {state[0], state[1]}, 0, 0};
     }
     for (uint32_t i = 0; finite && i < g->n_param; i++) entry[i].weight = memory[3][i];
     pst_ckpt_info info = ckpt->info;
@@ -222,7 +222,7 @@ static int same_tensors(const char *run, int step_a, int step_b) {
     }
     assert_int_equal(c[0]->n_tensor, c[1]->n_tensor);
     uint32_t differ = 0;
-    for (uint32_t i = 0; i < c[0]->n_tensor; i++) differ += c[0]->tensor[i].xxh3 != c[1]->tensor[i].xxh3;
+    for (uint32_t i = 0; i < c[0]->n_tensor; i++) differ += c[0]->tensor[i].part->xxh3 != c[1]->tensor[i].part->xxh3;
     pst_ckpt_close(c[0]), pst_ckpt_close(c[1]);
     return !differ;
 }

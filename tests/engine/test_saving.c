@@ -39,7 +39,7 @@ static uint64_t read_all(const char *folder, uint64_t *step) {
         assert_non_null(value);
         if (pst_ckpt_read(c, c->tensor[i].name, value, c->tensor[i].elements) != PST_OK) fail_msg("%s", pst_error());
         free(value);
-        sum = sum * 31 + c->tensor[i].xxh3; /* sorted by name */
+        sum = sum * 31 + c->tensor[i].part->xxh3; /* sorted by name */
     }
     *step = c->info.step;
     pst_ckpt_close(c);

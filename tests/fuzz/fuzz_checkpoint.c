@@ -18,7 +18,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     for (uint32_t i = 0; i < c->n_tensor; i++) {
         const pst_ckpt_tensor *t = &c->tensor[i];
-        expect(t->file < c->n_file && !strchr(c->file[t->file], '/') && c->file[t->file][0] != '.');
+        uint64_t at = 0;
+        for (uint32_t k = 0; k < t->n_part; at = t->part[k++].to) {
+            const char *file = t->part[k].file < c->n_file ? c->file[t->part[k].file] : "/";
+            expect(t->part[k].from == at && !strchr(file, '/') && file[0] != '.');
+        }
+        expect(at == t->elements);
         expect(t->n_dim <= PST_MAX_DIM && pst_ckpt_tensor_find(c, t->name) == t);
         expect(i == 0 || strcmp(c->tensor[i - 1].name, t->name) < 0);
     }

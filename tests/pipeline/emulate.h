@@ -215,7 +215,7 @@ static inline void flush_gather(emulation *e) {
     for (uint32_t k = 0; k < t->g->n_param; k++)
         for (uint32_t r = 0; r < t->n_rank; r++)
             if (next[r] < t->layout[r]->n_owned && t->layout[r]->owned[next[r]] == order[k])
-                answer = mix(answer, stamp_at(e, x->norm_of_rank[r] + 8 * (1 + (uint64_t)next[r]++)));
+                answer = mix(answer, stamp_at(e, x->norm_of_rank[r] + 8 * ((uint64_t)x->loss_of_rank[r] + next[r]++)));
     fill(e, e->arena + x->norm_answer, 24, answer);
 }
 
@@ -229,9 +229,10 @@ static inline pst_status run_flush(pst_device *device, const void *call) {
         fill(e, e->arena + x->grad[p][0], pst_param_elements(e->t->g->param + p) * 4,
              mix(stamp_at(e, x->grad[p][0]), stamp_at(e, second)));
     } else if (e->instr->opcode == PST_OP_NORM) {
-        fill(e, e->arena + x->norm_own, 8, 0);
+        uint64_t losses = x->loss_of_rank[e->rank];
+        fill(e, e->arena + x->norm_own, 8 * losses, 0);
         for (uint32_t i = 0; i < x->n_owned; i++)
-            fill(e, e->arena + x->norm_own + 8 * (1 + (uint64_t)i), 8, stamp_at(e, x->grad[x->owned[i]][0]));
+            fill(e, e->arena + x->norm_own + 8 * (losses + i), 8, stamp_at(e, x->grad[x->owned[i]][0]));
     } else if (e->instr->opcode == PST_OP_GATHER) {
         flush_gather(e);
     } else {

@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Peer: a full training step of GPT-2 on two replicas of PyTorch (DistributedDataParallel over gloo), two processes of one
+thread.
+
+    peer_ddp.py [--preset gpt2|nano|six] [-B 8] [-T 128] [--micro M] [--steps 3] [--tuned] [--json]
+
+-B: samples per step of both replicas; --micro: samples per micro-batch, all of a replica's by default; gradients are
+exchanged in the last backward pass, as is usual. --tuned: glibc's malloc as bench/peer_torch.py tunes it. Prints the
+median of the steps after the warm-up, tokens/s, and the peak resident memory of both processes."""
+
+import argparse
+import contextlib
+import json
+import os
+import resource
+import socket
+import statistics
+import subprocess
+import sys
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "tests", "parity")]
+from peer_torch import PRESETS, TUNED  # pylint: disable=wrong-import-position
+
+RANKS = 2
+
+
+def arguments():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--preset", choices=PRESETS, default="gpt2")
+    p.add_argument("-B", "--batch", type=int, default=8)
+    p.add_argument("-T", "--context", type=int, default=128)
+    p.add_argument("--micro", type=int, default=0)
+    p.add_argument("--warmup", type=int, default=1)
+    p.add_argument("--steps", type=int, default=3)
+    p.add_argument("--tuned", action="store_true")
+    p.add_argument("--json", action="store_true")
+    args = p.parse_args()
+    args.micro = args.micro or args.batch // RANKS
+    if args.batch % (RANKS * args.micro):
+        p.error(f"-B {args.batch} is no multiple of {RANKS} micro-batches of {args.micro}")
+    return args
+
+
+def run_rank(args, rank):
+    import torch
+    import torch.distributed as dist
+    from gpt2 import GPT2, random_weights
+
+    size = PRESETS[args.preset]
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo", rank=rank, world_size=RANKS)
+    weights = random_weights(size["layers"], size["channels"], args.context, size["vocabulary"], seed=1)
+    model = GPT2(weights, size["layers"], size["heads"])
+    optimizer = model.optimizer(3e-4, 0.1, fused=True)
+    replica = torch.nn.parallel.DistributedDataParallel(model)
+    g = torch.Generator().manual_seed(2)
+    words = torch.randint(0, size["vocabulary"], (args.batch, args.context + 1), generator=g)
+    own = words[rank * (args.batch // RANKS):(rank + 1) * (args.batch // RANKS)]
+    tokens, targets = own[:, :-1].contiguous(), own[:, 1:].contiguous()
+    times, loss = [], torch.zeros(())
+    for _ in range(args.warmup + args.steps):
+        dist.barrier()
+        begin = time.perf_counter()
+        optimizer.zero_grad(set_to_none=False)
+        for i in range(0, len(own), args.micro):
+            last = i + args.micro >= len(own)
+            with contextlib.nullcontext() if last else replica.no_sync():
+                loss = replica(tokens[i:i + args.micro], targets[i:i + args.micro]) * (args.micro / len(own))
+                loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        dist.barrier()
+        times.append(time.perf_counter() - begin)
+    peak = torch.tensor([resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024])
+    dist.all_reduce(peak)
+    if rank == 0:
+        print(json.dumps({"times": times[args.warmup:], "peak_mib": float(peak), "version": torch.__version__,
+                          "loss": loss.item()}))
+    dist.destroy_process_group()
+
+
+def main():
+    args = arguments()
+    if "RANK" in os.environ and os.environ.get("PEER_DDP") == "1":
+        run_rank(args, int(os.environ["RANK"]))
+        return
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = str(s.getsockname()[1])
+    ranks = [subprocess.Popen([sys.executable] + sys.argv, stdout=subprocess.PIPE, text=True,
+                              env={**os.environ, **(TUNED if args.tuned else {}), "RANK": str(rank), "PEER_DDP": "1",
+                                   "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo",
+                                   "OMP_NUM_THREADS": "1"}) for rank in range(RANKS)]
+    while any(child.poll() is None for child in ranks) and not any(child.returncode for child in ranks):
+        time.sleep(0.2)  # what they print fits into a pipe
+    failed = any(child.returncode for child in ranks)
+    for child in ranks:
+        if failed and child.poll() is None:
+            child.kill()
+    out = [child.communicate()[0] for child in ranks]
+    if failed:
+        raise SystemExit("a replica of PyTorch failed")
+    result = json.loads(out[0].splitlines()[-1])
+    median = statistics.median(result["times"])
+    rate = args.batch * args.context / median
+    if args.json:
+        print(json.dumps({"version": result["version"], "step_ms": median * 1e3, "tokens_per_s": rate,
+                          "peak_mib": result["peak_mib"]}))
+        return
+    print(f"torch {result['version']} DDP over gloo, {args.preset}, B={args.batch} T={args.context} micro={args.micro}, "
+          f"2 x 1 thread: {median * 1e3:.1f} ms/step, {rate:.0f} tok/s, peak {result['peak_mib']:.0f} MiB of both")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+/* The checker's part about what replicas exchange in the flush: every piece of a parameter is added up once, over all
+ * replicas, in the order of the tree, by the rank that answers for it, and comes to all that hold the parameter; and
+ * memory is there when it is read and free when it is written. */
+#include "pipeline/check_parts.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    uint32_t lo, hi; /* replicas whose sum lies here; equal: nothing */
+} interval;
+
+/* The rank at hand. */
+typedef struct {
+    const pst_checker *c;
+    const pst_instr_list *list;
+    pst_grid_place at;
+    uint32_t rank, first, norm, step;
+    uint32_t *base;             /* [n_param] number of a parameter's first piece */
+    uint32_t *head, *tail, *next; /* instructions of a piece, in list order: [pieces], [pieces], [n_instr] */
+    interval *buffer;           /* [buffers] */
+    uint32_t *touched;          /* [buffers] the last instruction that reads or writes it, PST_NONE */
+} exchange;
+
+static pst_status need(const exchange *x, uint32_t before, uint32_t after) {
+    if (pst_checker_before(x->c, x->rank, before, after)) return PST_OK;
+    return pst_checker_fail(x->c, x->rank, after, "does not wait for", before);
+}
+
+static pst_status fail_piece(const exchange *x, uint32_t param, uint64_t from, const char *why) {
+    return pst_fail(PST_EINPUT, "rank %u: parameter %u from %llu: %s in the flush", x->rank, param,
+                    (unsigned long long)from, why);
+}
+
+static uint32_t stage_of_use(const pst_checker *c, uint32_t param, uint32_t use) {
+    return c->job->rank_of_chunk[c->cut->use_chunk[c->cut->use_first[param] + use]];
+}
+
+static uint32_t first_use_on(const pst_checker *c, uint32_t param, uint32_t stage) {
+    uint32_t n = c->cut->use_first[param + 1] - c->cut->use_first[param], use = 0;
+    while (use < n && stage_of_use(c, param, use) != stage) use++;
+    return use < n ? use : PST_NONE;
+}
+
+static uint32_t rank_at(const exchange *x, uint32_t stage, uint32_t replica) {
+    return pst_grid_rank(x->c->job->grid, stage, replica, x->at.tensor);
+}
+
+/* --- pieces of the list ------------------------------------------------------------------------------------------ */
+
+static pst_status list_pieces(exchange *x) {
+    const pst_graph *g = x->c->cut->graph;
+    for (uint32_t i = x->first; i < x->list->n_instr; i++) {
+        const pst_instr *in = &x->list->instr[i];
+        if (in->opcode == PST_OP_NORM) x->norm = i;
+        if (in->opcode == PST_OP_STEP) x->step = i;
+        if (!in->n) continue;
+        uint64_t elements = in->param < g->n_param ? pst_param_elements(g->param + in->param) : 0;
+        if (in->from % PST_PIECE || in->from >= elements)
+            return fail_piece(x, in->param, in->from, "no piece begins there");
+        uint64_t left = elements - in->from;
+        if (in->n != (left < PST_PIECE ? left : PST_PIECE))
+            return fail_piece(x, in->param, in->from, "it is not a whole piece");
+        uint32_t k = x->base[in->param] + in->from / PST_PIECE;
+        if (x->head[k] == PST_NONE) x->head[k] = i;
+        else x->next[x->tail[k]] = i;
+        x->tail[k] = i;
+    }
+    return PST_OK;
+}
+
+/* Receive buffers, in list order: whoever touches one waits for whoever touched it before. */
+static pst_status check_buffers(const exchange *x) {
+    uint32_t n = pst_job_buffers(x->c->job);
+    memset(x->touched, 0xff, n * sizeof *x->touched);
+    for (uint32_t i = x->first; i < x->list->n_instr; i++) {
+        const pst_instr *in = &x->list->instr[i];
+        const uint32_t used[] = {in->buffer, in->into};
+        for (int k = 0; in->n && k < 2; k++) {
+            if (!used[k]) continue;
+            if (used[k] > n) return fail_piece(x, in->param, in->from, "there is no such receive buffer");
+            uint32_t *last = &x->touched[used[k] - 1];
+            if (*last != PST_NONE) PST_TRY(need(x, *last, i));
+            *last = i;
+        }
+    }
+    return PST_OK;
+}
+
+/* --- one piece --------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    uint32_t param, owner; /* replica */
+    uint64_t from;
+    uint32_t first;        /* instruction */
+} piece;
+
+/* *sum += *with, if that is a node of the tree. */
+static int add_up(interval *sum, interval *with) {
+    interval low = sum->lo < with->lo ? *sum : *with, high = sum->lo < with->lo ? *with : *sum;
+    if (low.lo == low.hi || high.lo == high.hi || low.hi != high.lo) return 0;
+    if (pst_share_split(low.lo, high.hi) != low.hi) return 0;
+    *sum = (interval){low.lo, high.hi};
+    *with = (interval){0, 0};
+    return 1;
+}
+
+/* Sum and spreading at the rank that answers for the piece. */
+static pst_status check_owner(const exchange *x, const piece *p) {
+    const pst_job *job = x->c->job;
+    interval own = {x->at.replica, x->at.replica + 1};
+    uint32_t reduce = PST_NONE, sent = 0, holders = 0;
+    memset(x->buffer, 0, pst_job_buffers(job) * sizeof *x->buffer);
+    for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {
+        const pst_instr *in = &x->list->instr[i];
+        if (in->opcode == PST_OP_RECV) {
+            pst_grid_place from = pst_grid_at(job->grid, in->peer);
+            if (!in->buffer || in->use || in->peer != rank_at(x, x->at.stage, from.replica))
+                return fail_piece(x, p->param, p->from, "it comes from where it is not added up");
+            x->buffer[in->buffer - 1] = (interval){from.replica, from.replica + 1};
+        } else if (in->opcode == PST_OP_REDUCE) {
+            if (in->use || !in->buffer || in->buffer == in->into ||
+                !add_up(in->into ? &x->buffer[in->into - 1] : &own, &x->buffer[in->buffer - 1]))
+                return fail_piece(x, p->param, p->from, "replicas are not added in the order of the tree");
+            reduce = i;
+        } else {
+            if (in->use != (job->zero ? PST_NONE : 0) || first_use_on(x->c, p->param, pst_job_stage(job, in->peer)) == PST_NONE)
+                return fail_piece(x, p->param, p->from, "it goes where it does not belong");
+            PST_TRY(need(x, job->zero ? x->step : reduce == PST_NONE ? x->step : reduce, i));
+            sent++;
+        }
+    }
+    if (own.lo != 0 || own.hi != job->grid.data) return fail_piece(x, p->param, p->from, "a replica is not added");
+    for (uint32_t s = 0; s < job->grid.pipeline; s++)
+        if (first_use_on(x->c, p->param, s) != PST_NONE) holders += job->grid.data;
+    return sent == holders - 1 ? PST_OK : fail_piece(x, p->param, p->from, "not all who hold it get it");
+}
+
+/* All compute instructions before the flush that may write the accumulators, and the REDUCEs of shared uses. */
+static pst_status check_ready(const exchange *x, const piece *p, uint32_t send) {
+    for (uint32_t i = x->first; i-- > 0;) {
+        if (x->list->instr[i].queue != PST_Q_COMPUTE) continue;
+        PST_TRY(need(x, i, send));
+        break;
+    }
+    for (uint32_t i = x->first; i < x->list->n_instr; i++) {
+        const pst_instr *in = &x->list->instr[i];
+        if (in->opcode == PST_OP_REDUCE && !in->n && in->param == p->param) PST_TRY(need(x, i, send));
+    }
+    return PST_OK;
+}
+
+/* This rank's whole accumulator of a use, lent to another stage. */
+static pst_status check_lent(const exchange *x, uint32_t param, uint32_t use, uint32_t recv) {
+    for (uint32_t i = x->first; i < x->list->n_instr; i++) {
+        const pst_instr *in = &x->list->instr[i];
+        if (in->opcode == PST_OP_SEND && !in->n && in->param == param && in->use == use) return need(x, i, recv);
+    }
+    return fail_piece(x, param, 0, "its accumulator is not lent");
+}
+
+static pst_status check_return(const exchange *x, const piece *p, uint32_t sent, uint32_t recv) {
+    const pst_instr *in = &x->list->instr[recv];
+    uint32_t use = first_use_on(x->c, p->param, x->at.stage);
+    if (in->peer != rank_at(x, stage_of_use(x->c, p->param, 0), p->owner) || in->buffer ||
+        in->use != (x->c->job->zero ? PST_NONE : use))
+        return fail_piece(x, p->param, p->from, "it does not come from who answers for it");
+    if (x->c->job->zero) return need(x, x->norm, recv);
+    PST_TRY(sent != PST_NONE ? need(x, sent, recv) : check_lent(x, p->param, use, recv));
+    return need(x, recv, x->step);
+}
+
+/* At the others: a gradient leaves (where the parameter's first use is), a sum or weight comes. */
+static pst_status check_other(const exchange *x, const piece *p) {
+    int adds = stage_of_use(x->c, p->param, 0) == x->at.stage, holds = first_use_on(x->c, p->param, x->at.stage) != PST_NONE;
+    uint32_t sent = PST_NONE, received = PST_NONE;
+    for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {
+        const pst_instr *in = &x->list->instr[i];
+        if (in->opcode == PST_OP_SEND && adds && sent == PST_NONE && !in->use &&
+            in->peer == rank_at(x, x->at.stage, p->owner)) {
+            PST_TRY(check_ready(x, p, i));
+            sent = i;
+        } else if (in->opcode == PST_OP_RECV && holds && received == PST_NONE) {
+            PST_TRY(check_return(x, p, sent, i));
+            received = i;
+        } else {
+            return fail_piece(x, p->param, p->from, "an instruction that has no place");
+        }
+    }
+    if (adds && sent == PST_NONE) return fail_piece(x, p->param, p->from, "its gradient is not sent");
+    return holds && received == PST_NONE ? fail_piece(x, p->param, p->from, "it does not come back") : PST_OK;
+}
+
+/* --- the rank ---------------------------------------------------------------------------------------------------- */
+
+static pst_status check_pieces(const exchange *x) {
+    const pst_share *share = x->c->job->share[x->at.tensor];
+    for (uint32_t p = 0; p < share->n_param; p++)
+        for (uint32_t k = 0; k < share->n_replica; k++)
+            for (uint64_t from = pst_share_from(share, p, k); from < pst_share_to(share, p, k); from += PST_PIECE) {
+                piece at = {p, k, from, x->head[x->base[p] + from / PST_PIECE]};
+                int owner = k == x->at.replica && stage_of_use(x->c, p, 0) == x->at.stage;
+                PST_TRY(owner ? check_owner(x, &at) : check_other(x, &at));
+            }
+    return PST_OK;
+}
+
+static pst_status open_exchange(exchange *x) {
+    const pst_graph *g = x->c->cut->graph;
+    size_t pieces = 0, buffers = pst_job_buffers(x->c->job);
+    x->base = malloc((g->n_param + (size_t)1) * sizeof *x->base);
+    for (uint32_t p = 0; x->base && p < g->n_param; p++) {
+        x->base[p] = (uint32_t)pieces;
+        pieces += pst_pieces(pst_param_elements(g->param + p));
+    }
+    x->head = malloc((pieces + 1) * sizeof *x->head), x->tail = malloc((pieces + 1) * sizeof *x->tail);
+    x->next = malloc((x->list->n_instr + (size_t)1) * sizeof *x->next);
+    x->buffer = calloc(buffers + 1, sizeof *x->buffer), x->touched = calloc(buffers + 1, sizeof *x->touched);
+    if (!x->base || !x->head || !x->tail || !x->next || !x->buffer || !x->touched)
+        return pst_fail(PST_ENOMEM, "no memory to check the flush of rank %u", x->rank);
+    memset(x->head, 0xff, pieces * sizeof *x->head);
+    memset(x->next, 0xff, x->list->n_instr * sizeof *x->next);
+    return PST_OK;
+}
+
+pst_status pst_checker_replicas(const pst_checker *c, uint32_t rank) {
+    const pst_instr_list *list = &c->job->list[rank];
+    exchange x = {.c = c, .list = list, .at = pst_grid_at(c->job->grid, rank), .rank = rank};
+    if (!c->cut->graph) return PST_OK;
+    x.first = list->n_instr - list->n_flush;
+    pst_status status = open_exchange(&x);
+    if (status == PST_OK) status = list_pieces(&x);
+    if (status == PST_OK) status = check_buffers(&x);
+    if (status == PST_OK) status = check_pieces(&x);
+    free(x.base), free(x.head), free(x.tail), free(x.next), free(x.buffer), free(x.touched);
+    return status;
+}

@@ -1,0 +1,175 @@
+/* What replicas exchange in the flush, piece by piece: gradients go to the replica that answers for the piece, which adds
+ * them as a binary tree over replica indices; then the sum, or the weight that was made of it, goes to all that hold the
+ * parameter. Pieces go from the last parameter to the first, as gradients are finished; their number in that order is
+ * the seq of their messages. */
+#include "pipeline/job_parts.h"
+#include <stdlib.h>
+
+typedef struct {
+    uint32_t param, number, owner; /* replica */
+    uint64_t from, n;
+} piece;
+
+typedef void (*piece_fn)(pst_job_builder *b, const piece *at, void *arg);
+
+static void each_piece(pst_job_builder *b, piece_fn fn, void *arg) {
+    uint32_t number = 0;
+    for (uint32_t p = b->share->n_param; p-- > 0;)
+        for (uint32_t k = 0; k < b->share->n_replica; k++) {
+            uint64_t to = pst_share_to(b->share, p, k);
+            for (uint64_t from = pst_share_from(b->share, p, k); from < to; from += PST_PIECE, number++) {
+                piece at = {p, number, k, from, to - from < PST_PIECE ? to - from : PST_PIECE};
+                if (b->status == PST_OK) fn(b, &at, arg);
+            }
+        }
+}
+
+static uint32_t rank_at(const pst_job_builder *b, uint32_t stage, uint32_t replica) {
+    return pst_grid_rank(b->job->grid, stage, replica, b->lane % b->job->grid.tensor);
+}
+
+/* use PST_NONE: the weight. */
+static uint32_t emit_piece(pst_job_builder *b, uint8_t opcode, const piece *at, uint32_t use, uint32_t peer, int back) {
+    uint64_t bytes = at->n * (use == PST_NONE ? pst_dtype_bytes(b->cut->graph->dtype) : sizeof(float));
+    pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
+    instr.param = at->param, instr.use = use, instr.from = (uint32_t)at->from, instr.n = (uint32_t)at->n;
+    instr.peer = peer, instr.bytes = bytes, instr.channel = b->channel + (uint32_t)back, instr.seq = at->number;
+    return pst_builder_emit(b, &instr);
+}
+
+/* --- sums ------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    pst_replica_sums *sums;
+    int shared;
+    uint32_t ready;
+} reducing;
+
+/* Adds [lo, hi); *place: where the sum lies, 0 the accumulator, else 1 + a receive buffer. recv: [replicas] of this piece.
+ * Returns the last REDUCE, or for one replica its RECV (PST_NONE for this one). */
+static uint32_t add_replicas(pst_job_builder *b, const piece *at, const uint32_t *recv, uint32_t first, uint32_t lo,
+                             uint32_t hi, uint32_t *place) {
+    if (hi - lo == 1) {
+        *place = lo == b->replica ? 0 : first + (lo < b->replica ? lo : lo - 1);
+        return recv[lo];
+    }
+    uint32_t middle = pst_share_split(lo, hi), left, right;
+    uint32_t before = add_replicas(b, at, recv, first, lo, middle, &left);
+    uint32_t after = add_replicas(b, at, recv, first, middle, hi, &right);
+    uint32_t reduce = pst_builder_emit_compute(b, PST_OP_REDUCE, b->cost->reduce_ns);
+    if (b->status != PST_OK) return PST_NONE;
+    pst_instr *in = b->instr + reduce;
+    in->param = at->param, in->use = 0, in->from = (uint32_t)at->from, in->n = (uint32_t)at->n;
+    in->into = right ? left : right, in->buffer = right ? right : left;
+    if (before != PST_NONE) pst_builder_depend(b, reduce, before);
+    if (after != PST_NONE) pst_builder_depend(b, reduce, after);
+    *place = in->into;
+    return reduce;
+}
+
+static void collect(pst_job_builder *b, const piece *at, pst_replica_sums *sums) {
+    uint32_t n = b->job->grid.data, set = sums->turn++ % PST_PIECES_IN_FLIGHT, first = 1 + set * (n - 1), place;
+    uint32_t *recv = malloc(n * sizeof *recv);
+    if (!recv) {
+        b->status = pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);
+        return;
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        recv[k] = PST_NONE;
+        if (k == b->replica) continue;
+        recv[k] = emit_piece(b, PST_OP_RECV, at, 0, rank_at(b, b->stage, k), 0);
+        if (b->status != PST_OK) break;
+        b->instr[recv[k]].buffer = first + (k < b->replica ? k : k - 1);
+        if (sums->last[set] != PST_NONE) pst_builder_depend(b, recv[k], sums->last[set]);
+    }
+    if (b->status == PST_OK) sums->at[at->number] = sums->last[set] = add_replicas(b, at, recv, first, 0, n, &place);
+    free(recv);
+}
+
+static void reduce_piece(pst_job_builder *b, const piece *at, void *arg) {
+    reducing *r = arg;
+    if (pst_builder_stage_of_use(b, at->param, 0) != b->stage) return;
+    if (r->shared != (b->cut->graph->param[at->param].n_use > 1)) return;
+    if (at->owner == b->replica) {
+        collect(b, at, r->sums);
+        return;
+    }
+    uint32_t send = emit_piece(b, PST_OP_SEND, at, 0, rank_at(b, b->stage, at->owner), 0);
+    if (r->ready != PST_NONE) pst_builder_depend(b, send, r->ready);
+    r->sums->at[at->number] = send;
+}
+
+void pst_replica_reduce(pst_job_builder *b, pst_replica_sums *sums, int shared, uint32_t ready) {
+    reducing r = {sums, shared, ready};
+    each_piece(b, reduce_piece, &r);
+}
+
+pst_status pst_replica_sums_open(const pst_job_builder *b, pst_replica_sums *sums) {
+    uint32_t n = pst_share_count(b->share);
+    *sums = (pst_replica_sums){.at = malloc((n + (size_t)1) * sizeof *sums->at)};
+    if (!sums->at) return pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);
+    for (uint32_t i = 0; i < n; i++) sums->at[i] = PST_NONE;
+    for (uint32_t i = 0; i < PST_PIECES_IN_FLIGHT; i++) sums->last[i] = PST_NONE;
+    return PST_OK;
+}
+
+void pst_replica_sums_close(pst_replica_sums *sums) { free(sums->at); }
+
+/* --- to all who hold the parameter ------------------------------------------------------------------------------ */
+
+/* The first use of a parameter on a stage; the number of its uses when there is none. */
+static uint32_t first_use_on(const pst_job_builder *b, uint32_t param, uint32_t stage) {
+    uint32_t n = b->cut->graph->param[param].n_use, use = 0;
+    while (use < n && pst_builder_stage_of_use(b, param, use) != stage) use++;
+    return use;
+}
+
+static int holds(const pst_job_builder *b, uint32_t param, uint32_t stage) {
+    return first_use_on(b, param, stage) < b->cut->graph->param[param].n_use;
+}
+
+typedef struct {
+    const pst_replica_sums *sums; /* NULL: weights */
+    const uint32_t *lent;
+    uint32_t norm, step, *received; /* received: [0] the first RECV, [1] one behind the last */
+} spreading;
+
+static void send_piece(pst_job_builder *b, const piece *at, const spreading *s, uint32_t after) {
+    const pst_grid grid = b->job->grid;
+    for (uint32_t stage = 0; stage < grid.pipeline; stage++)
+        for (uint32_t k = 0; k < grid.data && holds(b, at->param, stage); k++) {
+            if (rank_at(b, stage, k) == b->rank) continue;
+            uint32_t send = emit_piece(b, PST_OP_SEND, at, s->sums ? 0 : PST_NONE, rank_at(b, stage, k), 1);
+            pst_builder_depend(b, send, after);
+        }
+}
+
+/* A sum takes the place of what this rank has sent: to the replica that adds, or, on another stage, to the first use's. */
+static void receive_piece(pst_job_builder *b, const piece *at, const spreading *s) {
+    uint32_t owner = pst_builder_stage_of_use(b, at->param, 0), use = first_use_on(b, at->param, b->stage);
+    uint32_t recv = emit_piece(b, PST_OP_RECV, at, s->sums ? use : PST_NONE, rank_at(b, owner, at->owner), 1);
+    uint32_t after = !s->sums ? s->norm : owner == b->stage ? s->sums->at[at->number] : s->lent[at->param];
+    if (after != PST_NONE) pst_builder_depend(b, recv, after);
+    if (!s->received) return;
+    if (s->received[0] == PST_NONE) s->received[0] = recv;
+    s->received[1] = recv + 1;
+}
+
+static void spread_piece(pst_job_builder *b, const piece *at, void *arg) {
+    const spreading *s = arg;
+    int owner = pst_builder_stage_of_use(b, at->param, 0) == b->stage && at->owner == b->replica;
+    if (owner) send_piece(b, at, s, s->sums ? s->sums->at[at->number] : s->step);
+    else if (holds(b, at->param, b->stage)) receive_piece(b, at, s);
+}
+
+void pst_replica_spread_sums(pst_job_builder *b, const pst_replica_sums *sums, const uint32_t *lent,
+                             uint32_t received[2]) {
+    spreading s = {.sums = sums, .lent = lent, .received = received};
+    received[0] = received[1] = PST_NONE;
+    each_piece(b, spread_piece, &s);
+}
+
+void pst_replica_spread_weights(pst_job_builder *b, uint32_t norm, uint32_t step) {
+    spreading s = {.norm = norm, .step = step};
+    each_piece(b, spread_piece, &s);
+}

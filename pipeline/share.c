@@ -1,0 +1,78 @@
+/* See share.h. */
+#include "pipeline/share.h"
+#include <stdlib.h>
+
+static uint32_t first_stage(const pst_cut *cut, const uint32_t *stage_of_chunk, uint32_t param) {
+    return stage_of_chunk[cut->use_chunk[cut->use_first[param]]];
+}
+
+/* The replica with the least so far, the first among equals. */
+static uint32_t least(const uint64_t *load, uint32_t n) {
+    uint32_t best = 0;
+    for (uint32_t k = 1; k < n; k++)
+        if (load[k] < load[best]) best = k;
+    return best;
+}
+
+/* Equally many pieces to each; those that are left, to whoever has least. load: of the stage, and grows. */
+static void share_param(uint64_t elements, uint64_t *load, uint32_t n, uint64_t *bound) {
+    uint32_t pieces = pst_pieces(elements), left = pieces % n;
+    uint64_t at = 0;
+    for (uint32_t k = 0; k < n; k++) bound[k + 1] = pieces / n;
+    for (uint32_t k = 0; k < n; k++) load[k] += (uint64_t)(pieces / n) * PST_PIECE;
+    while (left--) {
+        uint32_t k = least(load, n);
+        bound[k + 1]++;
+        load[k] += pieces == 1 ? elements : PST_PIECE;
+    }
+    bound[0] = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        at += bound[k + 1] * PST_PIECE;
+        bound[k + 1] = at < elements ? at : elements;
+    }
+}
+
+pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, uint32_t n_stage, uint32_t n_replica,
+                           pst_share **share) {
+    const pst_graph *g = cut->graph;
+    uint32_t n = g ? g->n_param : 0;
+    pst_share *s = calloc(1, sizeof *s);
+    uint64_t *load = calloc((size_t)n_stage * n_replica + 1, sizeof *load);
+    if (s) *s = (pst_share){.n_param = n, .n_replica = n_replica};
+    if (s) s->bound = calloc((size_t)n * (n_replica + 1) + 1, sizeof *s->bound);
+    if (!s || !load || !s->bound) {
+        pst_share_close(s);
+        free(load);
+        return pst_fail(PST_ENOMEM, "no memory to share %u parameters among %u replicas", n, n_replica);
+    }
+    for (uint32_t p = 0; p < n; p++) {
+        if (!g->param[p].n_use) continue;
+        uint64_t *of_stage = load + (size_t)first_stage(cut, stage_of_chunk, p) * n_replica;
+        share_param(pst_param_elements(g->param + p), of_stage, n_replica, s->bound + (size_t)p * (n_replica + 1));
+    }
+    free(load);
+    *share = s;
+    return PST_OK;
+}
+
+void pst_share_close(pst_share *s) {
+    if (!s) return;
+    free(s->bound);
+    free(s);
+}
+
+uint32_t pst_share_count(const pst_share *s) {
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < s->n_param; p++)
+        for (uint32_t k = 0; k < s->n_replica; k++) n += pst_pieces(pst_share_to(s, p, k) - pst_share_from(s, p, k));
+    return n;
+}
+
+uint32_t pst_share_pieces(const pst_share *s, const pst_cut *cut, const uint32_t *stage_of_chunk, uint32_t stage,
+                          uint32_t replica) {
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < s->n_param; p++)
+        if (cut->graph->param[p].n_use && first_stage(cut, stage_of_chunk, p) == stage)
+            n += pst_pieces(pst_share_to(s, p, replica) - pst_share_from(s, p, replica));
+    return n;
+}

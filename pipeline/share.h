@@ -1,0 +1,43 @@
+/* Shares: which replica answers for which part of each parameter. It adds up the replicas' gradients there, counts it in
+ * the norm and, with a sharded optimizer, is the only one that updates it. Parts are contiguous, begin at multiples of
+ * PST_PIECE elements, and are as even as pieces allow among the replicas of the stage that has the parameter's first
+ * use. */
+#ifndef PST_PIPELINE_SHARE_H
+#define PST_PIPELINE_SHARE_H
+#include "pipeline/grid.h"
+#include "pipeline/program.h"
+
+/* Elements. Norms are sums over pieces, in order, in every layout; what replicas exchange is at most a piece. */
+enum { PST_PIECE = 256 << 10 };
+
+typedef struct {
+    uint32_t n_param, n_replica;
+    uint64_t *bound;            /* [n_param][n_replica + 1] elements: replica k has [bound[k], bound[k + 1]) */
+} pst_share;
+
+/* stage_of_chunk: [cut->n_chunk]. A cut without a graph has no parameters. ENOMEM. */
+pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, uint32_t n_stage, uint32_t n_replica,
+                           pst_share **share);
+void pst_share_close(pst_share *share);
+
+static inline uint64_t pst_share_from(const pst_share *s, uint32_t param, uint32_t replica) {
+    return s->bound[(size_t)param * (s->n_replica + 1) + replica];
+}
+static inline uint64_t pst_share_to(const pst_share *s, uint32_t param, uint32_t replica) {
+    return s->bound[(size_t)param * (s->n_replica + 1) + replica + 1];
+}
+/* Of n elements; 0 has none. */
+static inline uint32_t pst_pieces(uint64_t n) { return (uint32_t)((n + PST_PIECE - 1) / PST_PIECE); }
+/* Of all parameters, as replicas share them. */
+uint32_t pst_share_count(const pst_share *s);
+/* Pieces of all parameters of a replica whose first use lies on `stage`. */
+uint32_t pst_share_pieces(const pst_share *s, const pst_cut *cut, const uint32_t *stage_of_chunk, uint32_t stage,
+                          uint32_t replica);
+
+/* Replica sums are added as a binary tree over replica indices: [lo, hi) is [lo, split) + [split, hi). */
+static inline uint32_t pst_share_split(uint32_t lo, uint32_t hi) {
+    uint32_t half = 1;
+    while (2 * half < hi - lo) half *= 2;
+    return lo + half;
+}
+#endif

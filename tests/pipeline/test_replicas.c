@@ -1,0 +1,169 @@
+/* Jobs of several replicas: every one that is built passes the checker in both modes, and walks to its end; whatever is
+ * taken from its flush, or changed in it, is refused. */
+#include "pipeline/case.h"
+#include "pipeline/simulate.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+enum { MOST = 5 };
+
+typedef struct {
+    test_case t;
+    const pst_schedule *schedule[MOST];
+    const pst_cut *cut[1];
+    pst_schedule *other; /* of the last replica, which has one micro-batch more */
+    pst_slots *slots[MOST];
+    pst_job *job;
+    uint32_t n;
+} replicas;
+
+static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint64_t *seed) {
+    replicas r = {.t = {.g = random_graph(k)}, .n = n};
+    uint32_t kind = (uint32_t)(k % 3);
+    pst_instr_cost cost = {.latency_ns = 50, .bytes_per_s = 1e8, .norm_ns = 1, .reduce_ns = 1, .step_ns = 1, .flush = 1};
+    build_case(&r.t, 1 + (uint32_t)(k % 4), kind, 3, seed);
+    MUST(pst_schedule_generate(case_schedule[kind], r.t.n_rank, 0, 4, &r.other));
+    for (uint32_t i = 0; i < n; i++) r.schedule[i] = i + 1 < n ? r.t.schedule : r.other;
+    r.cut[0] = r.t.cut;
+    pst_job_spec spec = {
+        .grid = {r.t.n_rank, n, 1}, .schedule = r.schedule, .cut = r.cut, .cost = &cost, .zero = zero};
+    MUST(pst_job_build_grid(&spec, &r.job, r.slots));
+    return r;
+}
+
+static void close_replicas(replicas *r) {
+    pst_graph *g = r->t.g;
+    for (uint32_t i = 0; i < r->n; i++) pst_slots_close(r->slots[i]);
+    pst_job_close(r->job);
+    pst_schedule_close(r->other);
+    close_case(&r->t);
+    pst_graph_close(g);
+}
+
+static pst_status check(const replicas *r, pst_check_mode mode) {
+    return pst_job_check_grid(r->job, r->cut, r->slots, mode);
+}
+
+static void jobs_pass(void **state) {
+    (void)state;
+    uint64_t seed = test_seed(1);
+    for (uint64_t k = 1; k <= 60; k++) {
+        replicas r = open_replicas(k, 2 + (uint32_t)(k % 4), (int)(k / 4 % 2), &seed);
+        pst_timing *timing;
+        MUST(check(&r, PST_CHECK_TAGGED));
+        MUST(check(&r, PST_CHECK_FIFO));
+        MUST(pst_simulate(r.job, &timing));
+        pst_timing_close(timing);
+        for (uint32_t k2 = 0; k2 < r.job->n_rank; k2++) {
+            pst_layout *x;
+            uint32_t lane = pst_grid_lane(r.job->grid, k2);
+            MUST(pst_layout_build(r.t.g, r.t.cut, r.job, r.slots[lane], NULL, NULL, NULL, pst_optim_find("adamw"), k2,
+                                  &x));
+            MUST(pst_layout_check(x, r.t.cut, r.slots[lane]));
+            pst_layout_close(x);
+        }
+        close_replicas(&r);
+    }
+}
+
+static void lost_deps_are_refused(void **state) {
+    (void)state;
+    uint64_t seed = test_seed(2);
+    uint32_t refused = 0, kept = 0;
+    for (uint64_t k = 1; k <= 16; k++) {
+        replicas t = open_replicas(k, 2 + (uint32_t)(k % 3), (int)(k / 3 % 2), &seed);
+        for (uint32_t r = 0; r < t.job->n_rank; r++) {
+            pst_instr_list *list = &t.job->list[r];
+            for (uint32_t i = list->n_instr - list->n_flush; i < list->n_instr; i++) {
+                pst_instr *in = &list->instr[i], before = *in;
+                for (; in->n_dep > 0; in->n_dep--, in->dep++) {
+                    pst_instr now = *in;
+                    in->dep++, in->n_dep--;
+                    check(&t, PST_CHECK_TAGGED) == PST_OK ? kept++ : refused++;
+                    *in = now;
+                }
+                *in = before;
+            }
+        }
+        close_replicas(&t);
+    }
+    printf("%u deps of flushes are needed, %u are implied\n", refused, kept);
+    assert_true(refused > kept); /* other ranks see to many of them */
+}
+
+/* One field of an instruction about a piece: no other value is right. */
+static void changes_are_refused(void **state) {
+    (void)state;
+    uint64_t seed = test_seed(3);
+    for (uint64_t k = 1; k <= 16; k++) {
+        replicas t = open_replicas(k, 2 + (uint32_t)(k % 4), (int)(k / 3 % 2), &seed);
+        for (uint32_t r = 0; r < t.job->n_rank; r++) {
+            pst_instr_list *list = &t.job->list[r];
+            for (uint32_t i = list->n_instr - list->n_flush; i < list->n_instr; i++) {
+                pst_instr *in = &list->instr[i], before = *in;
+                if (!in->n) continue;
+                for (int change = 0; change < 6; change++) {
+                    if (change == 0) in->param = (in->param + 1) % t.t.g->n_param;
+                    if (change == 1) in->from += PST_PIECE;
+                    if (change == 2) in->n--;
+                    if (change == 3 && in->queue == PST_Q_COMPUTE) in->buffer = in->into;
+                    else if (change == 3) in->peer = (in->peer + 1) % t.job->n_rank;
+                    if (change == 4) in->use = in->use == PST_NONE ? 0 : PST_NONE;
+                    if (change == 5 && in->opcode == PST_OP_RECV && before.buffer) in->buffer = pst_job_buffers(t.job) + 1;
+                    if (memcmp(in, &before, sizeof before) && check(&t, PST_CHECK_TAGGED) == PST_OK)
+                        fail_msg("graph %u rank %u instruction %u: change %d is let pass", (unsigned)k, r, i, change);
+                    *in = before;
+                }
+            }
+        }
+        close_replicas(&t);
+    }
+}
+
+/* Even among replicas, whole pieces, nothing left over. */
+static void shares_are_even(void **state) {
+    (void)state;
+    for (uint64_t k = 1; k <= 40; k++) {
+        uint64_t seed = k;
+        test_case t = {.g = random_graph(k)};
+        build_case(&t, 1 + (uint32_t)(k % 3), 0, 2, &seed);
+        for (uint32_t p = 0; p < t.g->n_param; p++) t.g->param[p].dim[0] = 1 + (k * 7919 + p * 104729) % (9 * PST_PIECE);
+        for (uint32_t n = 1; n <= 7; n++) {
+            pst_share *s;
+            uint64_t load[3][7] = {{0}}, most_param = 0;
+            MUST(pst_share_build(t.cut, t.job->rank_of_chunk, t.n_rank, n, &s));
+            for (uint32_t p = 0; p < t.g->n_param; p++) {
+                uint64_t at = 0, elements = pst_param_elements(t.g->param + p);
+                if (!t.g->param[p].n_use) continue;
+                uint32_t stage = t.job->rank_of_chunk[t.cut->use_chunk[t.cut->use_first[p]]];
+                for (uint32_t r = 0; r < n; r++) {
+                    assert_int_equal(pst_share_from(s, p, r), at);
+                    at = pst_share_to(s, p, r);
+                    assert_true(at % PST_PIECE == 0 || at == elements);
+                    load[stage][r] += at - pst_share_from(s, p, r);
+                }
+                assert_int_equal(at, elements);
+                most_param = elements > most_param ? elements : most_param;
+            }
+            for (uint32_t stage = 0; stage < t.n_rank; stage++)
+                for (uint32_t r = 1; r < n; r++) {
+                    uint64_t a = load[stage][0], b = load[stage][r];
+                    assert_true((a > b ? a - b : b - a) <= (uint64_t)PST_PIECE * (t.g->n_param + 1));
+                }
+            pst_share_close(s);
+        }
+        pst_graph *g = t.g;
+        close_case(&t);
+        pst_graph_close(g);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_pass), cmocka_unit_test(lost_deps_are_refused),
+                                       cmocka_unit_test(changes_are_refused), cmocka_unit_test(shares_are_even)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
