@@ -43,19 +43,26 @@ static pst_status unreadable(const char *path) {
     return pst_fail(PST_ENOMEM, "%s", said);
 }
 
-/* "wte.weight.m[0:262144]" is a part of tensor "wte.weight.m", whose length base is; 0: no part. */
-static int is_part(const char *name, size_t *base, uint64_t *from, uint64_t *to) {
-    const char *open = strrchr(name, '[');
+/* "wte.weight.m[0=0+128][0:8192]" is a part of tensor "wte.weight.m", whose length base is, and of its slice "0=0+128" ("":
+ * of none); 0: no part. */
+static int is_part(const char *name, size_t *base, uint64_t *from, uint64_t *to, char slice[PST_CKPT_SLICE]) {
+    const char *open = strrchr(name, '['), *first = strchr(name, '[');
     int used = 0;
     if (!open || sscanf(open, "[%" SCNu64 ":%" SCNu64 "]%n", from, to, &used) != 2 || !used || open[used]) return 0;
-    *base = (size_t)(open - name);
+    *base = (size_t)(first - name);
+    *slice = 0;
+    if (first == open) return 1;
+    size_t n = (size_t)(open - first);
+    if (n < 3 || n - 2 >= PST_CKPT_SLICE) return 0;
+    memcpy(slice, first + 1, n - 2), slice[n - 2] = 0;
     return 1;
 }
 
 static json_t *shape_json(const uint64_t *dim, uint32_t n_dim) {
     json_t *shape = json_array();
     int whole = shape != NULL;
-    for (uint32_t k = 0; whole && k < n_dim; k++) whole = !json_array_append_new(shape, json_integer((json_int_t)dim[k]));
+    for (uint32_t k = 0; whole && k < n_dim; k++)
+        whole = !json_array_append_new(shape, json_integer((json_int_t)dim[k]));
     if (whole) return shape;
     json_decref(shape);
     return NULL;
@@ -85,14 +92,14 @@ static pst_status add_part(json_t *tensors, const pst_graph *graph, const char *
 
 static pst_status add_tensor(json_t *tensors, const pst_graph *graph, const char *file, const pst_st_entry *e,
                              const char *hash) {
-    char tensor[PST_CKPT_NAME];
+    char tensor[PST_CKPT_NAME], slice[PST_CKPT_SLICE];
     size_t base;
     uint64_t from, to;
-    if (is_part(e->name, &base, &from, &to) && base < sizeof tensor) {
+    if (is_part(e->name, &base, &from, &to, slice) && base < sizeof tensor) {
         memcpy(tensor, e->name, base), tensor[base] = 0;
         return add_part(tensors, graph, tensor,
-                        json_pack("{s:s, s:I, s:I, s:s}", "file", file, "from", (json_int_t)from, "to", (json_int_t)to,
-                                  "xxh3", hash));
+                        json_pack("{s:s, s:s*, s:I, s:I, s:s}", "file", file, "slice", *slice ? slice : NULL, "from",
+                                  (json_int_t)from, "to", (json_int_t)to, "xxh3", hash));
     }
     if (json_object_get(tensors, e->name))
         return pst_fail(PST_EINTERNAL, "checkpoint: %s is stored by two ranks", e->name);
@@ -133,15 +140,17 @@ static int same_shape(const json_t *tensor, const pst_param *param) {
     return 1;
 }
 
-/* Parts follow each other from the first element to the last: replicas store theirs in the order of ranks. */
+/* Parts follow each other from the first element to the last: replicas store theirs in the order of ranks. Slices hold as
+ * many elements as there are. */
 static int all_parts(const json_t *tensor, const pst_param *param) {
     const json_t *parts = json_object_get(tensor, "parts");
     json_int_t at = 0;
     if (!parts) return 1;
     for (size_t i = 0; i < json_array_size(parts); i++) {
         const json_t *one = json_array_get(parts, i);
-        if (json_integer_value(json_object_get(one, "from")) != at) return 0;
-        at = json_integer_value(json_object_get(one, "to"));
+        json_int_t from = json_integer_value(json_object_get(one, "from"));
+        if (!json_object_get(one, "slice") && from != at) return 0;
+        at += json_integer_value(json_object_get(one, "to")) - from;
     }
     return (uint64_t)at == pst_param_elements(param);
 }
@@ -193,13 +202,13 @@ static pst_status index_text(const pst_ckpt_info *info, const char *config, json
     snprintf(model, sizeof model, "%016" PRIx64, info->model_hash);
     snprintf(data, sizeof data, "%016" PRIx64, info->data_hash);
     snprintf(text, sizeof text, "%016" PRIx64, pst_hash_bytes(config, strlen(config)));
-    json_t *index =
-        json_pack("{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:I, s:s, s:s, s:s, s:o, s:o, s:s}", "format",
-                  PST_CKPT_FORMAT, "version", PST_CKPT_VERSION - !has_parts(tensors), "step", (json_int_t)info->step, "next_sample",
-                  (json_int_t)info->next_sample, "seed", (json_int_t)info->seed, "model_hash", model, "data_hash", data,
-                  "validation_loss", loss_json(info->validation_loss), "best_loss", loss_json(info->best_loss),
-                  "skipped", (json_int_t)info->skipped, "optimizer", info->optimizer, "config", "run.yaml",
-                  "config_xxh3", text, "files", files, "tensors", tensors, "xxh3", "0000000000000000");
+    json_t *index = json_pack("{s:s, s:i, s:I, s:I, s:I, s:s, s:s, s:o, s:o, s:I, s:s, s:s, s:s, s:o, s:o, s:s}",
+                              "format", PST_CKPT_FORMAT, "version", PST_CKPT_VERSION - !has_parts(tensors), "step",
+                              (json_int_t)info->step, "next_sample", (json_int_t)info->next_sample, "seed",
+                              (json_int_t)info->seed, "model_hash", model, "data_hash", data, "validation_loss",
+                              loss_json(info->validation_loss), "best_loss", loss_json(info->best_loss), "skipped",
+                              (json_int_t)info->skipped, "optimizer", info->optimizer, "config", "run.yaml",
+                              "config_xxh3", text, "files", files, "tensors", tensors, "xxh3", "0000000000000000");
     char *all = index ? pst_ckpt_json(index, JSON_INDENT(1)) : NULL;
     pst_status status = all ? pst_ckpt_index_hash(all, strlen(all), &digits, &hash) : no_memory();
     json_decref(index);

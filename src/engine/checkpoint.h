@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 /* Version 4 has tensors in parts; without any, 3 is written. */
-enum { PST_CKPT_VERSION = 4, PST_CKPT_OPTIM_MAX = 16, PST_CKPT_NAME = PST_NAME_MAX + 64 };
+enum { PST_CKPT_VERSION = 4, PST_CKPT_OPTIM_MAX = 16, PST_CKPT_SLICE = 160, PST_CKPT_NAME = PST_NAME_MAX + 64 + PST_CKPT_SLICE };
 
 /* What a run needs to go on besides its tensors. */
 typedef struct {
@@ -34,8 +34,10 @@ typedef struct {
     const float *state[2];          /* the rule's n_state arrays, likewise */
     uint64_t from, n;               /* n 0: all */
 } pst_ckpt_entry;
-/* A tensor's name in a shard: "wte.weight.m", of a part of it "wte.weight.m[262144:524288]". */
-const char *pst_ckpt_part_name(const char *name, uint64_t from, uint64_t to, char out[PST_CKPT_NAME]);
+/* A tensor's name in a shard: "wte.weight.m", of a part of it "wte.weight.m[262144:524288]", and of a tensor rank's slice
+ * "wte.weight.m[0=0+128][0:8192]". */
+const char *pst_ckpt_part_name(const char *name, const pst_slice *slice, uint64_t from, uint64_t to,
+                               char out[PST_CKPT_NAME]);
 
 /* `folder` is <run>/checkpoints, made when it is not there (its parent is). Any rank, any thread: the folders, this rank's
  * file in them (NULL: no memory; the caller frees), and what is left to do when it could not be written. ENOMEM with path
@@ -59,12 +61,13 @@ void pst_ckpt_clean(const char *folder);
 
 typedef struct {
     uint32_t file;                  /* index of the shard */
-    uint64_t from, to, xxh3;        /* elements */
+    uint64_t from, to, xxh3;        /* elements; */
+    pst_slice slice;                /* of this part of the tensor, when held is not PST_HELD_WHOLE */
 } pst_ckpt_part;
 typedef struct {
     char *name;                     /* "wte.weight", "wte.weight.m" */
     uint32_t n_part, n_dim;
-    pst_ckpt_part *part;            /* in order, without gaps; a tensor that is stored in one piece has one */
+    pst_ckpt_part *part;            /* in order, without gaps; or slices, which hold each element once; a tensor that is stored in one piece has one */
     uint64_t dim[PST_MAX_DIM], elements;
 } pst_ckpt_tensor;
 typedef struct pst_ckpt {
@@ -91,7 +94,13 @@ const pst_ckpt_tensor *pst_ckpt_tensor_find(const pst_ckpt *ckpt, const char *na
 /* Reads a tensor and compares its hash; EINPUT names file and tensor when it is damaged, missing or of another size. A
  * pst_ckpt may be read from several threads. */
 pst_status pst_ckpt_read(const pst_ckpt *ckpt, const char *name, float *out, uint64_t elements);
-/* A parameter's weight and, with a rule, its state; checks shapes. EINPUT when another rule's state is stored. */
+/* Elements [from, to) alone, of all `elements` there are. */
+pst_status pst_ckpt_read_range(const pst_ckpt *ckpt, const char *name, uint64_t elements, uint64_t from, uint64_t to,
+                               float *out);
+/* Elements [from, to) of what a parameter that may be sliced (graph/shard.h) holds of a tensor of its whole shape. */
+pst_status pst_ckpt_read_held(const pst_ckpt *ckpt, const char *name, const pst_param *param, uint64_t from, uint64_t to,
+                              float *out);
+/* A parameter's weight and, with a rule, its state, or what it holds of them; checks shapes. EINPUT when another rule's state is stored. */
 pst_status pst_ckpt_read_param(const pst_ckpt *ckpt, const pst_param *param, const pst_optim_row *rule, float *weight,
                                float *const state[2]);
 /* Elements [from, to) of its state alone: from == to reads nothing. */

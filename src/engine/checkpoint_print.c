@@ -12,7 +12,7 @@ static void print_tensor(const pst_ckpt *c, const pst_ckpt_tensor *t, FILE *out)
     for (uint32_t i = 0; i < t->n_part; i++) {
         const pst_ckpt_part *p = &t->part[i];
         fprintf(out, "  %-44s [%s]%*s %016" PRIx64 "  %s\n",
-                pst_ckpt_whole(t) ? t->name : pst_ckpt_part_name(t->name, p->from, p->to, part), shape,
+                pst_ckpt_whole(t) ? t->name : pst_ckpt_part_name(t->name, &p->slice, p->from, p->to, part), shape,
                 (int)(14 - strlen(shape)) > 0 ? (int)(14 - strlen(shape)) : 0, "", p->xxh3, c->file[p->file]);
     }
 }

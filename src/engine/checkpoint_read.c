@@ -1,6 +1,7 @@
 /* Reading checkpoints: the index first, checked in itself and against the shards' headers; then tensors by name. */
 #include "base/hash.h"
 #include "engine/checkpoint_parts.h"
+#include "graph/shard.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -153,10 +154,15 @@ static pst_status parse_parts(const json_t *parts, const char *file, const pst_c
         const json_t *one = json_array_get(parts, t->n_part);
         pst_ckpt_part *part = &t->part[t->n_part];
         PST_TRY(parse_part(one, file, c, t->name, part));
-        if (!get_integer(one, "from", &part->from) || !get_integer(one, "to", &part->to) || part->from != at ||
-            part->to <= at || part->to > t->elements)
+        const char *slice = json_string_value(json_object_get(one, "slice"));
+        if (slice && !pst_ckpt_slice_parse(slice, t, &part->slice))
+            return BAD("%s: tensor %s: a part that is no slice of it", file, t->name);
+        pst_param held = pst_ckpt_held(t, &part->slice);
+        uint64_t first = slice ? part->from : at, most = slice ? pst_param_elements(&held) : t->elements;
+        if (!get_integer(one, "from", &part->from) || !get_integer(one, "to", &part->to) ||
+            (!slice && part->from != first) || part->to <= part->from || part->to > most)
             return BAD("%s: tensor %s: its parts do not follow each other", file, t->name);
-        at = part->to;
+        at += part->to - part->from;
     }
     return at == t->elements ? PST_OK : BAD("%s: tensor %s: a part of it is missing", file, t->name);
 }
@@ -220,15 +226,19 @@ pst_status pst_ckpt_parse(const char *text, size_t bytes, const char *file, pst_
     return parse(text, bytes, file, ckpt, &config_hash);
 }
 
-const char *pst_ckpt_part_name(const char *name, uint64_t from, uint64_t to, char out[PST_CKPT_NAME]) {
-    snprintf(out, PST_CKPT_NAME, "%s[%" PRIu64 ":%" PRIu64 "]", name, from, to);
+const char *pst_ckpt_part_name(const char *name, const pst_slice *slice, uint64_t from, uint64_t to,
+                               char out[PST_CKPT_NAME]) {
+    char text[PST_CKPT_SLICE];
+    pst_ckpt_slice_text(slice, text);
+    snprintf(out, PST_CKPT_NAME, "%s%s%s%s[%" PRIu64 ":%" PRIu64 "]", name, *text ? "[" : "", text, *text ? "]" : "",
+             from, to);
     return out;
 }
 
 /* A part in its shard; NULL when there is none of that size. */
 static const pst_st_entry *entry_of(const pst_ckpt *c, const pst_ckpt_tensor *t, const pst_ckpt_part *part) {
     char name[PST_CKPT_NAME];
-    if (!pst_ckpt_whole(t)) pst_ckpt_part_name(t->name, part->from, part->to, name);
+    if (!pst_ckpt_whole(t)) pst_ckpt_part_name(t->name, &part->slice, part->from, part->to, name);
     const pst_st_entry *e = pst_st_find(c->shard[part->file], pst_ckpt_whole(t) ? t->name : name);
     if (!e || strcmp(e->dtype, "F32")) return NULL;
     if (!pst_ckpt_whole(t)) return e->n_dim == 1 && e->dim[0] == part->to - part->from ? e : NULL;
@@ -315,30 +325,32 @@ static pst_status read_part(const pst_ckpt *c, const pst_ckpt_tensor *t, const p
 /* What of the part lies in elements [from, to) goes to out, which begins at from. Hashes are of whole parts. */
 static pst_status read_overlap(const pst_ckpt *c, const pst_ckpt_tensor *t, const pst_ckpt_part *part, float *out,
                                uint64_t from, uint64_t to) {
-    if (part->from >= from && part->to <= to) return read_part(c, t, part, out + (part->from - from));
+    int sliced = part->slice.held == PST_HELD_PART;
+    if (!sliced && part->from >= from && part->to <= to) return read_part(c, t, part, out + (part->from - from));
     uint64_t low = part->from > from ? part->from : from, high = part->to < to ? part->to : to;
     float *room = malloc((part->to - part->from) * sizeof *room);
     pst_status status = room ? read_part(c, t, part, room) : no_memory(c->path);
-    if (status == PST_OK) memcpy(out + (low - from), room + (low - part->from), (high - low) * sizeof *out);
+    if (status == PST_OK && sliced) pst_ckpt_put_slice(t, part, room, out, from, to);
+    else if (status == PST_OK) memcpy(out + (low - from), room + (low - part->from), (high - low) * sizeof *out);
     free(room);
     return status;
 }
 
-static pst_status read_range(const pst_ckpt *c, const char *name, float *out, uint64_t elements, uint64_t from,
-                             uint64_t to) {
+pst_status pst_ckpt_read_range(const pst_ckpt *c, const char *name, uint64_t elements, uint64_t from, uint64_t to,
+                               float *out) {
     const pst_ckpt_tensor *t = pst_ckpt_tensor_find(c, name);
     if (!t) return BAD("checkpoint %s holds no tensor %s", c->path, name);
     if (t->elements != elements)
         return BAD("checkpoint %s: tensor %s has %" PRIu64 " elements, %" PRIu64 " are needed", c->path, name,
                    t->elements, elements);
     for (uint32_t i = 0; i < t->n_part; i++)
-        if (t->part[i].from < to && t->part[i].to > from)
+        if (t->part[i].slice.held == PST_HELD_PART || (t->part[i].from < to && t->part[i].to > from))
             PST_TRY(read_overlap(c, t, &t->part[i], out, from, to));
     return PST_OK;
 }
 
 pst_status pst_ckpt_read(const pst_ckpt *c, const char *name, float *out, uint64_t elements) {
-    return read_range(c, name, out, elements, 0, elements);
+    return pst_ckpt_read_range(c, name, elements, 0, elements, out);
 }
 
 pst_status pst_ckpt_read_state(const pst_ckpt *c, const pst_param *param, const pst_optim_row *rule,
@@ -349,7 +361,7 @@ pst_status pst_ckpt_read_state(const pst_ckpt *c, const pst_param *param, const 
                    *c->info.optimizer ? c->info.optimizer : "(none)", rule->name);
     for (uint32_t i = 0; from < to && i < rule->n_state; i++) {
         snprintf(name, sizeof name, "%s.%s", param->name, rule->state_name[i]);
-        PST_TRY(read_range(c, name, state[i], pst_param_elements(param), from, to));
+        PST_TRY(pst_ckpt_read_held(c, name, param, from, to, state[i]));
     }
     return PST_OK;
 }
@@ -357,8 +369,10 @@ pst_status pst_ckpt_read_state(const pst_ckpt *c, const pst_param *param, const 
 pst_status pst_ckpt_read_param(const pst_ckpt *c, const pst_param *param, const pst_optim_row *rule, float *weight,
                                float *const state[2]) {
     const pst_ckpt_tensor *t = pst_ckpt_tensor_find(c, param->name);
-    if (t && (t->n_dim != param->n_dim || memcmp(t->dim, param->dim, param->n_dim * sizeof *t->dim)))
+    uint64_t dim[PST_MAX_DIM];
+    pst_param_whole(param, dim);
+    if (t && (t->n_dim != param->n_dim || memcmp(t->dim, dim, param->n_dim * sizeof *dim)))
         return BAD("checkpoint %s: tensor %s has another shape than the model's", c->path, param->name);
-    PST_TRY(pst_ckpt_read(c, param->name, weight, pst_param_elements(param)));
+    PST_TRY(pst_ckpt_read_held(c, param->name, param, 0, pst_param_elements(param), weight));
     return rule ? pst_ckpt_read_state(c, param, rule, state, 0, pst_param_elements(param)) : PST_OK;
 }

@@ -172,7 +172,10 @@ static pst_status blame(pst_group *g, pst_status status) {
 
 /* What follows must not begin another collective, nor take up the one that was left. */
 static pst_status break_collectives(pst_group *g, pst_status status) {
-    for (uint32_t i = 0; status != PST_OK && i < g->n_local; i++) pst_coll_break(g->local[i]->coll, PST_EPEER);
+    for (uint32_t i = 0; status != PST_OK && i < g->n_local; i++) {
+        pst_coll_break(g->local[i]->coll, PST_EPEER);
+        if (g->local[i]->exchanger) pst_exchange_break(g->local[i]->exchanger, PST_EPEER);
+    }
     return status;
 }
 
@@ -228,6 +231,26 @@ pst_status pst_group_finish(pst_group *g, uint64_t request) {
         if (status != PST_OK) return blame(g, status);
         pst_transport_wait(g->transport, 20);
     }
+}
+
+static pst_status drive_exchange(pst_group *g) {
+    for (;;) {
+        uint32_t busy = 0;
+        for (uint32_t i = 0; i < g->n_local; i++) {
+            pst_status status = g->local[i]->exchanger ? pst_exchange_test(g->local[i]->exchanger) : PST_OK;
+            if (status == PST_BUSY) busy++;
+            else if (status != PST_OK) return status;
+        }
+        if (!busy) return PST_OK;
+        PST_TRY(check_peers(g));
+        if (g->transport) pst_transport_wait(g->transport, 20);
+    }
+}
+
+pst_status pst_group_tensor_parts(pst_group *g, void *const *mem, const uint64_t *bytes) {
+    for (uint32_t i = 0; i < g->n_local; i++)
+        if (mem[i]) PST_TRY(pst_exchange_parts(g->local[i]->exchanger, mem[i], bytes));
+    return blame(g, break_collectives(g, drive_exchange(g)));
 }
 
 pst_status pst_group_broadcast(pst_group *g, void *mem, uint64_t bytes, uint32_t root) {

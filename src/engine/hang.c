@@ -29,6 +29,7 @@ pst_status pst_hang_open(const pst_prepared *p, pst_heartbeat *heartbeat, pst_po
         h->polls = calloc(n, sizeof *h->polls);
         h->mean_ns = calloc(n, sizeof *h->mean_ns);
         h->scene = (pst_suspect_scene){.n_rank = n,
+                                       .group = p->grid.tensor,
                                        .rank = calloc(n, sizeof *h->scene.rank),
                                        .job = {p->eval_job, p->job},
                                        .cut = {p->eval_cut, p->cut}};

@@ -71,7 +71,7 @@ static void print_memory(const pst_prepared *p, FILE *out) {
 }
 
 static pst_status show(const pst_prepared *p, const char *what, FILE *out) {
-    if (!strcmp(what, "graph")) return pst_graph_print(p->graph, out);
+    if (!strcmp(what, "graph")) return pst_graph_print(p->whole, out);
     if (!strcmp(what, "tape")) return pst_tape_print(p->cut->tape, p->graph, out);
     if (!strcmp(what, "plan")) return pst_plan_print(p->plan, p->graph, out);
     if (!strcmp(what, "schedule")) return pst_schedule_print(p->schedule, out);

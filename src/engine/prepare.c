@@ -1,5 +1,6 @@
 /* See prepare.h; prepare_fits.c says whether it fits in memory. */
 #include "engine/prepare.h"
+#include "engine/exchange.h"
 #include "base/log.h"
 #include "penstock/option.h"
 #include "pipeline/check.h"
@@ -61,6 +62,8 @@ pst_status pst_prepare_model(const pst_config *c, uint32_t vocabulary, const pst
 
 /* --- kernels and costs ------------------------------------------------------------------------------------------ */
 
+enum { LATENCY_NS = 30000 };
+
 typedef struct {
     const pst_prepared *p;
     pst_device device;
@@ -69,6 +72,10 @@ typedef struct {
 static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, int is_sum, pst_pass pass,
                          uint32_t *kernel, uint64_t *scratch) {
     chooser_arg *a = arg;
+    if (pst_node_exchange(node, is_sum, pass)) { /* no kernel computes it */
+        *kernel = 0, *scratch = pst_exchange_scratch(g, node, pass);
+        return PST_OK;
+    }
     PST_TRY(pst_registry_choose_kernel(g, node, is_sum, pass, &a->device, kernel));
     const pst_kernel_row *row = pst_registry_kernel(*kernel);
     *scratch = row->scratch ? row->scratch(g, node, a->device.threads) : 0;
@@ -76,9 +83,10 @@ static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, in
 }
 
 static uint64_t predict_ns(void *arg, const pst_node *node, int is_sum, pst_pass pass, uint64_t flops, uint64_t bytes) {
-    (void)node, (void)is_sum, (void)pass;
     const chooser_arg *a = arg;
-    return pst_cost_ns(&a->p->cost, flops, bytes);
+    pst_exchange kind = pst_node_exchange(node, is_sum, pass);
+    if (kind == PST_EXCHANGE_NONE || kind == PST_EXCHANGE_COPY) return pst_cost_ns(&a->p->cost, flops, bytes);
+    return LATENCY_NS + (uint64_t)((double)bytes * 1e9 / a->p->cost.link_bytes_per_s);
 }
 
 /* bf16 keeps whole masters on every rank. */
@@ -93,7 +101,7 @@ static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
     for (uint32_t i = 0; i < p->graph->n_param; i++) elements += pst_param_elements(p->graph->param + i);
     elements /= p->grid.pipeline;
     uint64_t added = replicas > 1 && elements > PST_PIECE ? PST_PIECE : elements;
-    return (pst_instr_cost){.latency_ns = 30000,
+    return (pst_instr_cost){.latency_ns = LATENCY_NS,
                             .bytes_per_s = p->cost.link_bytes_per_s,
                             .flush = flush,
                             .norm_ns = pst_cost_ns(&p->cost, 0, 4 * elements / replicas),
@@ -191,32 +199,58 @@ static pst_status build_plan(pst_prepared *p) {
     return pst_plan_check(p->plan, p->graph);
 }
 
-static pst_status build_job(pst_prepared *p) {
+/* The ranks of a tensor group wait for each other in every layer: they are as fast as the slowest. */
+static void level(pst_cut *const *cut, uint32_t n) {
+    for (uint32_t c = 0; c < cut[0]->n_chunk; c++)
+        for (int op = 0; op < 4; op++)
+            for (uint32_t s = 0; s < cut[0]->chunk[c].program[op].n_step; s++) {
+                uint64_t most = 0;
+                for (uint32_t t = 0; t < n; t++) {
+                    uint64_t ns = cut[t]->chunk[c].program[op].step[s].ns;
+                    most = ns > most ? ns : most;
+                }
+                for (uint32_t t = 0; t < n; t++) {
+                    pst_program *program = &cut[t]->chunk[c].program[op];
+                    program->ns += most - program->step[s].ns;
+                    program->step[s].ns = most;
+                }
+            }
+}
+
+static pst_status build_cuts(const pst_prepared *p, int split, int train, pst_cut **cut) {
     chooser_arg arg = {.p = p, .device = {.isa = p->options.isa, .threads = p->options.threads}};
     pst_chooser chooser = {&arg, choose, predict_ns};
+    for (uint32_t t = 0; t < p->grid.tensor; t++) {
+        const pst_graph *g = p->graphs[t];
+        PST_TRY(pst_cut_build(g, p->plan->chunk_of_node, p->plan->n_chunk, split, train, &chooser, &cut[t]));
+        PST_TRY(pst_cut_check(cut[t]));
+        if (train) PST_TRY(pst_tape_check_gradients(cut[t]->tape, g));
+    }
+    level(cut, p->grid.tensor);
+    return PST_OK;
+}
+
+static pst_status build_job(pst_prepared *p) {
     int train = !p->options.infer;
     pst_instr_cost cost = instr_cost(p, train), eval_cost = instr_cost(p, 0);
-    PST_TRY(pst_cut_build(p->graph, p->plan->chunk_of_node, p->plan->n_chunk, p->schedule->split, train, &chooser,
-                          &p->cut));
-    PST_TRY(pst_cut_check(p->cut));
-    if (train) PST_TRY(pst_tape_check_gradients(p->cut->tape, p->graph));
-    const pst_cut *cut[] = {p->cut};
+    PST_TRY(build_cuts(p, p->schedule->split, train, p->cuts));
+    p->cut = p->cuts[0];
     pst_job_spec spec = {.grid = p->grid,
                          .schedule = (const pst_schedule *const *)p->schedules,
-                         .cut = cut,
+                         .cut = (const pst_cut *const *)p->cuts,
                          .cost = &cost,
                          .zero = zero_stage(p)};
     PST_TRY(pst_job_build_grid(&spec, &p->job, p->slots));
-    PST_TRY(pst_job_check_grid(p->job, cut, p->slots, PST_CHECK_TAGGED));
+    PST_TRY(pst_job_check_grid(p->job, spec.cut, p->slots, PST_CHECK_TAGGED));
     if (!train) return PST_OK;
     PST_TRY(share_micros(p, p->options.n_eval_micro, p->eval_micro));
     PST_TRY(make_eval_schedules(p));
-    PST_TRY(pst_cut_build(p->graph, p->plan->chunk_of_node, p->plan->n_chunk, 0, 0, &chooser, &p->eval_cut));
-    PST_TRY(pst_cut_check(p->eval_cut));
-    cut[0] = p->eval_cut, spec.cost = &eval_cost;
+    PST_TRY(build_cuts(p, 0, 0, p->eval_cuts));
+    p->eval_cut = p->eval_cuts[0];
+    spec.cut = (const pst_cut *const *)p->eval_cuts, spec.cost = &eval_cost;
     spec.schedule = (const pst_schedule *const *)p->eval_schedules;
     PST_TRY(pst_job_build_grid(&spec, &p->eval_job, p->eval_slots));
-    return pst_job_check_grid(p->eval_job, cut, p->eval_slots, PST_CHECK_TAGGED);
+    return pst_job_check_grid(p->eval_job, spec.cut, p->eval_slots, PST_CHECK_TAGGED);
 }
 
 static pst_status build_layout(pst_prepared *p) {
@@ -225,10 +259,12 @@ static pst_status build_layout(pst_prepared *p) {
     if (!p->layout) return pst_fail(PST_ENOMEM, "no memory for the layouts of %u ranks", n);
     for (uint32_t r = 0; r < n; r++) {
         uint32_t lane = pst_grid_lane(p->grid, r), stage = pst_grid_at(p->grid, r).stage;
-        PST_TRY(pst_layout_build(p->graph, p->cut, p->job, p->slots[lane], p->eval_cut, p->eval_job,
-                                 p->eval_slots[lane], p->optim, r, &p->layout[r]));
-        PST_TRY(pst_layout_check(p->layout[r], p->cut, p->slots[lane]));
-        if (p->eval_cut) PST_TRY(pst_layout_check(p->layout[r], p->eval_cut, p->eval_slots[lane]));
+        uint32_t t = pst_grid_at(p->grid, r).tensor;
+        const pst_cut *cut = p->cuts[t], *eval = p->eval_cuts[t];
+        PST_TRY(pst_layout_build(p->graphs[t], cut, p->job, p->slots[lane], eval, p->eval_job, p->eval_slots[lane],
+                                 p->optim, r, &p->layout[r]));
+        PST_TRY(pst_layout_check(p->layout[r], cut, p->slots[lane]));
+        if (eval) PST_TRY(pst_layout_check(p->layout[r], eval, p->eval_slots[lane]));
         if (p->layout[r]->total > p->plan->peak_bytes[stage]) p->plan->peak_bytes[stage] = p->layout[r]->total;
     }
     return PST_OK;
@@ -247,10 +283,11 @@ pst_status pst_prepare_predict(pst_prepared *p) {
 
 static pst_status predict(pst_prepared *p) {
     PST_TRY(pst_prepare_predict(p));
-    for (uint32_t c = 0; c < p->cut->n_chunk; c++)
-        for (int op = 0; op < 4; op++)
-            for (uint32_t s = 0; s < p->cut->chunk[c].program[op].n_step; s++)
-                p->flops += p->cut->chunk[c].program[op].step[s].flops * p->plan->n_micro;
+    for (uint32_t t = 0; t < p->grid.tensor; t++)
+        for (uint32_t c = 0; c < p->cut->n_chunk; c++)
+            for (int op = 0; op < 4; op++)
+                for (uint32_t s = 0; s < p->cut->chunk[c].program[op].n_step; s++)
+                    p->flops += p->cuts[t]->chunk[c].program[op].step[s].flops * p->plan->n_micro;
     for (uint32_t t = 0; t < p->graph->n_tensor; t++)
         if (p->graph->tensor[t].role == PST_TENSOR_OUTPUT)
             p->targets += pst_tensor_elements(p->graph->tensor + t) * p->plan->n_micro;
@@ -277,7 +314,7 @@ static pst_status build_graph(pst_prepared *p) {
     } else {
         PST_TRY(choose_precision(p, &p->model_config.dtype));
     }
-    return p->model->build(&p->model_config, &p->graph);
+    return p->model->build(&p->model_config, &p->whole);
 }
 
 /* What a run takes for granted of a model, a program may have forgotten. */
@@ -317,7 +354,19 @@ static pst_status take_graph(pst_prepared *p, const pst_graph *given) {
     else if (*c->model.weights)
         return pst_fail(PST_EINPUT, "model.weights: a graph of model.kind custom has no Hugging Face form");
     PST_TRY(check_trains(given));
-    return pst_graph_copy(given, &p->graph);
+    return pst_graph_copy(given, &p->whole);
+}
+
+static pst_status split_graph(pst_prepared *p) {
+    pst_shard_options o = {.parts = p->grid.tensor};
+    PST_TRY(pst_graph_check(p->whole));
+    if (o.parts == 1) p->graphs[0] = p->whole;
+    for (; o.parts > 1 && o.part < o.parts; o.part++) {
+        PST_TRY(pst_graph_shard(p->whole, &o, &p->graphs[o.part]));
+        PST_TRY(pst_graph_check(p->graphs[o.part]));
+    }
+    p->graph = p->graphs[0];
+    return PST_OK;
 }
 
 /* Generation uses one pipeline, whatever the run file says. */
@@ -332,7 +381,10 @@ static pst_status open_grid(pst_prepared *p) {
     p->micro = calloc(n + (size_t)1, sizeof *p->micro), p->eval_micro = calloc(n + (size_t)1, sizeof *p->eval_micro);
     p->schedules = calloc(n, sizeof *p->schedules), p->eval_schedules = calloc(n, sizeof *p->eval_schedules);
     p->slots = calloc(lanes, sizeof *p->slots), p->eval_slots = calloc(lanes, sizeof *p->eval_slots);
-    return p->micro && p->eval_micro && p->schedules && p->eval_schedules && p->slots && p->eval_slots
+    p->graphs = calloc(p->grid.tensor, sizeof *p->graphs);
+    p->cuts = calloc(p->grid.tensor, sizeof *p->cuts), p->eval_cuts = calloc(p->grid.tensor, sizeof *p->eval_cuts);
+    return p->graphs && p->cuts && p->eval_cuts && p->micro && p->eval_micro && p->schedules && p->eval_schedules &&
+                   p->slots && p->eval_slots
                ? PST_OK
                : pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", p->options.n_rank);
 }
@@ -345,13 +397,13 @@ static pst_status prepare_into(pst_prepared *p) {
         p->optim = pst_optim_find(p->config->train.optimizer);
         if (!p->optim) return pst_fail(PST_EINPUT, "unknown optimizer '%s'", p->config->train.optimizer);
     }
-    PST_TRY(pst_graph_check(p->graph));
+    PST_TRY(split_graph(p));
     PST_TRY(build_plan(p));
     PST_TRY(build_job(p));
     PST_TRY(build_layout(p));
     p->options.schedule = NULL;
     p->options.plan = NULL; /* no longer needed, and perhaps gone when the advice of pst_prepare_fits is */
-    if (p->options.graph) p->options.graph = p->graph;
+    if (p->options.graph) p->options.graph = p->whole;
     return predict(p);
 }
 
@@ -391,13 +443,16 @@ void pst_prepared_close(pst_prepared *p) {
         pst_slots_close(p->slots[i]), pst_slots_close(p->eval_slots[i]);
     pst_job_close(p->job);
     pst_job_close(p->eval_job);
-    pst_cut_close(p->cut);
-    pst_cut_close(p->eval_cut);
+    for (uint32_t t = 0; p->graphs && p->cuts && p->eval_cuts && t < p->grid.tensor; t++) {
+        pst_cut_close(p->cuts[t]), pst_cut_close(p->eval_cuts[t]);
+        if (p->graphs[t] != p->whole) pst_graph_close(p->graphs[t]);
+    }
+    free(p->graphs), free(p->cuts), free(p->eval_cuts);
     if (p->schedules) close_schedules(p->schedules, p->grid.data);
     if (p->eval_schedules) close_schedules(p->eval_schedules, p->grid.data);
     free(p->micro), free(p->eval_micro), free(p->schedules), free(p->eval_schedules);
     free(p->slots), free(p->eval_slots);
     pst_plan_close(p->plan);
-    pst_graph_close(p->graph);
+    pst_graph_close(p->whole);
     free(p);
 }

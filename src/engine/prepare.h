@@ -30,7 +30,9 @@ typedef struct {
     pst_model_config model_config; /* 0 with a graph that was given */
     const pst_optim_row *optim; /* NULL when infer */
     pst_cost_model cost;
-    pst_graph *graph;
+    pst_graph *whole;           /* the model */
+    pst_graph **graphs;         /* [grid.tensor] what each tensor rank computes of it; of one, the model itself */
+    const pst_graph *graph;     /* the first of these; all have the same operators and parameters, by number and name */
     pst_plan *plan;             /* of one pipeline; its micro-batches are those of a step, of all replicas */
     pst_grid grid;
     /* [grid.data + 1] Replica k has micro-batches [micro[k], micro[k + 1]) of a step, [eval_micro[k], eval_micro[k + 1]) of
@@ -38,7 +40,8 @@ typedef struct {
     uint32_t *micro, *eval_micro;
     pst_schedule **schedules, **eval_schedules; /* [grid.data] may be the same one for several */
     const pst_schedule *schedule; /* of replica 0 */
-    pst_cut *cut, *eval_cut;
+    pst_cut **cuts, **eval_cuts; /* [grid.tensor] */
+    const pst_cut *cut, *eval_cut; /* the first of these; eval_cut NULL where there is no evaluation */
     pst_job *job, *eval_job;
     pst_slots **slots, **eval_slots; /* [lanes of the grid] */
     pst_layout **layout;        /* [n_rank] */

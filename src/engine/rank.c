@@ -2,6 +2,7 @@
 #include "engine/rank.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "graph/shard.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,18 +17,28 @@ float *pst_rank_weight(const pst_rank *r, uint32_t param) { return at(r, r->layo
 float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i) { return at(r, r->layout->state[i][param]); }
 float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use) { return at(r, r->layout->grad[param][use]); }
 
+/* What all tensor ranks have alike, the first one answers for. */
+static int counts(const pst_prepared *p, uint32_t rank, uint32_t param) {
+    uint32_t t = pst_grid_at(p->grid, rank).tensor;
+    return t == 0 || p->graphs[t]->param[param].slice.held == PST_HELD_PART;
+}
+
+int pst_rank_stores(const pst_rank *r, uint32_t param) {
+    return r->layout->own_to[param] > r->layout->own_from[param] && counts(r->p, r->rank, param);
+}
+
 int pst_rank_owns(const pst_rank *r, uint32_t param) {
-    return r->layout->own_to[param] > 0 && r->layout->own_from[param] == 0;
+    return pst_rank_stores(r, param) && r->layout->own_from[param] == 0;
 }
 
 void *pst_rank_data(const pst_rank *r, uint32_t tensor, uint32_t micro) {
     uint8_t *base = at(r, r->layout->data[tensor]);
-    return base ? base + micro * pst_tensor_bytes(r->p->graph->tensor + tensor) : NULL;
+    return base ? base + micro * pst_tensor_bytes(r->graph->tensor + tensor) : NULL;
 }
 
 void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro) {
     uint8_t *base = at(r, r->layout->output[tensor]);
-    return base ? base + micro * pst_tensor_bytes(r->p->graph->tensor + tensor) : NULL;
+    return base ? base + micro * pst_tensor_bytes(r->graph->tensor + tensor) : NULL;
 }
 
 /* --- steps of programs ------------------------------------------------------------------------------------------ */
@@ -44,36 +55,64 @@ static pst_status run_kernel(pst_device *device, const void *block) {
     return status;
 }
 
+static const pst_cut *cut_of(const pst_rank *r) { return r->train || !r->eval_cut ? r->cut : r->eval_cut; }
+
+static void *address_of(const pst_rank *r, uint32_t chunk, const pst_step *step, uint32_t operand, uint32_t micro) {
+    const pst_slots *slots = r->train || !r->eval_cut ? r->slots : r->eval_slots;
+    return pst_layout_address(r->layout, cut_of(r), slots, r->graph, chunk, &step->operand[operand], micro,
+                              r->arena.base);
+}
+
 static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro, pst_launch_fn *fn,
                             const void **block) {
     pst_rank *r = arg;
     const pst_prepared *p = r->p;
-    const pst_cut *cut = r->train || !p->eval_cut ? p->cut : p->eval_cut;
-    const pst_slots *slots = r->train || !p->eval_cut ? r->slots : r->eval_slots;
+    const pst_graph *g = r->graph;
+    const pst_cut *cut = cut_of(r);
     pst_rank_call *c = &r->call;
     c->kernel = pst_registry_kernel(step->kernel);
-    c->spent = r->work.ns + pst_work_of_step(p->graph, step);
+    c->spent = r->work.ns + pst_work_of_step(g, step);
     c->rank = r, c->step = step, c->chunk = chunk, c->micro = micro;
-    for (uint32_t i = 0; i < step->n_operand; i++)
-        c->arg[i] = pst_layout_address(r->layout, cut, slots, p->graph, chunk, &step->operand[i], micro, r->arena.base);
-    c->call = (pst_call){.graph = p->graph,
-                         .node = p->graph->node + step->node,
+    for (uint32_t i = 0; i < step->n_operand; i++) c->arg[i] = address_of(r, chunk, step, i, micro);
+    c->call = (pst_call){.graph = g,
+                         .node = g->node + step->node,
                          .arg = c->arg,
                          .scratch = pst_layout_scratch(r->layout, cut, step, r->arena.base),
                          .seed = (uint64_t)p->config->train.seed,
                          .first = micro == 0,
                          .train = r->train,
-                         .sample = r->sample + (uint64_t)micro * p->graph->micro_batch,
+                         .sample = r->sample + (uint64_t)micro * g->micro_batch,
                          .loss_scale = 1.0f / (float)p->targets};
     *fn = r->replay ? pst_replay_kernel : run_kernel;
     *block = c;
     return PST_OK;
 }
 
+/* A step of the tensor group; the time until it is done counts as work of its kind, waiting for the others included. */
+static pst_status exchange_hook(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro) {
+    pst_rank *r = arg;
+    r->call.spent = r->work.ns + pst_work_of_step(r->graph, step);
+    r->exchange_step = step, r->exchange_micro = micro, r->exchange_ns = pst_monotonic_ns();
+    return pst_exchange_start(r->exchanger, r->graph, r->graph->node + step->node, (pst_pass)step->pass,
+                              address_of(r, chunk, step, 0, micro), address_of(r, chunk, step, 1, micro),
+                              pst_layout_scratch(r->layout, cut_of(r), step, r->arena.base));
+}
+
+static pst_status exchanged_hook(void *arg) {
+    pst_rank *r = arg;
+    PST_TRY(pst_exchange_test(r->exchanger));
+    uint64_t ended = pst_monotonic_ns();
+    const pst_step *step = r->exchange_step;
+    *r->call.spent += ended - r->exchange_ns;
+    if (r->train && r->n_op < r->room_op)
+        r->op[r->n_op++] = (pst_op_span){r->exchange_ns, ended, step->node, r->exchange_micro, step->pass, 0};
+    return PST_OK;
+}
+
 /* --- flush ------------------------------------------------------------------------------------------------------ */
 
 double pst_rank_losses(const pst_rank *r, uint32_t micro) {
-    const pst_graph *g = r->p->graph;
+    const pst_graph *g = r->graph;
     double all = 0;
     for (uint32_t t = 0; t < g->n_tensor; t++) {
         const float *loss = g->tensor[t].role == PST_TENSOR_OUTPUT ? pst_rank_output(r, t, micro) : NULL;
@@ -88,7 +127,7 @@ static pst_status reduce(pst_device *device, const void *block) {
     const pst_instr *in = f->instr;
     pst_rank *r = f->rank;
     float *sum, *operand;
-    uint64_t n = in->n ? in->n : pst_param_elements(r->p->graph->param + in->param);
+    uint64_t n = in->n ? in->n : pst_param_elements(r->graph->param + in->param);
     pst_layout_reduce(r->layout, in, r->arena.base, &sum, &operand);
     r->flat->accumulate(device->pool, sum, operand, n);
     if (r->replay) pst_replay_reduced(r, in->param, sum, in->from, n);
@@ -141,13 +180,13 @@ static pst_status gather(pst_device *device, const void *block) {
 /* The master weight as kernels read it. Nothing to do in fp32, where it is the same memory. */
 static void refresh_param(pst_rank *r, uint32_t param, uint64_t from, uint64_t to) {
     const float *master = pst_rank_weight(r, param);
-    if (!master || r->p->graph->dtype == PST_F32) return;
+    if (!master || r->graph->dtype == PST_F32) return;
     uint16_t *weight = at(r, r->layout->weight[param]);
     r->flat->narrow(r->device->pool, master + from, weight + from, to - from);
 }
 
 void pst_rank_refresh(pst_rank *r) {
-    const pst_graph *g = r->p->graph;
+    const pst_graph *g = r->graph;
     for (uint32_t i = 0; i < g->n_param; i++) refresh_param(r, i, 0, pst_param_elements(g->param + i));
 }
 
@@ -174,15 +213,15 @@ static pst_status step(pst_device *device, const void *block) {
     r->loss_sum = answer[0], r->grad_norm = answer[1], r->clip_scale = answer[2];
     if (!isfinite(answer[0]) || !isfinite(answer[1]) || r->replay) return PST_OK; /* the weights stay numbers */
     h.grad_scale = (float)answer[2];
-    for (uint32_t i = 0; i < p->graph->n_param; i++) {
+    for (uint32_t i = 0; i < r->graph->n_param; i++) {
         uint64_t from = r->layout->step_from[i], to = r->layout->step_to[i];
         float *state[2] = {NULL, NULL};
         if (from == to) continue;
         await_checkpoint(r, i);
         const float *grad = NULL;
-        for (uint32_t u = 0; u < p->graph->param[i].n_use && !grad; u++) grad = pst_rank_grad(r, i, u);
+        for (uint32_t u = 0; u < r->graph->param[i].n_use && !grad; u++) grad = pst_rank_grad(r, i, u);
         for (uint32_t s = 0; s < p->optim->n_state; s++) state[s] = pst_rank_state(r, i, s);
-        h.decay = p->graph->param[i].decay ? r->hyper.decay : 0;
+        h.decay = r->graph->param[i].decay ? r->hyper.decay : 0;
         r->flat->update(device->pool, p->optim->kind, &h, pst_rank_weight(r, i) + from, grad + from, state, to - from);
         refresh_param(r, i, from, to);
     }
@@ -204,10 +243,8 @@ static pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *f
 
 static void *memory_hook(void *arg, const pst_instr *instr) {
     pst_rank *r = arg;
-    const pst_prepared *p = r->p;
-    int eval = !r->train && p->eval_cut;
-    return pst_layout_message(r->layout, eval ? p->eval_cut : p->cut, eval ? r->eval_slots : r->slots, p->graph, instr,
-                              r->arena.base);
+    int eval = !r->train && r->eval_cut;
+    return pst_layout_message(r->layout, cut_of(r), eval ? r->eval_slots : r->slots, r->graph, instr, r->arena.base);
 }
 
 /* --- life ------------------------------------------------------------------------------------------------------- */
@@ -229,10 +266,21 @@ static pst_status open_executor(pst_rank *r, volatile uint64_t *last_instr) {
     pst_executor_config config = {.rank = r->rank,
                                   .device = r->device,
                                   .transport = r->transport,
-                                  .hooks = {r, step_hook, flush_hook, memory_hook},
+                                  .hooks = {r, step_hook, flush_hook, memory_hook, NULL, NULL},
                                   .last_instr = last_instr,
                                   .position = r->position};
+    if (r->exchanger) config.hooks.exchange = exchange_hook, config.hooks.exchanged = exchanged_hook;
     return pst_executor_open(&config, &r->executor);
+}
+
+/* A device that computes nothing exchanges nothing. */
+static pst_status open_exchanger(pst_rank *r) {
+    uint32_t n = r->p->grid.tensor, *members = malloc(n * sizeof *members);
+    if (!members) return pst_fail(PST_ENOMEM, "no memory for a group of %u tensor ranks", n);
+    for (uint32_t t = 0; t < n; t++) members[t] = pst_grid_rank(r->p->grid, r->at.stage, r->at.replica, t);
+    pst_status status = pst_exchanger_open(r->transport, members, n, &r->exchanger);
+    free(members);
+    return status;
 }
 
 /* Where rank 0 finds every piece's sum of squares, by parameter in name order: in the message of the rank that answers for
@@ -249,8 +297,8 @@ static pst_status find_terms(pst_rank *r) {
         for (uint32_t k = 0; k < n_rank; k++) {
             const pst_layout *of = p->layout[k];
             uint64_t first = r->layout->norm_of_rank[k] + of->loss_of_rank[k] * sizeof(double);
-            for (uint32_t m = pst_pieces(of->own_to[order[i]] - of->own_from[order[i]]); m > 0; m--)
-                r->term[r->n_term++] = first + next[k]++ * sizeof(double);
+            for (uint32_t m = pst_pieces(of->own_to[order[i]] - of->own_from[order[i]]); m > 0; m--, next[k]++)
+                if (counts(p, k, order[i])) r->term[r->n_term++] = first + next[k] * sizeof(double);
         }
     free(order), free(next);
     return status;
@@ -274,6 +322,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     r->p = p;
     r->rank = rank;
     r->at = pst_grid_at(p->grid, rank);
+    r->graph = p->graphs[r->at.tensor], r->cut = p->cuts[r->at.tensor], r->eval_cut = p->eval_cuts[r->at.tensor];
     r->layout = p->layout[rank];
     r->slots = p->slots[pst_grid_lane(p->grid, rank)];
     r->eval_slots = p->eval_slots[pst_grid_lane(p->grid, rank)];
@@ -288,6 +337,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     if (status == PST_OK) status = pst_arena_open(r->layout->total, canary, &r->arena);
     if (status == PST_OK) status = pst_coll_open(transport, NULL, 0, PST_CHANNEL_COLLECTIVE, &r->coll);
     if (status == PST_OK && position) pst_coll_watch(r->coll, position);
+    if (status == PST_OK && p->grid.tensor > 1 && strcmp(r->device->ops->name, "timed")) status = open_exchanger(r);
     if (status == PST_OK) status = open_executor(r, last_instr);
     if (status == PST_OK && rank == 0 && p->optim) status = find_terms(r);
     if (status != PST_OK) {
@@ -301,6 +351,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
 void pst_rank_close(pst_rank *r) {
     if (!r) return;
     if (r->executor) pst_executor_close(r->executor);
+    pst_exchanger_close(r->exchanger);
     if (r->coll) pst_coll_close(r->coll);
     if (r->device) r->device->ops->close(r->device);
     pst_arena_close(&r->arena);
@@ -308,19 +359,19 @@ void pst_rank_close(pst_rank *r) {
     free(r);
 }
 
-static void init_param(const pst_rank *r, uint32_t i) {
-    const pst_param *param = r->p->graph->param + i;
-    float *w = pst_rank_weight(r, i);
-    uint64_t n = pst_param_elements(param);
-    if (!w) return;
-    if (param->init == PST_INIT_NORMAL)
-        pst_rng_normal(pst_rng_key((uint64_t)r->p->config->train.seed, param->name), 0, param->std, w, n);
-    else
-        for (uint64_t k = 0; k < n; k++) w[k] = param->init == PST_INIT_ONE ? 1.0f : 0.0f;
+static void init_param(const pst_rank *r, uint32_t p) {
+    const pst_param *param = r->graph->param + p;
+    float *w = pst_rank_weight(r, p);
+    uint64_t key = pst_rng_key((uint64_t)r->p->config->train.seed, param->name), at, n;
+    for (uint64_t i = 0; w && pst_param_run(param, i, &at, &n); i++, w += n) {
+        if (param->init == PST_INIT_NORMAL) pst_rng_normal_from(key, 0, param->std, at, w, n);
+        else
+            for (uint64_t k = 0; k < n; k++) w[k] = param->init == PST_INIT_ONE ? 1.0f : 0.0f;
+    }
 }
 
 pst_status pst_rank_init_weights(pst_rank *r) {
-    for (uint32_t i = 0; i < r->p->graph->n_param; i++) {
+    for (uint32_t i = 0; i < r->graph->n_param; i++) {
         init_param(r, i);
         for (uint32_t s = 0; r->p->optim && s < r->p->optim->n_state; s++)
             if (pst_rank_state(r, i, s))
@@ -335,10 +386,10 @@ pst_status pst_rank_start(pst_rank *r, int train) {
     r->train = train;
     r->work = (pst_work){0};
     r->n_op = 0;
-    int eval = !train && p->eval_cut;
+    int eval = !train && r->eval_cut;
     if (r->position) {
         PST_POSITION_SET(r->position, train, (uint32_t)!eval);
         PST_POSITION_SET(r->position, train_step, r->hyper.t);
     }
-    return pst_executor_start(r->executor, eval ? p->eval_job : p->job, eval ? p->eval_cut : p->cut);
+    return pst_executor_start(r->executor, eval ? p->eval_job : p->job, cut_of(r));
 }

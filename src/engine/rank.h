@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "base/transport.h"
 #include "comm/collective.h"
+#include "engine/exchange.h"
 #include "engine/prepare.h"
 #include "engine/replay.h"
 #include "engine/work.h"
@@ -29,6 +30,8 @@ struct pst_rank {
     const pst_prepared *p;      /* borrowed */
     uint32_t rank;
     pst_grid_place at;
+    const pst_graph *graph;     /* what this tensor rank computes; as what follows, borrowed from p */
+    const pst_cut *cut, *eval_cut; /* eval_cut NULL where there is no evaluation */
     const pst_slots *slots, *eval_slots; /* borrowed from p; eval_slots NULL where there is no evaluation */
     uint32_t micro, n_micro;    /* of a step's micro-batches, the first that this rank computes, and how many */
     uint32_t eval_micro, n_eval_micro; /* likewise of an evaluation pass */
@@ -37,6 +40,10 @@ struct pst_rank {
     pst_device *device;
     pst_transport *transport;   /* borrowed */
     pst_coll *coll;
+    pst_exchanger *exchanger;   /* of the tensor group; NULL where there is one tensor rank, and with device timed */
+    const pst_step *exchange_step; /* the exchange under way, its micro-batch and when it began */
+    uint32_t exchange_micro;
+    uint64_t exchange_ns;
     pst_executor *executor;
     pst_position *position;     /* borrowed; may be NULL */
     const pst_flat *flat;
@@ -80,6 +87,8 @@ void pst_rank_refresh(pst_rank *r);
 /* 1 when this rank is the one that answers for the parameter as a whole: its use 0 lives here, and its first element is
  * this rank's. */
 int pst_rank_owns(const pst_rank *r, uint32_t param);
+/* 1 when elements [layout->own_from, own_to) of what is held here of the parameter are this rank's to count and store. */
+int pst_rank_stores(const pst_rank *r, uint32_t param);
 /* Where micro-batch `micro` of a data or output tensor lies; NULL when not on this rank. */
 void *pst_rank_data(const pst_rank *r, uint32_t tensor, uint32_t micro);
 void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro);

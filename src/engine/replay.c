@@ -57,7 +57,7 @@ typedef struct {
 
 static extent extent_of(const pst_rank_call *c, const pst_operand *o) {
     const pst_graph *g = c->call.graph;
-    const pst_cut *cut = c->rank->p->cut;
+    const pst_cut *cut = c->rank->cut;
     if (o->kind == PST_OPERAND_NULL) return (extent){NULL, PST_I32, 0};
     if (o->kind != PST_OPERAND_VALUE)
         return (extent){NULL, o->kind == PST_OPERAND_PARAM ? g->dtype : PST_F32,

@@ -14,14 +14,15 @@
 /* --- reading ---------------------------------------------------------------------------------------------------- */
 
 static pst_status read_rank(pst_rank *r, const pst_ckpt *ckpt, const pst_optim_row *rule) {
-    const pst_graph *g = r->p->graph;
+    const pst_graph *g = r->graph;
     for (uint32_t i = 0; i < g->n_param; i++) {
         float *weight = pst_rank_weight(r, i), *state[2] = {NULL, NULL};
         if (!weight) continue;
         for (uint32_t s = 0; rule && s < rule->n_state; s++) state[s] = pst_rank_state(r, i, s);
         PST_TRY(pst_ckpt_read_param(ckpt, g->param + i, NULL, weight, NULL));
         if (rule)
-            PST_TRY(pst_ckpt_read_state(ckpt, g->param + i, rule, state, r->layout->step_from[i], r->layout->step_to[i]));
+            PST_TRY(
+                pst_ckpt_read_state(ckpt, g->param + i, rule, state, r->layout->step_from[i], r->layout->step_to[i]));
     }
     return PST_OK;
 }
@@ -82,7 +83,7 @@ static pst_status check_model(const pst_ckpt *ckpt, const pst_prepared *p) {
     const pst_model_row *row;
     pst_model_config was, is = p->model_config;
     pst_config *c = NULL;
-    PST_TRY(check_params(ckpt, p->graph));
+    PST_TRY(check_params(ckpt, p->whole));
     if (p->options.graph) return PST_OK; /* a program's: only the program knows more */
     pst_status status = pst_config_parse(ckpt->config, "run.yaml of the checkpoint", NULL, 0, &c);
     if (status == PST_OK) status = pst_prepare_model(c, p->options.vocabulary, &row, &was);
@@ -212,11 +213,11 @@ pst_status pst_save_resume(pst_trainer *t) {
 /* --- Hugging Face ----------------------------------------------------------------------------------------------- */
 
 pst_status pst_save_read_hf(pst_rank *r, const char *source) {
-    const pst_graph *g = r->p->graph;
+    const pst_graph *g = r->p->whole;
     float **weight = calloc(g->n_param, sizeof *weight);
     if (!weight) return pst_fail(PST_ENOMEM, "no memory to read %s", source);
     for (uint32_t i = 0; i < g->n_param; i++) weight[i] = pst_rank_weight(r, i);
-    pst_status status = pst_hf_import(source, r->p->model, g, g, weight);
+    pst_status status = pst_hf_import(source, r->p->model, g, r->graph, weight);
     free(weight);
     return status;
 }
@@ -224,7 +225,7 @@ pst_status pst_save_read_hf(pst_rank *r, const char *source) {
 pst_status pst_save_check_hf(const pst_prepared *p, const char *source) {
     float **nowhere = calloc(p->graph->n_param + (size_t)1, sizeof *nowhere);
     if (!nowhere) return pst_fail(PST_ENOMEM, "no memory to check %s", source);
-    pst_status status = pst_hf_import(source, p->model, p->graph, p->graph, nowhere);
+    pst_status status = pst_hf_import(source, p->model, p->whole, p->whole, nowhere);
     free(nowhere);
     return status;
 }
@@ -238,16 +239,37 @@ pst_status pst_save_import(pst_trainer *t, const char *path) {
 
 /* --- the hash of all weights ------------------------------------------------------------------------------------ */
 
+static int is_sliced(const pst_prepared *p, uint32_t param) {
+    return p->graph->param[param].slice.held == PST_HELD_PART;
+}
+
+/* Of a parameter that tensor ranks share, by the first of them. hash: [n_local][n_param] */
+static pst_status hash_slices(const pst_trainer *t, uint32_t param, uint64_t *hash) {
+    const pst_param *whole = t->p->whole->param + param;
+    uint32_t owner;
+    float *room = malloc(pst_param_elements(whole) * sizeof *room);
+    pst_status status = room ? PST_OK : pst_fail(PST_ENOMEM, "no memory to hash the weights");
+    status = pst_group_agree(t->group, status);
+    if (status == PST_OK) status = pst_group_whole(t->group, t->p, param, room, &owner);
+    for (uint32_t k = 0; status == PST_OK && k < t->group->n_local; k++)
+        if (t->group->local[k]->rank == owner)
+            hash[(size_t)k * t->p->whole->n_param + param] = pst_weights_hash_one(whole, room);
+    free(room);
+    return status;
+}
+
 pst_status pst_save_weights_hash(pst_trainer *t, uint64_t *out) {
-    const pst_graph *g = t->p->graph;
+    const pst_graph *g = t->p->whole;
     uint32_t n_local = t->group->n_local, n_rank = t->p->options.n_rank, n = g->n_param;
     uint64_t *mine = calloc((size_t)n_local * n, sizeof *mine), *all = calloc((size_t)n_rank * n, sizeof *all);
     pst_status status = mine && all ? PST_OK : pst_fail(PST_ENOMEM, "no memory to hash the weights");
     for (uint32_t k = 0; status == PST_OK && k < n_local; k++)
         for (uint32_t i = 0; i < n; i++)
-            if (pst_rank_owns(t->group->local[k], i))
+            if (pst_rank_owns(t->group->local[k], i) && !is_sliced(t->p, i))
                 mine[(size_t)k * n + i] = pst_weights_hash_one(g->param + i, pst_rank_weight(t->group->local[k], i));
     status = pst_group_agree(t->group, status);
+    for (uint32_t i = 0; status == PST_OK && i < n; i++)
+        if (is_sliced(t->p, i)) status = hash_slices(t, i, mine);
     if (status == PST_OK) status = pst_group_all_gather(t->group, mine, n * sizeof *mine, all);
     for (uint32_t r = 1; status == PST_OK && r < n_rank; r++) /* owned once: the others hold 0 */
         for (uint32_t i = 0; i < n; i++) all[i] |= all[(size_t)r * n + i];

@@ -55,8 +55,8 @@ static pst_ckpt_entry entry_of(const pst_rank *r, uint32_t i) {
     const pst_prepared *p = r->p;
     const pst_layout *x = r->layout;
     uint64_t from = x->own_from[i], n = x->own_to[i] - from;
-    pst_ckpt_entry e = {.param = p->graph->param + i, .weight = pst_rank_weight(r, i) + from};
-    if (n < pst_param_elements(e.param)) e.from = from, e.n = n;
+    pst_ckpt_entry e = {.param = r->graph->param + i, .weight = pst_rank_weight(r, i) + from};
+    if (n < pst_param_elements(e.param) || e.param->slice.held == PST_HELD_PART) e.from = from, e.n = n;
     for (uint32_t j = 0; j < p->optim->n_state; j++) e.state[j] = pst_rank_state(r, i, j) + (from - x->step_from[i]);
     return e;
 }
@@ -71,7 +71,7 @@ static pst_status open_shard(pst_saving *s, uint32_t k, pst_ckpt_entry *entry) {
     if (!(g->entry = malloc((p->graph->n_param + (size_t)1) * sizeof *g->entry)))
         return pst_fail(PST_ENOMEM, "no memory to list the parameters of rank %u", r->rank);
     for (uint32_t i = 0; i < p->graph->n_param; i++) {
-        int stores = r->layout->own_to[i] > r->layout->own_from[i];
+        int stores = pst_rank_stores(r, i);
         g->entry[i] = stores ? n : UINT32_MAX;
         if (stores) entry[n++] = entry_of(r, i);
     }
@@ -93,7 +93,7 @@ static pst_status config_text(const pst_config *c, char **text) {
 
 static void describe(pst_saving *s) {
     const pst_trainer *t = s->trainer;
-    const pst_graph *g = t->p->graph;
+    const pst_graph *g = t->p->whole;
     s->info.seed = (uint64_t)t->config->train.seed;
     s->info.model_hash = pst_graph_hash(g);
     s->info.data_hash = t->data->row->hash(t->data);
@@ -149,7 +149,7 @@ static pst_status make_folders(void *arg) {
 static pst_status commit(void *arg) {
     const pst_saving *s = arg;
     const pst_trainer *t = s->trainer;
-    PST_TRY(pst_ckpt_commit(s->folder, &s->info, s->config, t->p->graph, t->p->options.n_rank, NULL));
+    PST_TRY(pst_ckpt_commit(s->folder, &s->info, s->config, t->p->whole, t->p->options.n_rank, NULL));
     pst_ckpt_prune(s->folder, (uint32_t)t->config->checkpoint.keep, s->info.step);
     return PST_OK;
 }

@@ -270,7 +270,7 @@ pst_status pst_session_read(pst_session *s, const char *param, float *out, uint6
     USABLE(s, param);
     USABLE(s, out);
     PST_TRY(no_study(s));
-    const pst_graph *g = s->t.p->graph;
+    const pst_graph *g = s->t.p->whole;
     const pst_group *group = s->t.group;
     uint32_t i = pst_graph_find_param(g, param);
     if (i == PST_NONE) return pst_fail(PST_EINPUT, "graph %s has no parameter '%.90s'", g->name, param);
@@ -278,7 +278,9 @@ pst_status pst_session_read(pst_session *s, const char *param, float *out, uint6
         return pst_fail(PST_EINPUT, "parameter %s has %" PRIu64 " elements, not %" PRIu64, param,
                         pst_param_elements(&g->param[i]), elements);
     uint32_t owner = owner_of(s->t.p, i);
-    for (uint32_t r = 0; r < group->n_local; r++)
+    int sliced = s->t.p->graph->param[i].slice.held == PST_HELD_PART;
+    if (sliced) PST_TRY(keep(s, pst_group_whole(s->t.group, s->t.p, i, out, &owner)));
+    for (uint32_t r = 0; r < group->n_local && !sliced; r++)
         if (group->local[r]->rank == owner) memcpy(out, pst_rank_weight(group->local[r], i), elements * sizeof *out);
     return keep(s, pst_group_broadcast(s->t.group, out, elements * sizeof *out, owner));
 }

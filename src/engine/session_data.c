@@ -16,6 +16,7 @@ static void bound_by(const pst_graph *g, const pst_node *node, pst_feed *f) {
         int embeds = !strcmp(node->op->name, "embedding");
         const pst_tensor *first = &g->tensor[node->in[0]];
         uint64_t n = embeds ? g->param[node->param[0]].dim[0] : first->dim[first->n_dim - 1];
+        if (node->attr.total) n = node->attr.total; /* it has a part of them */
         if (embeds) f->least = 0;
         if (n - 1 < (uint64_t)f->most) f->most = (int32_t)(n - 1);
     }

@@ -279,7 +279,7 @@ void pst_setup_announce(const pst_trainer *t) {
         pst_log(PST_LOG_WARN, "nothing is left to train: the checkpoint is of step %llu, train.steps is %lld",
                 (unsigned long long)t->step, (long long)t->config->train.steps);
     if (t->options->quiet) return;
-    for (uint32_t i = 0; i < p->graph->n_param; i++) params += pst_param_elements(p->graph->param + i);
+    for (uint32_t i = 0; i < p->whole->n_param; i++) params += pst_param_elements(p->whole->param + i);
     for (uint32_t r = 0; r < p->options.n_rank; r++) most = p->layout[r]->total > most ? p->layout[r]->total : most;
     if (p->grid.data > 1) snprintf(replicas, sizeof replicas, " (%u replicas)", p->grid.data);
     printf("%s: %s, %.2f M parameters, %s, %u rank%s%s x %u thread%s, %s, %u micro-batches of %u\n", t->folder,

@@ -31,7 +31,7 @@ static pst_status add_tensor(pst_shard *s, const pst_ckpt_entry *e, const char *
     s->decl[s->n - 1] = (pst_st_decl){.dtype = PST_F32, .n_dim = e->n ? 1 : param->n_dim};
     if (e->n) s->decl[s->n - 1].dim[0] = n;
     else memcpy(s->decl[s->n - 1].dim, param->dim, sizeof param->dim);
-    const char *stored = e->n ? pst_ckpt_part_name(name, e->from, e->from + n, part) : name;
+    const char *stored = e->n ? pst_ckpt_part_name(name, &param->slice, e->from, e->from + n, part) : name;
     if (asprintf(&t->key, PST_CKPT_HASH_KEY "%s", stored) < 0) {
         t->key = NULL;
         return no_memory();

@@ -39,7 +39,7 @@ static pst_status open_plan(const pst_simulate_options *o, pst_study *s) {
     }
     pst_plan_close(plan);
     PST_TRY(status);
-    s->schedule = s->prepared->schedules[0], s->cut = s->prepared->cut, s->job = s->prepared->job;
+    s->schedule = s->prepared->schedules[0], s->cut = s->prepared->cuts[0], s->job = s->prepared->job;
     s->bound_ns = pst_simulate_bound(s->job), s->fits = 1;
     return PST_OK;
 }

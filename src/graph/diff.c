@@ -248,7 +248,7 @@ pst_status pst_tape_check_gradients(const pst_tape *tape, const pst_graph *g) {
         for (uint32_t i = 0; i < tape->step[s].n_operand; i++)
             if (tape->step[s].operand[i].kind == PST_OPERAND_DPARAM) n[tape->step[s].operand[i].index]++;
     for (uint32_t p = 0; status == PST_OK && p < g->n_param; p++)
-        if (!n[p] || n[p] != g->param[p].n_use)
+        if (g->param[p].slice.held != PST_HELD_ELSEWHERE && (!n[p] || n[p] != g->param[p].n_use))
             status =
                 pst_fail(PST_EINPUT, "graph %s: parameter %s %s, so it cannot be trained", g->name, g->param[p].name,
                          n[p]                ? "has a use that leads to no loss"

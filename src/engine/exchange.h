@@ -1,0 +1,26 @@
+/* The steps that the ranks of a tensor group do together (graph/op.h, pst_exchange), as non-blocking collectives over the
+ * group. Sums are of fp32, in bf16 graphs too, in the order that comm/collective.h fixes: every rank gets the same bits. */
+#ifndef PST_ENGINE_EXCHANGE_H
+#define PST_ENGINE_EXCHANGE_H
+#include "comm/collective.h"
+#include "graph/op.h"
+#include "graph/shard.h"
+
+typedef struct pst_exchanger pst_exchanger;
+
+/* members: the ranks of the group, its tensor ranks in order, this one among them. All its memory is taken here. */
+pst_status pst_exchanger_open(pst_transport *t, const uint32_t *members, uint32_t n, pst_exchanger **x);
+void pst_exchanger_close(pst_exchanger *x);
+
+/* Bytes of scratch that a pass needs; 0: none, also when it is no exchange. All of it is written. */
+uint64_t pst_exchange_scratch(const pst_graph *g, const pst_node *node, pst_pass pass);
+/* Starts a pass; from, to and scratch stay as they are until it is done. One at a time. */
+pst_status pst_exchange_start(pst_exchanger *x, const pst_graph *g, const pst_node *node, pst_pass pass, void *from,
+                              void *to, void *scratch);
+/* Instead, for what is no pass: all ranks' parts of bytes[tensor rank], one after another at mem, from each its own. */
+pst_status pst_exchange_parts(pst_exchanger *x, void *mem, const uint64_t *bytes);
+/* OK: done, or nothing was started. BUSY: ask again. */
+pst_status pst_exchange_test(pst_exchanger *x);
+/* As pst_coll_break. */
+void pst_exchange_break(pst_exchanger *x, pst_status status);
+#endif
