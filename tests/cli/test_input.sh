@@ -58,7 +58,8 @@ train 2 '40 ranks are more than the 22 operators' -n 40
 train 2 '4 does not divide train.batch, 6' train.micro_batch=4
 train 2 'context of 5000' model.context=5000
 train 2 '2 ranks, but parallel.pipeline is 3' parallel.pipeline=3
-train 2 'tensor.*from 0 to 1' parallel.tensor=2
+train 2 '4 tensor ranks are too many: h.0.attn has 2 heads' -n 4 parallel.tensor=4
+train 2 '2 ranks, which is no multiple of parallel.data x tensor, 1 x 3' parallel.tensor=3
 train 2 'vocabulary is 100.*256' model.vocabulary=100
 train 2 "forward' computes no gradients" parallel.schedule=forward
 train 2 'warmup' train.warmup=5
