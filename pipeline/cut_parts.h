@@ -1,4 +1,4 @@
-/* Private to program.c, local.c and liveness.c: the phases of building a cut. */
+/* Private to program.c, recompute.c, local.c and liveness.c: the phases of building a cut. */
 #ifndef PST_PIPELINE_CUT_PARTS_H
 #define PST_PIPELINE_CUT_PARTS_H
 #include "pipeline/program.h"
@@ -15,6 +15,14 @@ typedef struct {
 static inline uint32_t pst_cut_step_chunk(const pst_cut *cut, uint32_t step) {
     return cut->chunk_of_node[cut->tape->step[step].node];
 }
+
+/* F, B or W: the program of a tape step, fused BW counting as B. */
+static inline pst_pass pst_cut_step_pass(const pst_cut *cut, uint32_t step) {
+    return cut->tape->step[step].again ? PST_PASS_B : cut->tape->step[step].pass;
+}
+
+/* recompute.c. Rewrites the tape; mode: [n_chunk] pst_recompute. */
+pst_status pst_cut_recompute(pst_cut *cut, const uint8_t *mode);
 
 /* local.c. Fills order, low, high, channel and cut->n_channel. */
 pst_status pst_spread_open(pst_cut *cut, pst_spread *spread);

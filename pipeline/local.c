@@ -84,7 +84,8 @@ static void mark_uses(const pst_cut *cut, const pst_spread *x, uint32_t c, pst_c
         if (pst_cut_step_chunk(cut, s) != c) continue;
         for (uint32_t i = 0; i < step->n_operand; i++)
             if (step->operand[i].kind == PST_OPERAND_VALUE && step->operand[i].access & PST_READ)
-                chunk->local[x->local[step->operand[i].index]].uses |= (uint8_t)(1u << event_of_pass(cut, step->pass));
+                chunk->local[x->local[step->operand[i].index]].uses |=
+                    (uint8_t)(1u << event_of_pass(cut, pst_cut_step_pass(cut, s)));
     }
 }
 
@@ -112,7 +113,7 @@ static pst_local make_local(const pst_cut *cut, const pst_spread *x, uint32_t v,
     uint32_t home = down ? x->high[v] : x->low[v], last = down ? x->low[v] : x->high[v];
     uint32_t hop = down ? home - c : c - home; /* boundaries crossed before this chunk */
     if (c == home) {
-        l.birth = (uint8_t)event_of_pass(cut, cut->tape->step[value->def_step].pass);
+        l.birth = (uint8_t)event_of_pass(cut, pst_cut_step_pass(cut, value->def_step));
     } else {
         l.birth = down ? PST_EV_RECV_B : PST_EV_RECV_F;
         l.channel_in = x->channel[v] + hop - 1;

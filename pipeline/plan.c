@@ -6,6 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+static const char *const recompute_name[PST_RECOMPUTE_COUNT] = {"none", "selective", "full"};
+
+const char *pst_recompute_name(pst_recompute r) { return (unsigned)r < PST_RECOMPUTE_COUNT ? recompute_name[r] : "?"; }
+
+pst_status pst_recompute_find(const char *name, pst_recompute *recompute) {
+    for (uint32_t i = 0; i < PST_RECOMPUTE_COUNT; i++)
+        if (!strcmp(recompute_name[i], name)) return *recompute = (pst_recompute)i, PST_OK;
+    return pst_fail(PST_EINPUT, "unknown recomputation '%.40s' (there are: none, selective, full)", name);
+}
+
 pst_status pst_plan_open(uint32_t n_node, uint32_t n_rank, uint32_t n_chunk, pst_plan **plan) {
     pst_plan *p = calloc(1, sizeof *p);
     if (!p) goto no_memory;
@@ -14,8 +24,9 @@ pst_status pst_plan_open(uint32_t n_node, uint32_t n_rank, uint32_t n_chunk, pst
     p->n_chunk = n_chunk;
     p->chunk_of_node = calloc(n_node ? n_node : 1, sizeof *p->chunk_of_node);
     p->rank_of_chunk = calloc(n_chunk ? n_chunk : 1, sizeof *p->rank_of_chunk);
+    p->recompute = calloc(n_chunk ? n_chunk : 1, 1);
     p->peak_bytes = calloc(n_rank ? n_rank : 1, sizeof *p->peak_bytes);
-    if (!p->chunk_of_node || !p->rank_of_chunk || !p->peak_bytes) goto no_memory;
+    if (!p->chunk_of_node || !p->rank_of_chunk || !p->recompute || !p->peak_bytes) goto no_memory;
     *plan = p;
     return PST_OK;
 no_memory:
@@ -27,6 +38,7 @@ void pst_plan_close(pst_plan *plan) {
     if (!plan) return;
     free(plan->chunk_of_node);
     free(plan->rank_of_chunk);
+    free(plan->recompute);
     free(plan->peak_bytes);
     free(plan);
 }
@@ -129,7 +141,8 @@ static void print_stages(const pst_plan *p, const pst_graph *graph, FILE *out) {
     for (uint32_t c = 0, first = 0; c < p->n_chunk; c++) {
         uint32_t last = first;
         while (last + 1 < p->n_node && p->chunk_of_node[last + 1] == c) last++;
-        fprintf(out, "  - {chunk: %u, rank: %u, nodes: [%u, %u]}", c, p->rank_of_chunk[c], first, last);
+        fprintf(out, "  - {chunk: %u, rank: %u, nodes: [%u, %u], recompute: %s}", c, p->rank_of_chunk[c], first, last,
+                pst_recompute_name(p->recompute[c]));
         if (graph && last < graph->n_node) {
             fputs("  # ", out);
             print_name(graph->node[first].name, out);

@@ -10,12 +10,19 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* What a chunk computes again before its B instead of keeping it from F on (recompute.c). */
+typedef enum { PST_RECOMPUTE_NONE, PST_RECOMPUTE_SELECTIVE, PST_RECOMPUTE_FULL, PST_RECOMPUTE_COUNT } pst_recompute;
+const char *pst_recompute_name(pst_recompute recompute);
+/* EINPUT lists the names. */
+pst_status pst_recompute_find(const char *name, pst_recompute *recompute);
+
 struct pst_plan {
     uint64_t graph_hash;
     char schedule[32];
     uint32_t n_rank, n_chunk, n_node, n_micro, micro_batch;
     uint32_t *chunk_of_node;     /* [n_node], ascending: a chunk is a contiguous part of the operator list */
     uint32_t *rank_of_chunk;     /* [n_chunk] */
+    uint8_t *recompute;          /* [n_chunk] pst_recompute */
     uint64_t step_ns;            /* predicted step time, flush included; 0 until simulated */
     uint64_t flush_ns;
     double bubble;               /* predicted, of the rank with the longest span */

@@ -150,14 +150,26 @@ static pst_status read_head(reader *r, const yaml_node_t *root) {
     return value[6] ? read_predicted(r, value[6]) : PST_OK;
 }
 
-/* One chunk: {chunk: 0, rank: 0, nodes: [0, 11]}. *next is the operator that it has to begin with. */
-static pst_status read_chunk(reader *r, const yaml_node_t *node, uint32_t chunk, uint32_t *rank, uint32_t *next) {
-    static const key_row row[] = {{"chunk", 1}, {"rank", 1}, {"nodes", 1}};
+static pst_status read_recompute(const reader *r, const yaml_node_t *node, uint8_t *recompute) {
+    pst_recompute mode;
+    pst_status status = pst_recompute_find(text_of(node), &mode);
+    if (status != PST_OK)
+        return pst_fail_in(status, "%s:%zu:%zu", r->file, node->start_mark.line + 1, node->start_mark.column + 1);
+    *recompute = (uint8_t)mode;
+    return PST_OK;
+}
+
+/* One chunk: {chunk: 0, rank: 0, nodes: [0, 11], recompute: none}. *next is the operator that it has to begin with. */
+static pst_status read_chunk(reader *r, const yaml_node_t *node, uint32_t chunk, uint32_t *rank, uint8_t *recompute,
+                             uint32_t *next) {
+    static const key_row row[] = {{"chunk", 1}, {"rank", 1}, {"nodes", 1}, {"recompute", 0}};
     yaml_node_t *value[MAX_KEY];
     uint32_t number, first, last;
-    PST_TRY(read_mapping(r, node, row, 3, value));
+    PST_TRY(read_mapping(r, node, row, 4, value));
     PST_TRY(read_u32(r, value[0], chunk, chunk, &number));
     PST_TRY(read_u32(r, value[1], 0, r->head.n_rank - 1, rank));
+    *recompute = PST_RECOMPUTE_NONE;
+    if (value[3]) PST_TRY(read_recompute(r, value[3], recompute));
     if (value[2]->type != YAML_SEQUENCE_NODE || items(value[2]) != 2) {
         return fail_at(r, value[2], "expected ", "[first operator, last operator]");
     }
@@ -172,8 +184,10 @@ static pst_status read_chunk(reader *r, const yaml_node_t *node, uint32_t chunk,
 
 static pst_status read_body(reader *r, pst_plan **plan) {
     uint32_t n_node = 0, rank, next = 0;
+    uint8_t recompute;
     const yaml_node_item_t *item = r->chunks->data.sequence.items.start;
-    for (uint32_t c = 0; c < r->head.n_chunk; c++) PST_TRY(read_chunk(r, node_at(r, item[c]), c, &rank, &n_node));
+    for (uint32_t c = 0; c < r->head.n_chunk; c++)
+        PST_TRY(read_chunk(r, node_at(r, item[c]), c, &rank, &recompute, &n_node));
     pst_plan *p;
     PST_TRY(pst_plan_open(n_node, r->head.n_rank, r->head.n_chunk, &p));
     pst_plan arrays = *p;
@@ -181,11 +195,12 @@ static pst_status read_body(reader *r, pst_plan **plan) {
     p->n_node = n_node;
     p->chunk_of_node = arrays.chunk_of_node;
     p->rank_of_chunk = arrays.rank_of_chunk;
+    p->recompute = arrays.recompute;
     p->peak_bytes = arrays.peak_bytes;
     pst_status status = PST_OK;
     for (uint32_t c = 0; c < p->n_chunk && status == PST_OK; c++) {
         uint32_t first = next;
-        status = read_chunk(r, node_at(r, item[c]), c, &p->rank_of_chunk[c], &next);
+        status = read_chunk(r, node_at(r, item[c]), c, &p->rank_of_chunk[c], &p->recompute[c], &next);
         for (uint32_t i = first; i < next; i++) p->chunk_of_node[i] = c;
     }
     for (uint32_t k = 0; r->peak && k < p->n_rank && status == PST_OK; k++) {

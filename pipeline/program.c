@@ -25,6 +25,7 @@ static pst_status make_step(const pst_cut *cut, const pst_chooser *chooser, cons
                        .pass = (uint8_t)from->pass,
                        .is_sum = (uint8_t)is_sum,
                        .exchange = node ? (uint8_t)pst_node_exchange(node, is_sum, from->pass) : 0,
+                       .again = from->again,
                        .n_operand = from->n_operand,
                        .flops = from->flops,
                        .bytes = from->bytes};
@@ -44,11 +45,11 @@ static pst_status build_program(pst_cut *cut, const pst_chooser *chooser, const 
     pst_program *p = cut->chunk[c].program + opcode;
     uint32_t n = 0;
     for (uint32_t s = 0; s < cut->tape->n_step; s++)
-        n += pst_cut_step_chunk(cut, s) == c && pass_in_program(opcode, cut->tape->step[s].pass, cut->split);
+        n += pst_cut_step_chunk(cut, s) == c && pass_in_program(opcode, pst_cut_step_pass(cut, s), cut->split);
     if (!n) return PST_OK;
     if (!(p->step = calloc(n, sizeof *p->step))) return pst_fail(PST_ENOMEM, "no memory for a program of %u steps", n);
     for (uint32_t s = 0; s < cut->tape->n_step; s++) {
-        if (pst_cut_step_chunk(cut, s) != c || !pass_in_program(opcode, cut->tape->step[s].pass, cut->split)) continue;
+        if (pst_cut_step_chunk(cut, s) != c || !pass_in_program(opcode, pst_cut_step_pass(cut, s), cut->split)) continue;
         PST_TRY(make_step(cut, chooser, local, s, p->step + p->n_step));
         p->ns += p->step[p->n_step++].ns;
     }
@@ -123,6 +124,8 @@ pst_status pst_cut_build(const pst_graph *g, const uint32_t *chunk_of_node, uint
     PST_TRY(check_chunks(chunk_of_node, g->n_node, n_chunk));
     PST_TRY(open_cut(g, chunk_of_node, g->n_node, n_chunk, split, backward, &x));
     pst_status status = pst_tape_build(g, backward, &x->tape);
+    if (status == PST_OK && backward && chooser && chooser->recompute)
+        status = pst_cut_recompute(x, chooser->recompute);
     if (status == PST_OK) status = find_uses(x);
     if (status == PST_OK) status = build_chunks(x, chooser);
     if (status != PST_OK) {

@@ -49,6 +49,7 @@ typedef struct {
 typedef struct {
     uint32_t node; uint8_t pass, is_sum;
     uint8_t exchange;           /* not 0: pst_exchange; the ranks of the tensor group do it together */
+    uint8_t again;              /* F runs a second time, in B's program */
     uint32_t kernel;            /* as the chooser says */
     uint32_t n_operand;
     pst_operand operand[PST_MAX_ARG]; /* VALUE operands: index is a local of the chunk */
@@ -90,13 +91,15 @@ typedef struct {
     uint32_t *use_chunk;        /* the chunk in which each use of a parameter lives */
 } pst_cut;
 
-/* How to choose kernels and predict their time; supplied by the engine (programs know no backend). All may be NULL:
+/* How to choose kernels and predict their time, and what B computes again; supplied by the engine (programs know no
+ * backend). All may be NULL:
  * then kernel = 0, scratch = 0, ns = (flops + bytes) as a unit cost. */
 typedef struct {
     void *arg;
     pst_status (*choose)(void *arg, const pst_graph *g, const pst_node *node, int is_sum, pst_pass pass,
                          uint32_t *kernel, uint64_t *scratch);
     uint64_t (*ns)(void *arg, const pst_node *node, int is_sum, pst_pass pass, uint64_t flops, uint64_t bytes);
+    const uint8_t *recompute;   /* [n_chunk] pst_recompute; NULL: none */
 } pst_chooser;
 
 pst_status pst_cut_build(const pst_graph *g, const uint32_t *chunk_of_node, uint32_t n_chunk, int split, int backward,

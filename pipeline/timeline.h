@@ -4,7 +4,7 @@
 #include "pipeline/simulate.h"
 
 /* One launch of an operator, on the axis of the instructions' spans. */
-typedef struct { uint64_t start, end; uint32_t node, micro; uint8_t pass, is_sum; } pst_op_span;
+typedef struct { uint64_t start, end; uint32_t node, micro; uint8_t pass, is_sum, again; } pst_op_span;
 /* Those of every rank, in the order in which they ran. */
 typedef struct {
     const pst_graph *graph;

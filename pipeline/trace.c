@@ -113,8 +113,8 @@ static void print_operators(const writer *w, const pst_op_spans *o, uint32_t ran
         print_us(w->out, s->start);
         fputs(",\"dur\":", w->out);
         print_us(w->out, s->end - s->start);
-        fprintf(w->out, ",\"args\":{\"rank\":%u,\"operator\":\"%s\",\"pass\":\"%c\",\"micro_batch\":%u", rank,
-                s->is_sum ? "sum" : node->op->name, "FBW"[s->pass], s -> micro);
+        fprintf(w->out, ",\"args\":{\"rank\":%u,\"operator\":\"%s\",\"pass\":\"%c%s\",\"micro_batch\":%u", rank,
+                s->is_sum ? "sum" : node->op->name, "FBW"[s->pass], s->again ? " again" : "", s->micro);
         if (flops && s->end > s->start)
             fprintf(w->out, ",\"gflop_per_s\":%.1f", (double)flops / (double)(s->end - s->start));
         fputs("}}", w->out);

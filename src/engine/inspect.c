@@ -109,7 +109,9 @@ static pst_status inspect_plan(const char *path, FILE *out) {
         uint32_t first = PST_NONE, last = 0;
         for (uint32_t i = 0; i < plan->n_node; i++)
             if (plan->chunk_of_node[i] == c) first = first == PST_NONE ? i : first, last = i;
-        fprintf(out, "chunk %u on rank %u: operators %u to %u\n", c, plan->rank_of_chunk[c], first, last);
+        fprintf(out, "chunk %u on rank %u: operators %u to %u", c, plan->rank_of_chunk[c], first, last);
+        if (plan->recompute[c]) fprintf(out, ", recomputation %s", pst_recompute_name(plan->recompute[c]));
+        fputc('\n', out);
     }
     for (uint32_t r = 0; r < plan->n_rank; r++)
         fprintf(out, "rank %u: predicted peak %" PRIu64 " bytes\n", r, plan->peak_bytes[r]);

@@ -127,6 +127,7 @@ static pst_status take_plan(pst_prepared *p, const pst_plan *given) {
     memcpy(p->plan->schedule, given->schedule, sizeof given->schedule);
     memcpy(p->plan->chunk_of_node, given->chunk_of_node, given->n_node * sizeof *given->chunk_of_node);
     memcpy(p->plan->rank_of_chunk, given->rank_of_chunk, given->n_chunk * sizeof *given->rank_of_chunk);
+    memcpy(p->plan->recompute, given->recompute, given->n_chunk);
     p->plan->graph_hash = given->graph_hash;
     p->plan->n_micro = given->n_micro;
     p->plan->micro_batch = given->micro_batch;
@@ -175,6 +176,21 @@ static pst_status make_eval_schedules(pst_prepared *p) {
     return PST_OK;
 }
 
+/* As configured: for all chunks, or for each. */
+static pst_status choose_recompute(pst_prepared *p) {
+    const pst_config *c = p->config;
+    uint32_t n = c->parallel.n_recompute;
+    if (n != 1 && n != p->plan->n_chunk)
+        return pst_fail(PST_EINPUT, "parallel.recompute has %u items, but there are %u chunks; give one, or one for each",
+                        n, p->plan->n_chunk);
+    for (uint32_t k = 0; k < p->plan->n_chunk; k++) {
+        pst_recompute mode;
+        PST_TRY(pst_recompute_find(c->parallel.recompute[n == 1 ? 0 : k], &mode));
+        p->plan->recompute[k] = (uint8_t)mode;
+    }
+    return PST_OK;
+}
+
 static pst_status build_plan(pst_prepared *p) {
     const pst_config *c = p->config;
     const pst_plan *given = p->options.plan;
@@ -193,6 +209,7 @@ static pst_status build_plan(pst_prepared *p) {
     PST_TRY(share_micros(p, n_micro, p->micro));
     PST_TRY(make_schedules(p, schedule));
     if (!given) PST_TRY(pst_partition_solve(p->graph, &p->cost, p->schedule, &p->plan));
+    if (!given && !p->options.infer) PST_TRY(choose_recompute(p));
     p->plan->n_micro = n_micro;
     if (p->micro[1] < p->grid.pipeline && !p->options.infer)
         pst_log(PST_LOG_DEBUG, "fewer micro-batches (%u) than stages (%u)", p->micro[1], p->grid.pipeline);
@@ -219,7 +236,7 @@ static void level(pst_cut *const *cut, uint32_t n) {
 
 static pst_status build_cuts(const pst_prepared *p, int split, int train, pst_cut **cut) {
     chooser_arg arg = {.p = p, .device = {.isa = p->options.isa, .threads = p->options.threads}};
-    pst_chooser chooser = {&arg, choose, predict_ns};
+    pst_chooser chooser = {&arg, choose, predict_ns, p->plan->recompute};
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
         const pst_graph *g = p->graphs[t];
         PST_TRY(pst_cut_build(g, p->plan->chunk_of_node, p->plan->n_chunk, split, train, &chooser, &cut[t]));
@@ -283,11 +300,11 @@ pst_status pst_prepare_predict(pst_prepared *p) {
 
 static pst_status predict(pst_prepared *p) {
     PST_TRY(pst_prepare_predict(p));
-    for (uint32_t t = 0; t < p->grid.tensor; t++)
-        for (uint32_t c = 0; c < p->cut->n_chunk; c++)
-            for (int op = 0; op < 4; op++)
-                for (uint32_t s = 0; s < p->cut->chunk[c].program[op].n_step; s++)
-                    p->flops += p->cuts[t]->chunk[c].program[op].step[s].flops * p->plan->n_micro;
+    for (uint32_t t = 0; t < p->grid.tensor; t++) {
+        const pst_tape *tape = p->cuts[t]->tape;
+        for (uint32_t s = 0; s < tape->n_step; s++) /* the model's, so not what runs again */
+            if (!tape->step[s].again) p->flops += tape->step[s].flops * p->plan->n_micro;
+    }
     for (uint32_t t = 0; t < p->graph->n_tensor; t++)
         if (p->graph->tensor[t].role == PST_TENSOR_OUTPUT)
             p->targets += pst_tensor_elements(p->graph->tensor + t) * p->plan->n_micro;

@@ -12,12 +12,16 @@ static uint64_t largest(const pst_prepared *p, uint32_t *rank) {
 
 enum { MOST_RANKS = 64 }; /* of the advice */
 
-/* Peak of the same run with another schedule, micro-batch size or number of ranks; UINT64_MAX when impossible. */
-static uint64_t peak_with(const pst_prepared *p, const char *schedule, int64_t micro_batch, uint32_t n_rank) {
+/* Peak of the same run with another schedule, recomputation (NULL: as it is), micro-batch size or number of ranks;
+ * UINT64_MAX when impossible. */
+static uint64_t peak_with(const pst_prepared *p, const char *schedule, const char *recompute, int64_t micro_batch,
+                          uint32_t n_rank) {
     pst_config changed = *p->config; /* shallow: only read below */
     pst_prepare_options options = p->options;
     pst_prepared *other = NULL;
+    char *way = (char *)(uintptr_t)recompute;
     uint32_t rank = 0;
+    if (recompute) changed.parallel.recompute = &way, changed.parallel.n_recompute = 1;
     changed.parallel.schedule = (char *)(uintptr_t)schedule;
     if (strcmp(schedule, p->config->parallel.schedule)) changed.parallel.chunks = 0;
     changed.train.micro_batch = micro_batch;
@@ -38,23 +42,28 @@ static void suggest(const pst_prepared *p, uint64_t limit, char *text, size_t by
     uint32_t ranks = p->options.n_rank;
     static const char *const sparing[] = {"1f1b", "v-half", "v-min"};
     for (size_t i = 0; i < sizeof sparing / sizeof *sparing; i++)
-        if (strcmp(schedule, sparing[i]) && peak_with(p, sparing[i], micro_batch, ranks) <= limit) {
+        if (strcmp(schedule, sparing[i]) && peak_with(p, sparing[i], NULL, micro_batch, ranks) <= limit) {
             snprintf(text, bytes, "parallel.schedule=%s would fit", sparing[i]);
             return;
         }
+    for (uint32_t i = PST_RECOMPUTE_SELECTIVE; i <= PST_RECOMPUTE_FULL; i++)
+        if (peak_with(p, schedule, pst_recompute_name((pst_recompute)i), micro_batch, ranks) <= limit) {
+            snprintf(text, bytes, "parallel.recompute=%s would fit", pst_recompute_name((pst_recompute)i));
+            return;
+        }
     for (int64_t micro = micro_batch - 1; micro >= 1; micro--)
-        if (c->train.batch % micro == 0 && peak_with(p, schedule, micro, ranks) <= limit) {
+        if (c->train.batch % micro == 0 && peak_with(p, schedule, NULL, micro, ranks) <= limit) {
             snprintf(text, bytes, "train.micro_batch=%" PRId64 " would fit", micro);
             return;
         }
     for (uint32_t n = ranks + 1; n <= MOST_RANKS && n <= p->graph->n_node; n += n < 16 ? 1 : n / 2)
         for (int one = 0; one < 2; one++) {
-            if (peak_with(p, schedule, one ? 1 : micro_batch, n) > limit) continue;
+            if (peak_with(p, schedule, NULL, one ? 1 : micro_batch, n) > limit) continue;
             snprintf(text, bytes, "-n %u%s would fit, with as much memory for each", n,
                      one ? " and train.micro_batch=1" : "");
             return;
         }
-    snprintf(text, bytes, "no schedule, micro-batch or number of ranks up to %d would fit", MOST_RANKS);
+    snprintf(text, bytes, "no schedule, recomputation, micro-batch or number of ranks up to %d would fit", MOST_RANKS);
 }
 
 static const char *scaled(uint64_t bytes, char text[32]) {

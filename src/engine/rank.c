@@ -51,7 +51,13 @@ static pst_status run_kernel(pst_device *device, const void *block) {
     uint64_t ended = pst_monotonic_ns();
     *c->spent += ended - began;
     if (r->train && r->n_op < r->room_op)
-        r->op[r->n_op++] = (pst_op_span){began, ended, c->step->node, c->micro, c->step->pass, c->step->is_sum};
+        r->op[r->n_op++] = (pst_op_span){.start = began,
+                                         .end = ended,
+                                         .node = c->step->node,
+                                         .micro = c->micro,
+                                         .pass = c->step->pass,
+                                         .is_sum = c->step->is_sum,
+                                         .again = c->step->again};
     return status;
 }
 

@@ -285,7 +285,11 @@ pst_status pst_tape_print(const pst_tape *tape, const pst_graph *g, FILE *out) {
     static const char *const pass_name[] = {"F", "B", "W"};
     for (uint32_t s = 0; s < tape->n_step; s++) {
         const pst_tape_step *step = &tape->step[s];
-        fprintf(out, "%u %s%s %s:", s, pass_name[step->pass], tape->is_sum[s] ? " sum" : "", g->node[step->node].name);
+        fprintf(out, "%u %s%s %s:", s, pass_name[step->pass],
+                tape->is_sum[s] ? " sum"
+                : step->again   ? " again"
+                                : "",
+                g->node[step->node].name);
         for (uint32_t i = 0; i < step->n_operand; i++) print_operand(tape, g, &step->operand[i], out);
         fprintf(out, " | %lu flops %lu bytes\n", (unsigned long)step->flops, (unsigned long)step->bytes);
     }

@@ -32,6 +32,7 @@ typedef struct {
 typedef struct {
     uint32_t node;
     pst_pass pass;
+    uint8_t again; /* an F step that runs a second time, among those of B (pipeline/recompute.c) */
     uint32_t n_operand;
     pst_operand operand[PST_MAX_ARG];
     uint64_t flops, bytes;

@@ -43,6 +43,9 @@ struct pst_op_row {
     int pass_through;
     /* Passes that tensor ranks do together instead of a kernel: see pst_exchange. Their operands are from, to. */
     uint8_t exchange[PST_PASS_COUNT];
+    /* F does little work for the bytes that it leaves for B and W, so that selective recomputation runs it again: whatever
+     * multiplies by no weight matrix. */
+    int cheap;
 };
 
 /* What a pass of a tensor_* operator does among the attr.parts ranks of the group, of which this is number attr.part. */

@@ -33,4 +33,5 @@ const pst_op_row pst_op_add = {
     .args = args,
     .cost = cost,
     .pass_through = 1,
+    .cheap = 1,
 };

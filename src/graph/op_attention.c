@@ -52,4 +52,5 @@ const pst_op_row pst_op_attention = {
     .infer = infer,
     .args = args,
     .cost = cost,
+    .cheap = 1,
 };

@@ -47,4 +47,5 @@ const pst_op_row pst_op_embedding = {
     .infer = infer,
     .args = args,
     .cost = cost,
+    .cheap = 1,
 };

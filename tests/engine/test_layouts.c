@@ -79,6 +79,34 @@ static void test_solved_schedule(void **state) {
     assert_int_equal(r.exit_status, 4);
 }
 
+/* What B computes again has the bits of the first time; the memory is less, and as predicted. */
+static void test_recompute(void **state) {
+    (void)state;
+    static const char *const schedules[] = {"gpipe", "1f1b", "zb-h1", "zb-v"};
+    static const char *const ways[] = {"none", "selective", "full"};
+    for (int s = 0; s < 4; s++)
+        for (int n = 1; n <= 3; n++) {
+            uint64_t peak[3] = {0};
+            for (int w = 0; w < 3; w++) {
+                char a[64], b[64], name[64];
+                const char *override[] = {a, b};
+                snprintf(a, sizeof a, "parallel.schedule=%s", schedules[s]);
+                snprintf(b, sizeof b, "parallel.recompute=%s", ways[w]);
+                snprintf(name, sizeof name, "%s-%s-%d", ways[w], schedules[s], n);
+                run_result r = run_here(YAML, name, n, "", override, 2);
+                same(&r, name);
+                for (int k = 0; k < r.n_rank; k++) assert_int_equal(r.peak[k], r.predicted[k]), peak[w] += r.peak[k];
+            }
+            assert_true(peak[1] < peak[0]);
+            if (!strcmp(schedules[s], "gpipe")) assert_true(peak[2] < peak[1]);
+        }
+    const char *each[] = {"parallel.recompute=[full, none, selective]"}, *wrong[] = {"parallel.recompute=[full, none]"};
+    run_result r = run_here(YAML, "each", 3, "", each, 1);
+    same(&r, "each");
+    r = run_here(YAML, "wrong", 3, "", wrong, 1);
+    assert_int_equal(r.exit_status, 2);
+}
+
 /* From a file, which says ranks and micro-batches. */
 static void test_custom_schedule(void **state) {
     (void)state;
@@ -152,7 +180,8 @@ static int cleanup(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_base),
                                        cmocka_unit_test(test_every_layout),
-                                       cmocka_unit_test(test_solved_schedule), cmocka_unit_test(test_custom_schedule),
+                                       cmocka_unit_test(test_solved_schedule), cmocka_unit_test(test_recompute),
+                                       cmocka_unit_test(test_custom_schedule),
                                        cmocka_unit_test(test_micro_batches),
                                        cmocka_unit_test(test_resume),
                                        cmocka_unit_test(test_signals)};

@@ -59,6 +59,7 @@ static int follow(const char *text, const char *schedule, uint64_t limit) {
     size_t n = 1;
     uint32_t n_rank = 2;
     int micro;
+    char how[16];
     pst_prepared *p;
     const char *advice = strstr(text, "; ");
     assert_non_null(advice);
@@ -66,6 +67,8 @@ static int follow(const char *text, const char *schedule, uint64_t limit) {
     snprintf(first, sizeof first, "parallel.schedule=%s", schedule);
     if (!strncmp(advice, "no schedule", 11)) return 0;
     if (!strncmp(advice, "parallel.schedule=1f1b would", 28)) snprintf(first, sizeof first, "parallel.schedule=1f1b");
+    else if (sscanf(advice, "parallel.recompute=%15s would fit", how) == 1)
+        snprintf(second, sizeof second, "parallel.recompute=%s", how), n = 2;
     else if (sscanf(advice, "-n %u", &n_rank) == 1 && !strstr(advice, "train.micro_batch=")) n = 1;
     else if (sscanf(strstr(advice, "train.micro_batch="), "train.micro_batch=%d", &micro) == 1)
         snprintf(second, sizeof second, "train.micro_batch=%d", micro), n = 2;

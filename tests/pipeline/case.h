@@ -15,6 +15,7 @@ typedef struct {
     pst_job *job, *eval;
     pst_slots *slots, *eval_slots;
     pst_layout **layout; /* [n_rank] */
+    int recomputes;      /* set before build_case: each chunk in one of the three ways, at random */
 } test_case;
 
 /* Kernel scratch of odd sizes, the same for the same step in every case. */
@@ -91,6 +92,7 @@ static inline void schedule_case(test_case *t, uint32_t kind, uint32_t n_micro, 
 
 static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint32_t n_micro, uint64_t *state) {
     pst_chooser chooser = {.choose = choose_odd_scratch};
+    uint8_t recompute[256];
     pst_instr_cost cost = {.latency_ns = next_random(state) % 500,
                            .bytes_per_s = 1e8,
                            .norm_ns = 10,
@@ -111,6 +113,9 @@ static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint
     if (n_rank > n_chunk) n_rank = n_chunk;
     t->n_rank = n_rank, t->n_chunk = n_chunk;
     t->chunk_of_node = random_chunks(t->g->n_node, n_chunk, state);
+    for (uint32_t c = 0; t->recomputes && c < n_chunk; c++)
+        recompute[c] = (uint8_t)(next_random(state) % PST_RECOMPUTE_COUNT);
+    if (t->recomputes) chooser.recompute = recompute;
     schedule_case(t, kind, n_micro, 1 + (uint32_t)(next_random(state) % 4));
     MUST(pst_cut_build(t->g, t->chunk_of_node, n_chunk, t->schedule->split, 1, &chooser, &t->cut));
     MUST(pst_cut_build(t->g, t->chunk_of_node, n_chunk, 0, 0, &chooser, &t->eval_cut));
@@ -124,7 +129,7 @@ static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint
 
 /* Borrows g. */
 static inline test_case random_case(pst_graph *g, uint64_t *state) {
-    test_case t = {.g = g};
+    test_case t = {.g = g, .recomputes = next_random(state) % 2};
     uint32_t n_rank = 1 + (uint32_t)(next_random(state) % 5), kind = (uint32_t)(next_random(state) % 6);
     build_case(&t, n_rank, kind, 1 + (uint32_t)(next_random(state) % 8), state);
     return t;

@@ -74,8 +74,8 @@ static void every_step_reads_the_right_bytes(void **unused) {
         uint64_t answer = 0;
         for (uint32_t layout = 0; layout < 3;
              layout++) { /* the same model, with as many micro-batches, laid out anew */
-            test_case t = {.g = g};
             uint64_t own = mix(state, layout);
+            test_case t = {.g = g, .recomputes = next_random(&own) % 2};
             build_case(&t, layout ? 1 + (uint32_t)(next_random(&own) % 5) : 1,
                        (uint32_t)(next_random(&own) % CASE_KINDS), 1 + i % 7, &own);
             pst_fault_spec late = {.delay_polls = next_random(&own) % 4};
