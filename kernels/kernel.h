@@ -16,7 +16,8 @@ typedef struct {
     uint64_t sample;          /* global index of the micro-batch's first sample since the start of training */
     int first;                /* W overwrites the accumulator (first micro-batch of the step), else adds to it */
     int train;                /* 0: evaluation, dropout is the identity */
-    float loss_scale;         /* cross_entropy B: factor of every token's gradient, 1/(tokens of the whole batch) */
+    float loss_scale;         /* cross_entropy B: factor of every token's gradient, 1/(tokens of the whole batch), times the
+                                 scale of the gradients (train.loss_scale) */
 } pst_call;
 
 typedef struct {
@@ -32,7 +33,7 @@ typedef struct {
     pst_status (*launch)(pst_device *device, const pst_call *call);
     uint32_t dtypes;          /* bits 1 << pst_dtype: graphs whose activations and parameters it takes */
 } pst_kernel_row;
-enum { PST_TAKES_F32 = 1 << PST_F32, PST_TAKES_BF16 = 1 << PST_BF16 };
+enum { PST_TAKES_F32 = 1 << PST_F32, PST_TAKES_BF16 = 1 << PST_BF16, PST_TAKES_F16 = 1 << PST_F16 };
 
 /* Rows of each backend, best first. */
 const pst_kernel_row *pst_kernels_cpu(uint32_t *n);
@@ -50,8 +51,8 @@ typedef struct {
     double (*sum_squares)(pst_pool *pool, const float *x, uint64_t n);
     /* y += x */
     void (*accumulate)(pst_pool *pool, float *y, const float *x, uint64_t n);
-    /* y = x as bf16, rounded to nearest even (subnormal numbers may become 0). */
-    void (*narrow)(pst_pool *pool, const float *x, uint16_t *y, uint64_t n);
+    /* y = x as bf16 or fp16, rounded to nearest even (subnormal numbers of bf16 may become 0). */
+    void (*narrow)(pst_pool *pool, pst_dtype dtype, const float *x, uint16_t *y, uint64_t n);
 } pst_flat;
 const pst_flat *pst_flat_choose(uint32_t isa);
 const pst_flat *pst_flat_ref(void);

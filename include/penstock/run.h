@@ -92,7 +92,7 @@ typedef struct {
     const char *preset;      /* "gpt2", ... */
     int64_t batch, context;  /* samples of a micro-batch, tokens of a sample */
     int64_t threads;         /* 0: all processors that this process may use */
-    const char *precision;   /* "fp32", "bf16", "both" (bf16 where the CPU has it) */
+    const char *precision;   /* "fp32", "bf16", "fp16", "both" (fp32, and bf16 where the CPU has it) */
     int json;
     const char *op;          /* kernels: only this operator; collectives: only this kind; "": all */
     double seconds;          /* p2p, collectives: for each size; 0: half a second */

@@ -5,7 +5,7 @@
  * F: a tile is (batch, head, block of queries). B: the blocks of keys are taken in order, and for each of them a tile
  * is (batch, head): dq is summed over blocks of keys in order, dk and dv over blocks of queries in order.
  *
- * fp32 operands are read and summed where they lie. bf16 ones are widened block by block, and summed in scratch. */
+ * fp32 operands are read and summed where they lie. Those of 16 bits are widened block by block, and summed in scratch. */
 
 enum {
     ATT = 64,                                         /* side of a block */
@@ -21,7 +21,7 @@ typedef struct {
     vx *dst;
     const float *lse_in;
     float *lse, *scratch;
-    float *dq;                    /* B in bf16: [b,heads,t,d], behind the scratch of all threads */
+    float *dq;                    /* B in 16 bits: [b,heads,t,d], behind the scratch of all threads */
     uint64_t scratch_floats;      /* of one thread */
     uint64_t key_block;           /* B */
 } attention_job;
@@ -90,10 +90,10 @@ static void transpose(const vx *from, uint64_t ld, uint64_t n, uint64_t d, float
                 to[c * ATT + i] = i < n ? x_get(from[i * ld + c]) : 0.0f;
 }
 
-/* A block of at most ATT rows of d floats to read from, or to sum up in; own: ATT * d floats of scratch, which bf16
- * needs. */
+/* A block of at most ATT rows of d floats to read from, or to sum up in; own: ATT * d floats of scratch, which
+ * bf16 and fp16 need. */
 typedef struct { float *at; uint64_t ld; } panel;
-#if defined(VEC_BF16)
+#if defined(VEC_HALF)
 enum { ATT_F_PANELS = 3, ATT_B_PANELS = 5 };
 static panel read_panel(const vx *from, uint64_t ld, uint64_t rows, uint64_t d, float *own) {
     for (uint64_t r = 0; r < rows; r++)

@@ -21,6 +21,7 @@ static uint32_t isa_of_machine(void) {
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
         isa |= PST_ISA_AVX512;
     if ((isa & PST_ISA_AVX512) && __builtin_cpu_supports("avx512bf16")) isa |= PST_ISA_AVX512_BF16;
+    if (isa && __builtin_cpu_supports("f16c")) isa |= PST_ISA_F16C;
     return isa;
 }
 
@@ -28,8 +29,8 @@ uint32_t pst_cpu_isa(void) {
     const char *limit = getenv("PENSTOCK_ISA");
     uint32_t isa = isa_of_machine();
     if (limit && !strcmp(limit, "generic")) return 0;
-    if (limit && !strcmp(limit, "avx2")) return isa & PST_ISA_AVX2;
-    if (limit && !strcmp(limit, "avx512")) return isa & (PST_ISA_AVX2 | PST_ISA_AVX512);
+    if (limit && !strcmp(limit, "avx2")) return isa & (PST_ISA_AVX2 | PST_ISA_F16C);
+    if (limit && !strcmp(limit, "avx512")) return isa & (PST_ISA_AVX2 | PST_ISA_AVX512 | PST_ISA_F16C);
     return isa;
 }
 

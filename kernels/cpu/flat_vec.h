@@ -5,6 +5,7 @@ enum { SUM_BLOCK = 4096, SUM_CHUNK = 1024 /* block sums held at a time */ };
 typedef struct {
     const pst_optim_hyper *h;
     float *weight, *m, *v, *y;
+    pst_dtype dtype;
     uint16_t *half;
     const float *x;
     double *block;
@@ -131,15 +132,26 @@ static void narrow_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const array_job *j = arg;
     uint64_t from = tile * PST_FLAT_TILE, count = pst_min_u64(PST_FLAT_TILE, j->n - from);
-#if defined(VEC_BF16)
-    VEC_EACH(i, n, count, { x_store_n(j->half + from + i, v_load_n(j->x + from + i, n), n); });
-#else
-    for (uint64_t i = from; i < from + count; i++) j->half[i] = pst_bf16_from_f32(j->x[i]);
+#if defined(VEC_HALF)
+    if (j->dtype == linear_ops.dtype) {
+        VEC_EACH(i, n, count, { x_store_n(j->half + from + i, v_load_n(j->x + from + i, n), n); });
+        return;
+    }
 #endif
+#if defined(VEC_AVX512) && !defined(VEC_F16)
+    if (j->dtype == PST_F16) { /* every AVX-512 converts */
+        VEC_EACH(i, n, count, {
+            __m256i half = _mm512_cvtps_ph(v_load_n(j->x + from + i, n), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+            _mm256_mask_storeu_epi16(j->half + from + i, v_first(n), half);
+        });
+        return;
+    }
+#endif
+    for (uint64_t i = from; i < from + count; i++) j->half[i] = pst_half_from_f32(j->dtype, j->x[i]);
 }
 
-static void flat_narrow(pst_pool *pool, const float *x, uint16_t *y, uint64_t n) {
-    array_job j = {.x = x, .half = y, .n = n};
+static void flat_narrow(pst_pool *pool, pst_dtype dtype, const float *x, uint16_t *y, uint64_t n) {
+    array_job j = {.x = x, .dtype = dtype, .half = y, .n = n};
     run_pool(pool, narrow_tile, &j, pst_div_up(n, PST_FLAT_TILE));
 }
 
@@ -157,5 +169,9 @@ static double fma_loop(uint64_t turns, float *sink) {
 #endif
     VEC_UNROLL
     for (int k = 0; k < 12; k++) *sink += (float)v_sum(sum[k]);
-    return (double)turns * 12 * 2 * (VEC_W * 4 / sizeof(vx));
+#if defined(VEC_BF16)
+    return (double)turns * 12 * 2 * VEC_W * 2;
+#else
+    return (double)turns * 12 * 2 * VEC_W;
+#endif
 }

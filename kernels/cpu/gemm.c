@@ -6,11 +6,13 @@
  * copies its operands before use when 1/rows + 1/cols is below 0.0038; above, it reads them where they lie, at half speed
  * or worse when rows are a multiple of 4096 bytes apart: there tiles are as square as that allows. Its AVX-512 code does
  * without copies, and loses a tenth in pieces of less than 128 terms. bf16 products take the same cut, and half the
- * time; where C is not fp32 they are summed in a band of tiles in scratch, so that an element is rounded once. */
+ * time; where C is not fp32 they are summed in a band of tiles in scratch, so that an element is rounded once. fp16, for
+ * which the library has no product, is widened piece by piece: each is used by a whole tile. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"
 #include <oneapi/dnnl/dnnl.h>
 #include <stdatomic.h>
+#include <string.h>
 
 extern void omp_set_num_threads(int n); /* libgomp's; its header comes with the compiler, not with the library */
 
@@ -32,6 +34,7 @@ typedef struct {
     pst_device *device;
     uint64_t tile_m, tile_n, tiles_n, tiles;
     uint64_t depth;       /* terms of a piece of the sum */
+    uint64_t wide;        /* fp16: floats of a thread's two widened pieces */
     uint64_t first, band; /* the band's first tile; tiles of a band */
     uint64_t from, to;    /* the pieces [from, to) of the sum that a run adds to each tile */
     _Atomic int failed;
@@ -53,8 +56,27 @@ static uint64_t band_before(const job *j, uint64_t tile) {
     return floats;
 }
 
+/* Of the matrix `from` with ld elements between rows; returns its end. */
+static float *widen_piece(const pst_gemm *g, const uint16_t *from, uint64_t rows, uint64_t cols, uint64_t ld, float *to) {
+    for (uint64_t r = 0; r < rows; r++) g->widen(from + r * ld, to + r * cols, cols);
+    return to + rows * cols;
+}
+
+static dnnl_status_t multiply_wide(const job *j, place at, uint64_t k, const uint16_t *a, const uint16_t *b, float beta,
+                                   float *sum, uint64_t ld, uint32_t thread) {
+    const pst_gemm *g = j->gemm;
+    uint64_t cols_a = g->trans_a ? at.rows : k, cols_b = g->trans_b ? k : at.cols;
+    float *wide_a = g->wide + thread * j->wide;
+    float *wide_b = widen_piece(g, a, g->trans_a ? k : at.rows, cols_a, g->lda, wide_a);
+    widen_piece(g, b, g->trans_b ? at.cols : k, cols_b, g->ldb, wide_b);
+    return dnnl_sgemm(g->trans_a ? 'T' : 'N', g->trans_b ? 'T' : 'N', (dnnl_dim_t)at.rows, (dnnl_dim_t)at.cols,
+                      (dnnl_dim_t)k, 1.0f, wide_a, (dnnl_dim_t)cols_a, wide_b, (dnnl_dim_t)cols_b, beta, sum,
+                      (dnnl_dim_t)ld);
+}
+
 /* Adds the piece [from, to) of the sum. */
-static dnnl_status_t multiply(const job *j, place at, uint64_t from, uint64_t to, float *sum, uint64_t ld) {
+static dnnl_status_t multiply(const job *j, place at, uint64_t from, uint64_t to, float *sum, uint64_t ld,
+                              uint32_t thread) {
     const pst_gemm *g = j->gemm;
     char ta = g->trans_a ? 'T' : 'N', tb = g->trans_b ? 'T' : 'N';
     dnnl_dim_t m = (dnnl_dim_t)at.rows, n = (dnnl_dim_t)at.cols, k = (dnnl_dim_t)(to - from);
@@ -62,6 +84,9 @@ static dnnl_status_t multiply(const job *j, place at, uint64_t from, uint64_t to
     uint64_t a = g->trans_a ? from * g->lda + at.row : at.row * g->lda + from;
     uint64_t b = g->trans_b ? at.col * g->ldb + from : from * g->ldb + at.col;
     float beta = g->add || from ? 1.0f : 0.0f;
+    if (g->dtype == PST_F16)
+        return multiply_wide(j, at, to - from, (const uint16_t *)g->a + a, (const uint16_t *)g->b + b, beta, sum, ld,
+                             thread);
     if (g->dtype == PST_BF16)
         return dnnl_gemm_bf16bf16f32(ta, tb, m, n, k, 1.0f, (const uint16_t *)g->a + a, lda, (const uint16_t *)g->b + b,
                                      ldb, beta, sum, ldc);
@@ -78,7 +103,7 @@ static void run_tile(void *arg, uint64_t tile, uint32_t thread) {
     float *sum = g->c ? g->c + at.row * ld + at.col : g->band + band_before(j, tile);
     for (uint64_t from = j->from, to; from < j->to; from = to) {
         to = pst_min_u64(from + j->depth, j->to);
-        dnnl_status_t status = multiply(j, at, from, to, sum, ld);
+        dnnl_status_t status = multiply(j, at, from, to, sum, ld, thread);
         if (status != dnnl_success) atomic_store_explicit(&j->failed, (int)status, memory_order_relaxed);
         pst_device_poll(j->device, thread);
     }
@@ -132,6 +157,16 @@ uint64_t pst_gemm_band_bytes(uint64_t m, uint64_t n, uint32_t threads) {
     return most * sizeof(float);
 }
 
+static uint64_t wide_floats(const job *j) { return j->depth * (j->tile_m + j->tile_n); }
+
+uint64_t pst_gemm_wide_bytes(uint64_t m, uint64_t n, uint64_t k, uint32_t threads) {
+    pst_gemm gemm = {.m = m, .n = n, .k = k};
+    job j = {.gemm = &gemm};
+    choose_tile(&j, 1);
+    choose_depth(&j);
+    return threads * wide_floats(&j) * sizeof(float);
+}
+
 /* The product of C's tiles [first, end). Pieces are added to each tile in order, so how many of them a run adds does not
  * matter to the bits: few where there are few tiles, so that threads stay busy to the end. */
 static void run_band(job *j, uint64_t end) {
@@ -145,9 +180,12 @@ static void run_band(job *j, uint64_t end) {
 
 pst_status pst_gemm_run(pst_device *device, const pst_gemm *gemm) {
     job j = {.gemm = gemm, .device = device};
-    choose_tile(&j, gemm->dtype == PST_BF16 || ((device ? device->isa : pst_cpu_isa()) & PST_ISA_AVX512));
+    uint64_t threads = device ? device->threads : 1;
+    choose_tile(&j, gemm->dtype != PST_F32 || ((device ? device->isa : pst_cpu_isa()) & PST_ISA_AVX512));
     choose_depth(&j);
-    if (!gemm->c) j.band = BAND_TILES * (device ? device->threads : 1);
+    j.wide = wide_floats(&j);
+    if (gemm->dtype == PST_F16) memset(gemm->wide, 0, threads * j.wide * sizeof(float)); /* threads may find no tile */
+    if (!gemm->c) j.band = BAND_TILES * threads;
     for (j.first = 0; j.first < j.tiles && !j.failed; j.first += j.band)
         run_band(&j, pst_min_u64(j.first + j.band, j.tiles));
     if (j.failed) return pst_fail(PST_ENOMEM, "a matrix product failed in the library, status %d", (int)j.failed);

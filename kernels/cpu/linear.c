@@ -1,5 +1,5 @@
-/* Linear: three products, with the element-wise rest done on tiles that are still in cache. In bf16 a product is summed
- * in scratch, and rounded once when it goes to its place. */
+/* Linear: three products, with the element-wise rest done on tiles that are still in cache. In bf16 and fp16 a product is
+ * summed in scratch, and rounded once when it goes to its place. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"
 
@@ -43,19 +43,33 @@ static void finish(void *arg, const float *sum, uint64_t sum_ld, uint64_t row, u
     j->ops->finish(j->act, &tile);
 }
 
-/* Where a product of this element type is summed: in place, or in scratch. */
-static void sum_in(pst_gemm *gemm, const pst_call *call, void *place) {
-    if (gemm->dtype == PST_F32) gemm->c = place;
-    else gemm->band = call->scratch;
+/* A product is summed in `place`, NULL: in scratch; fp16 is widened in scratch, in front of that. */
+static void sum_in(pst_gemm *gemm, const pst_call *call, void *place, const job *j, pst_device *device) {
+    uint64_t wide =
+        gemm->dtype == PST_F16 ? pst_gemm_wide_bytes(gemm->m, gemm->n, gemm->k, device ? device->threads : 1) : 0;
+    gemm->wide = call->scratch, gemm->widen = j->ops->widen;
+    if (place) gemm->c = place;
+    else gemm->band = (float *)call->scratch + wide / sizeof(float);
+}
+
+static uint64_t rows_of(const pst_graph *g, const pst_node *node) { return pst_tensor_rows(&g->tensor[node->in[0]]); }
+static uint64_t inputs_of(const pst_graph *g, const pst_node *node) { return pst_tensor_last(&g->tensor[node->in[0]]); }
+static uint64_t outputs_of(const pst_graph *g, const pst_node *node) { return g->param[node->param[0]].dim[0]; }
+
+static uint64_t scratch_of(const pst_graph *g, uint64_t m, uint64_t n, uint64_t k, uint32_t threads) {
+    return pst_gemm_band_bytes(m, n, threads) + (g->dtype == PST_F16 ? pst_gemm_wide_bytes(m, n, k, threads) : 0);
 }
 
 uint64_t pst_linear_forward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
-    return pst_gemm_band_bytes(pst_tensor_rows(&g->tensor[node->in[0]]), g->param[node->param[0]].dim[0], threads);
+    return scratch_of(g, rows_of(g, node), outputs_of(g, node), inputs_of(g, node), threads);
 }
 
 uint64_t pst_linear_backward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
-    return pst_gemm_band_bytes(pst_tensor_rows(&g->tensor[node->in[0]]), pst_tensor_last(&g->tensor[node->in[0]]),
-                               threads);
+    return scratch_of(g, rows_of(g, node), inputs_of(g, node), outputs_of(g, node), threads);
+}
+
+uint64_t pst_linear_weight_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
+    return pst_gemm_wide_bytes(outputs_of(g, node), inputs_of(g, node), rows_of(g, node), threads);
 }
 
 /* IN0 PARAM0 [PARAM1] OUT0 [SAVED0] */
@@ -77,7 +91,7 @@ pst_status pst_linear_forward(pst_device *device, const pst_call *call, const ps
                      .ldc = j.n,
                      .finish = j.bias || j.active || ops->dtype != PST_F32 ? finish : NULL,
                      .finish_arg = &j};
-    sum_in(&gemm, call, j.z ? j.z : j.y);
+    sum_in(&gemm, call, ops->dtype != PST_F32 ? NULL : j.z ? j.z : j.y, &j, device);
     return pst_gemm_run(device, &gemm);
 }
 
@@ -109,7 +123,7 @@ pst_status pst_linear_backward(pst_device *device, const pst_call *call, const p
                      .ldc = j.k,
                      .finish = ops->dtype != PST_F32 ? finish : NULL,
                      .finish_arg = &to};
-    sum_in(&gemm, call, to.y);
+    sum_in(&gemm, call, ops->dtype != PST_F32 ? NULL : to.y, &j, device);
     return pst_gemm_run(device, &gemm);
 }
 
@@ -137,8 +151,8 @@ pst_status pst_linear_weight(pst_device *device, const pst_call *call, const pst
                      .lda = j.n,
                      .b = call->arg[0],
                      .ldb = j.k,
-                     .c = call->arg[2],
                      .ldc = j.k,
                      .add = !call->first};
+    sum_in(&gemm, call, call->arg[2], &j, device);
     return pst_gemm_run(device, &gemm);
 }

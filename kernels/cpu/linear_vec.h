@@ -81,14 +81,24 @@ static void column_sum(const void *from_x, uint64_t rows, uint64_t cols, uint64_
     });
 }
 
-#if defined(VEC_BF16)
-static const pst_linear_ops linear_ops = {PST_BF16, linear_finish, linear_slope, column_sum};
-#define linear_f_scratch pst_linear_forward_scratch
-#define linear_b_scratch pst_linear_backward_scratch
+#if defined(VEC_F16)
+static void widen(const void *from, float *to, uint64_t count) {
+    VEC_EACH(i, n, count, { v_store_n(to + i, x_load_n((const vx *)from + i, n), n); });
+}
+static const pst_linear_ops linear_ops = {PST_F16, linear_finish, linear_slope, column_sum, widen};
+#define linear_w_scratch pst_linear_weight_scratch
+#elif defined(VEC_BF16)
+static const pst_linear_ops linear_ops = {PST_BF16, linear_finish, linear_slope, column_sum, NULL};
+#define linear_w_scratch NULL
 #else
-static const pst_linear_ops linear_ops = {PST_F32, linear_finish, linear_slope, column_sum};
+static const pst_linear_ops linear_ops = {PST_F32, linear_finish, linear_slope, column_sum, NULL};
 #define linear_f_scratch NULL
 #define linear_b_scratch NULL
+#define linear_w_scratch NULL
+#endif
+#if defined(VEC_HALF)
+#define linear_f_scratch pst_linear_forward_scratch
+#define linear_b_scratch pst_linear_backward_scratch
 #endif
 
 static pst_status linear_f(pst_device *device, const pst_call *call) {

@@ -3,7 +3,7 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { MAX_ROWS = 128, PEAK_NS = 3000000, PEAK_TURNS = 20000 /* well under a millisecond */ };
+enum { MAX_ROWS = 160, PEAK_NS = 3000000, PEAK_TURNS = 20000 /* well under a millisecond */ };
 
 static pst_kernel_row list[MAX_ROWS];
 static uint32_t n_list;
@@ -15,7 +15,9 @@ static void append(const pst_cpu_table *table) {
 
 static void fill(void) {
     append(pst_cpu_avx512_bf16());
+    append(pst_cpu_avx512_fp16());
     append(pst_cpu_avx512());
+    append(pst_cpu_avx2_fp16());
     append(pst_cpu_avx2());
     append(pst_cpu_generic());
 }
@@ -29,13 +31,16 @@ const pst_kernel_row *pst_kernels_cpu(uint32_t *n) {
 
 static const pst_cpu_table *table_of(uint32_t isa, pst_dtype dtype) {
     if (dtype == PST_BF16 && isa & PST_ISA_AVX512_BF16) return pst_cpu_avx512_bf16();
+    if (dtype == PST_F16 && isa & PST_ISA_AVX512) return pst_cpu_avx512_fp16();
     if (isa & PST_ISA_AVX512) return pst_cpu_avx512();
+    if (dtype == PST_F16 && isa & PST_ISA_AVX2 && isa & PST_ISA_F16C) return pst_cpu_avx2_fp16();
     if (isa & PST_ISA_AVX2) return pst_cpu_avx2();
     return pst_cpu_generic();
 }
 
 const pst_flat *pst_flat_choose(uint32_t isa) {
-    const pst_flat *flat = table_of(isa, PST_BF16)->flat; /* the same bits as fp32's, but for narrow */
+    /* The same bits in all of them, but narrow is faster where the machine converts. */
+    const pst_flat *flat = table_of(isa, isa & PST_ISA_AVX512_BF16 ? PST_BF16 : PST_F16)->flat;
     return flat ? flat : pst_flat_ref();
 }
 

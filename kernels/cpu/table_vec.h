@@ -1,5 +1,5 @@
 /* The rows of one instruction set. VEC_NAME is its name as a string, VEC_ISA its bits; in which type
- * it loads and stores follows from VEC_BF16. */
+ * it loads and stores follows from VEC_BF16 and VEC_F16. */
 
 static const char *needs_isa(const pst_graph *g, const pst_node *node, const pst_device *device) {
     (void)g, (void)node;
@@ -8,6 +8,8 @@ static const char *needs_isa(const pst_graph *g, const pst_node *node, const pst
 
 #if defined(VEC_BF16)
 enum { VEC_DTYPES = PST_TAKES_BF16 };
+#elif defined(VEC_F16)
+enum { VEC_DTYPES = PST_TAKES_F16 };
 #else
 enum { VEC_DTYPES = PST_TAKES_F32 };
 #endif
@@ -27,7 +29,7 @@ static const pst_kernel_row vec_rows[] = {
     ROW("layer_norm", PST_PASS_W, NULL, layer_norm_w),
     ROW("linear", PST_PASS_F, linear_f_scratch, linear_f),
     ROW("linear", PST_PASS_B, linear_b_scratch, linear_b),
-    ROW("linear", PST_PASS_W, NULL, linear_w),
+    ROW("linear", PST_PASS_W, linear_w_scratch, linear_w),
     ROW("attention", PST_PASS_F, attention_f_scratch, attention_f),
     ROW("attention", PST_PASS_B, attention_b_scratch, attention_b),
     {"dropout", PST_PASS_F, "cpu/" VEC_NAME "/dropout", VEC_ISA, needs_aligned_part, NULL, dropout, VEC_DTYPES},

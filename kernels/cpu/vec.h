@@ -1,4 +1,5 @@
-/* The vector of one instruction set: VEC_AVX512 (16 lanes) or VEC_AVX2 (8); VEC_BF16 with VEC_AVX512 for bf16 storage.
+/* The vector of one instruction set: VEC_AVX512 (16 lanes) or VEC_AVX2 (8); VEC_BF16 with VEC_AVX512 for bf16 storage,
+ * VEC_F16 with either for fp16 storage.
  * Included once by the file that compiles the kernels for it. vf holds floats, vi 32-bit integers; GCC's operators
  * (+ - *) work on vf and are never fused. The _n forms touch the first n lanes only; lanes behind them read as 0.
  * n == VEC_W costs nothing extra. */
@@ -153,10 +154,13 @@ VEC_INLINE vi vi_high64(vi a, vi b) { return _mm256_unpackhi_epi64(a, b); }
 #error "define VEC_AVX512 or VEC_AVX2"
 #endif
 
-/* vx: the element type of activations and parameters in this compilation; arithmetic is in float always. Conversion to
- * bf16 rounds to nearest even and takes subnormal numbers for 0. */
-#if defined(VEC_BF16)
+/* vx: the element type of activations and parameters in this compilation; arithmetic is in float always. Conversions
+ * round to nearest even; that to bf16 takes subnormal numbers for 0. */
+#if defined(VEC_BF16) || defined(VEC_F16)
+#define VEC_HALF
 typedef uint16_t vx;
+#endif
+#if defined(VEC_BF16)
 VEC_INLINE vf x_widen(__m256i half) { return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16)); }
 VEC_INLINE vf x_load(const vx *p) { return x_widen(_mm256_loadu_si256((const __m256i *)p)); }
 VEC_INLINE vf x_load_n(const vx *p, unsigned n) {
@@ -175,6 +179,37 @@ VEC_INLINE float x_get(vx x) {
     return u.value;
 }
 VEC_INLINE void x_put(vx *p, float value) { x_store_n(p, v_set(value), 1); }
+#elif defined(VEC_F16) && defined(VEC_AVX512)
+VEC_INLINE vf x_load(const vx *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
+VEC_INLINE vf x_load_n(const vx *p, unsigned n) {
+    if (n == VEC_W) return x_load(p);
+    return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(v_first(n), p));
+}
+VEC_INLINE void x_store_n(vx *p, vf v, unsigned n) {
+    __m256i half = _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    if (n == VEC_W)
+        _mm256_storeu_si256((__m256i *)p, half);
+    else
+        _mm256_mask_storeu_epi16(p, v_first(n), half);
+}
+VEC_INLINE float x_get(vx x) { return _mm512_cvtss_f32(_mm512_cvtph_ps(_mm256_set1_epi16((short)x))); }
+VEC_INLINE void x_put(vx *p, float value) { x_store_n(p, v_set(value), 1); }
+#elif defined(VEC_F16)
+VEC_INLINE vf x_load(const vx *p) { return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p)); }
+VEC_INLINE vf x_load_n(const vx *p, unsigned n) {
+    if (n == VEC_W) return x_load(p);
+    vx part[VEC_W] = {0};
+    __builtin_memcpy(part, p, n * sizeof *p);
+    return x_load(part);
+}
+VEC_INLINE void x_store_n(vx *p, vf v, unsigned n) {
+    __m128i half = _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    vx part[VEC_W];
+    _mm_storeu_si128((__m128i *)(n == VEC_W ? p : part), half);
+    if (n != VEC_W) __builtin_memcpy(p, part, n * sizeof *p);
+}
+VEC_INLINE float x_get(vx x) { return _cvtsh_ss(x); }
+VEC_INLINE void x_put(vx *p, float value) { *p = _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 #else
 typedef float vx;
 VEC_INLINE vf x_load(const vx *p) { return v_load(p); }

@@ -51,9 +51,9 @@ static void accumulate(pst_pool *pool, float *y, const float *x, uint64_t n) {
     for (uint64_t i = 0; i < n; i++) y[i] += x[i];
 }
 
-static void narrow(pst_pool *pool, const float *x, uint16_t *y, uint64_t n) {
+static void narrow(pst_pool *pool, pst_dtype dtype, const float *x, uint16_t *y, uint64_t n) {
     (void)pool;
-    for (uint64_t i = 0; i < n; i++) y[i] = pst_bf16_from_f32(x[i]);
+    for (uint64_t i = 0; i < n; i++) y[i] = pst_half_from_f32(dtype, x[i]);
 }
 
 const pst_flat *pst_flat_ref(void) {

@@ -1,9 +1,9 @@
-/* The list of reference kernels: an answer for every operator and pass, one thread, any machine; bf16 with scratch. */
+/* The list of reference kernels: an answer for every operator and pass, one thread, any machine; 16 bits with scratch. */
 #include "kernels/ref/ref.h"
 
 #define ROWS(op, pass, launch)                                                                                         \
     {op, pass, "ref/" op, 0, NULL, NULL, pst_ref_##launch, PST_TAKES_F32}, {                                           \
-        op, pass, "ref/" op, 0, NULL, pst_ref_##launch##_bf16_scratch, pst_ref_##launch##_bf16, PST_TAKES_BF16         \
+        op, pass, "ref/" op, 0, NULL, pst_ref_##launch##_half_scratch, pst_ref_##launch##_half, PST_TAKES_BF16 | PST_TAKES_F16         \
     }
 static const pst_kernel_row rows[] = {
     ROWS("embedding", PST_PASS_F, embedding_f),

@@ -9,7 +9,7 @@
 typedef enum { PST_Q_COMPUTE, PST_Q_SEND, PST_Q_RECV, PST_Q_COUNT } pst_queue;
 
 /* Instruction sets that kernels ask for (bits of pst_device.isa). */
-enum { PST_ISA_AVX2 = 1, PST_ISA_AVX512 = 2, PST_ISA_AVX512_BF16 = 4 };
+enum { PST_ISA_AVX2 = 1, PST_ISA_F16C = 2, PST_ISA_AVX512 = 4, PST_ISA_AVX512_BF16 = 8 };
 
 typedef struct pst_device pst_device;
 /* What a launch runs: `call` is the kernel's own argument block, alive until the launch has completed. */

@@ -12,7 +12,8 @@ int pst_cli_bench(const pst_cli_call *call) {
         {'B', "batch", "SAMPLES", PST_OPTION_INT, 1, 65536, "Samples of a micro-batch.", &o.batch},
         {'T', "context", "TOKENS", PST_OPTION_INT, 1, 1048576, "Tokens of a sample.", &o.context},
         {0, "threads", "N", PST_OPTION_INT, 1, 4096, "Threads to compute with; all processors by default.", &o.threads},
-        {0, "precision", "NAME", PST_OPTION_STRING, 0, 0, "fp32, bf16, or both.", &o.precision},
+        {0, "precision", "NAME", PST_OPTION_STRING, 0, 0, "fp32, bf16, fp16, or both: fp32, and bf16 where there is.",
+         &o.precision},
         {0, "op", "NAME", PST_OPTION_STRING, 0, 0,
          "Only this operator, such as linear, or this collective, such as all-reduce.", &o.op},
         {0, "seconds", "S", PST_OPTION_FLOAT, 0.001, 60, "p2p, collectives: for each size.", &o.seconds},
@@ -36,8 +37,9 @@ int pst_cli_bench(const pst_cli_call *call) {
     size_t n = 0;
     int done;
     if (pst_cli_parse(&command, call, &n, &done)) return done;
-    if (strcmp(o.precision, "fp32") && strcmp(o.precision, "bf16") && strcmp(o.precision, "both"))
-        return pst_cli_wrong("--precision '%.60s': expected fp32, bf16 or both", o.precision);
+    if (strcmp(o.precision, "fp32") && strcmp(o.precision, "bf16") && strcmp(o.precision, "fp16") &&
+        strcmp(o.precision, "both"))
+        return pst_cli_wrong("--precision '%.60s': expected fp32, bf16, fp16 or both", o.precision);
     o.suite = (const char *const *)call->argv + 1;
     o.n_suite = n;
     o.argv = call->program_argv;

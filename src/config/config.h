@@ -23,6 +23,8 @@ struct pst_config {
     struct {
         int64_t steps, batch, micro_batch, seed, warmup, validate_every, log_every;
         char *optimizer, *decay, *precision, *non_finite;
+        double loss_scale, loss_scale_start, loss_scale_backoff; /* 0: dynamic in fp16, else 1 */
+        int64_t loss_scale_interval;
         double lr, lr_min, weight_decay, beta1, beta2, eps, momentum, clip;
         double hang_factor, hang_slack;               /* s; slack 0: nobody watches */
     } train;

@@ -57,8 +57,16 @@ const pst_row pst_rows[] = {
     REAL(train, eps, "1e-8", 0, INFINITY, ABOVE, "adamw: added to the denominator."),
     REAL(train, momentum, "0.9", 0, 1, BELOW, "sgd: momentum; 0: none."),
     REAL(train, clip, "1", 0, INFINITY, 0, "Largest norm of all gradients together; 0: no clipping."),
-    TEXT(train, precision, "fp32", 0, "fp32|bf16",
+    TEXT(train, precision, "fp32", 0, "fp32|bf16|fp16",
          "Element type of activations and of weights in products; bf16 needs AVX512-BF16 (master weights stay fp32)."),
+    REAL(train, loss_scale, "0", 0, 16777216, 0,
+         "Multiplies the loss, and is taken out of the gradients again, so that small ones are not lost; 0: dynamic in "
+         "fp16, else 1."),
+    REAL(train, loss_scale_start, "65536", 1, 16777216, 0, "Dynamic loss scale: the first one."),
+    WHOLE(train, loss_scale_interval, "2000", 1, 1e12,
+          "Dynamic loss scale: steps in a row without overflow after which it is doubled."),
+    REAL(train, loss_scale_backoff, "0.5", 0, 1, ABOVE | BELOW,
+         "Dynamic loss scale: multiplies it when a step overflows, which is skipped."),
     TEXT(train, non_finite, "stop", 0, "stop|skip",
          "When a loss or gradient is not finite, which no step ever applies: end the run, or go on with the next "
          "batch."),

@@ -92,7 +92,7 @@ static void fill(const pst_bench_case *c, const pst_bench_operand *o) {
         uint32_t word = next_word(&state);
         float value = (float)((int64_t)word - (1 << 30)) * scale;
         if (o->dtype == PST_I32) ((int32_t *)at)[i] = (int32_t)(word % limit);
-        else if (o->dtype == PST_BF16) ((uint16_t *)at)[i] = pst_bf16_from_f32(value);
+        else if (pst_dtype_is_half(o->dtype)) ((uint16_t *)at)[i] = pst_half_from_f32(o->dtype, value);
         else ((float *)at)[i] = value;
     }
 }

@@ -193,7 +193,7 @@ static void run_flat(suite *s, const pst_flat *flat, float *x, uint64_t n, doubl
     at[2] = now_ns();
     flat->accumulate(pool, state[0], grad, n);
     at[3] = now_ns();
-    flat->narrow(pool, grad, (uint16_t *)state[1], n);
+    flat->narrow(pool, s->dtype == PST_F32 ? PST_BF16 : s->dtype, grad, (uint16_t *)state[1], n);
     at[4] = now_ns();
     for (int i = 0; i < N_FLAT; i++) time[i] = (double)(at[i + 1] - at[i]) * 1e-9;
 }
@@ -225,7 +225,7 @@ static pst_status time_flat(suite *s) {
         for (int run = 0; run < FLAT_RUNS; run++) of[run] = time[run + 1][i];
         double each = median(of, FLAT_RUNS) / (double)n, rate = flat_rows[i].bytes / each;
         if (rate > s->bandwidth) s->bandwidth = rate;
-        if (elements > 0 && (i != NARROW || s->dtype == PST_BF16) && !*s->b->options->op)
+        if (elements > 0 && (i != NARROW || s->dtype != PST_F32) && !*s->b->options->op)
             add_row(s, flat_rows[i].name, flat->name, "all parameters", '-', 1, each * elements,
                     flat_rows[i].flops * elements, flat_rows[i].bytes * elements, 0);
     }
@@ -257,7 +257,7 @@ static json_t *conclude(suite *s) {
         json_object_set_new(row, "share", json_real(step_seconds(row) / (products + rest)));
     }
     double rate = products > 0 ? flops / products : 0;
-    return json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:O}", "precision", s->dtype == PST_BF16 ? "bf16" : "fp32",
+    return json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:O}", "precision", pst_dtype_precision(s->dtype),
                      "peak_flops_per_core", one, "peak_flops", peak, "bandwidth_bytes_per_s", s->bandwidth,
                      "products_s", products, "products_flops_per_s", rate, "products_of_peak", rate / peak,
                      "rest_share", rest / (products + rest), "rows", s->rows);
@@ -305,14 +305,16 @@ static const char *isa_name(void) {
 
 pst_status pst_bench_kernels_measure(const pst_bench *b, json_t **found) {
     const char *precision = b->options->precision;
-    int bf16 = (pst_cpu_isa() & PST_ISA_AVX512_BF16) != 0;
+    int bf16 = (pst_cpu_isa() & PST_ISA_AVX512_BF16) != 0, both = !strcmp(precision, "both");
     json_t *list = json_array();
     pst_status status = PST_OK;
     cpu_time = b->threads == 1;
     if (!bf16 && !strcmp(precision, "bf16"))
         status = pst_fail(PST_EINPUT, "bf16 needs AVX512-BF16, which this CPU lacks (or PENSTOCK_ISA hides)");
-    if (status == PST_OK && strcmp(precision, "bf16")) status = measure_precision(b, PST_F32, list);
-    if (status == PST_OK && strcmp(precision, "fp32") && bf16) status = measure_precision(b, PST_BF16, list);
+    if (status == PST_OK && (both || !strcmp(precision, "fp32"))) status = measure_precision(b, PST_F32, list);
+    if (status == PST_OK && ((both && bf16) || !strcmp(precision, "bf16")))
+        status = measure_precision(b, PST_BF16, list);
+    if (status == PST_OK && !strcmp(precision, "fp16")) status = measure_precision(b, PST_F16, list);
     if (status == PST_OK)
         *found = json_pack("{s:s,s:s,s:i,s:s,s:o}", "model", *b->config->model.preset ? b->config->model.preset : "",
                            "isa", isa_name(), "threads", (int)b->threads, "clock",

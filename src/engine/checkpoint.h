@@ -19,6 +19,8 @@ enum { PST_CKPT_VERSION = 4, PST_CKPT_OPTIM_MAX = 16, PST_CKPT_SLICE = 160, PST_
 typedef struct {
     uint64_t step;                  /* optimizer steps done, */
     uint64_t skipped;               /* those that were not finite and changed nothing included: so many */
+    double loss_scale;              /* of the next step, when it is dynamic; 0: it is not */
+    uint64_t loss_scale_good;       /* steps in a row without overflow */
     uint64_t next_sample;           /* global index of the next training sample */
     uint64_t seed, model_hash, data_hash;
     double validation_loss;         /* of these weights; NaN: not measured */

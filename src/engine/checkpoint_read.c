@@ -81,6 +81,17 @@ static int get_loss(const json_t *object, const char *key, double *out) {
     return 1;
 }
 
+/* Earlier versions had none. */
+static pst_status parse_scale(const json_t *index, const char *file, pst_ckpt_info *info) {
+    const json_t *scale = json_object_get(index, "loss_scale");
+    if (!scale) return PST_OK;
+    info->loss_scale = json_number_value(scale);
+    if (!json_is_number(scale) || !(info->loss_scale >= 0) || isinf(info->loss_scale) ||
+        !get_integer(index, "loss_scale_good", &info->loss_scale_good))
+        return BAD("%s: loss_scale or loss_scale_good is no number", file);
+    return PST_OK;
+}
+
 static pst_status parse_info(const json_t *index, const char *file, pst_ckpt_info *info, uint64_t *config_hash) {
     uint64_t version = 0;
     const char *format = json_string_value(json_object_get(index, "format"));
@@ -95,6 +106,7 @@ static pst_status parse_info(const json_t *index, const char *file, pst_ckpt_inf
     if (json_object_get(index, "skipped") &&
         (!get_integer(index, "skipped", &info->skipped) || info->skipped > info->step))
         return BAD("%s: skipped is no number up to step", file);
+    PST_TRY(parse_scale(index, file, info));
     if (!get_hash(index, "model_hash", &info->model_hash) || !get_hash(index, "data_hash", &info->data_hash) ||
         !get_hash(index, "config_xxh3", config_hash))
         return BAD("%s: model_hash, data_hash or config_xxh3 is missing or no hash", file);

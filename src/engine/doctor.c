@@ -60,6 +60,7 @@ static json_t *cpu(void) {
     if (isa & PST_ISA_AVX2) json_array_append_new(sets, json_string("avx2"));
     if (isa & PST_ISA_AVX512) json_array_append_new(sets, json_string("avx512"));
     if (isa & PST_ISA_AVX512_BF16) json_array_append_new(sets, json_string("avx512_bf16"));
+    if (isa & PST_ISA_F16C) json_array_append_new(sets, json_string("f16c"));
     const char *kernels = isa & PST_ISA_AVX512 ? "avx512" : isa & PST_ISA_AVX2 ? "avx2" : "plain C";
     return json_pack("{s:s,s:i,s:i,s:o,s:s,s:s}", "model", pst_machine_cpu_model(model, sizeof model), "online",
                      (int)online, "usable", (int)pst_machine_cpus(), "instruction_sets", sets, "kernels", kernels,

@@ -26,6 +26,9 @@ typedef struct {
     double step_s, bubble;
     double predicted_step_s, predicted_bubble;
     uint64_t tokens;                 /* since the start of training */
+    int scales;                      /* there is a loss scale: */
+    double loss_scale;               /* of this step */
+    uint64_t skipped;                /* steps skipped so far, this one included when it overflowed */
 } pst_metrics_step;
 
 /* A checkpoint. */

@@ -54,6 +54,7 @@ pst_status pst_nonfinite_check(pst_trainer *t) {
     double loss = r->loss_sum, norm = r->grad_norm;
     const pst_culprit *first;
     char what[PST_REPLAY_TEXT];
+    if (t->overflowed) return PST_OK;
     if (t->study || (isfinite(loss) && isfinite(norm))) {
         t->skipped_in_row = 0;
         return PST_OK;

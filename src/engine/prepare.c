@@ -313,11 +313,11 @@ static pst_status predict(pst_prepared *p) {
 
 /* bf16 needs instructions; a device that computes nothing does not. Generation reads fp32 weights in any case. */
 static pst_status choose_precision(const pst_prepared *p, pst_dtype *dtype) {
-    int bf16 = !strcmp(p->config->train.precision, "bf16"), computes = strcmp(p->config->parallel.device, "timed");
-    if (bf16 && computes && !(p->options.isa & PST_ISA_AVX512_BF16))
+    int computes = strcmp(p->config->parallel.device, "timed");
+    *dtype = pst_dtype_of_precision(p->config->train.precision);
+    if (*dtype == PST_BF16 && computes && !(p->options.isa & PST_ISA_AVX512_BF16))
         return pst_fail(PST_EINPUT, "train.precision bf16 needs AVX512-BF16, which this CPU lacks%s; use fp32",
                         getenv("PENSTOCK_ISA") ? " or PENSTOCK_ISA hides" : "");
-    *dtype = bf16 ? PST_BF16 : PST_F32;
     return PST_OK;
 }
 
@@ -362,7 +362,7 @@ static pst_status take_graph(pst_prepared *p, const pst_graph *given) {
     PST_TRY(choose_precision(p, &dtype));
     if (given->dtype != dtype)
         return pst_fail(PST_EINPUT, "graph %s computes in %s, but train.precision is %s; give both the same",
-                        given->name, given->dtype == PST_F32 ? "fp32" : "bf16", c->train.precision);
+                        given->name, pst_dtype_precision(given->dtype), c->train.precision);
     if (given->micro_batch != c->train.micro_batch)
         return pst_fail(PST_EINPUT,
                         "graph %s is for micro-batches of %u, but train.micro_batch is %" PRId64 "; give both the same",

@@ -88,7 +88,7 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
                          .first = micro == 0,
                          .train = r->train,
                          .sample = r->sample + (uint64_t)micro * g->micro_batch,
-                         .loss_scale = 1.0f / (float)p->targets};
+                         .loss_scale = (float)r->loss_scale * (1.0f / (float)p->targets)};
     *fn = r->replay ? pst_replay_kernel : run_kernel;
     *block = c;
     return PST_OK;
@@ -177,7 +177,7 @@ static pst_status gather(pst_device *device, const void *block) {
     double *answer = at(r, r->layout->norm_answer), squares = 0;
     for (uint32_t i = 0; i < r->n_term; i++) squares += *(const double *)at(r, r->term[i]);
     answer[0] = add_losses(r);
-    answer[1] = sqrt(squares);
+    answer[1] = sqrt(squares) / r->loss_scale;
     double clip = r->p->config->train.clip;
     answer[2] = clip > 0 && answer[1] > clip ? clip / (answer[1] + 1e-6) : 1.0;
     return PST_OK;
@@ -188,7 +188,7 @@ static void refresh_param(pst_rank *r, uint32_t param, uint64_t from, uint64_t t
     const float *master = pst_rank_weight(r, param);
     if (!master || r->graph->dtype == PST_F32) return;
     uint16_t *weight = at(r, r->layout->weight[param]);
-    r->flat->narrow(r->device->pool, master + from, weight + from, to - from);
+    r->flat->narrow(r->device->pool, r->p->graph->dtype, master + from, weight + from, to - from);
 }
 
 void pst_rank_refresh(pst_rank *r) {
@@ -218,7 +218,7 @@ static pst_status step(pst_device *device, const void *block) {
     pst_optim_hyper h = r->hyper;
     r->loss_sum = answer[0], r->grad_norm = answer[1], r->clip_scale = answer[2];
     if (!isfinite(answer[0]) || !isfinite(answer[1]) || r->replay) return PST_OK; /* the weights stay numbers */
-    h.grad_scale = (float)answer[2];
+    h.grad_scale = (float)(answer[2] / r->loss_scale);
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
         uint64_t from = r->layout->step_from[i], to = r->layout->step_to[i];
         float *state[2] = {NULL, NULL};
@@ -337,6 +337,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     r->transport = transport;
     r->position = position;
     r->flat = pst_flat_choose(p->options.isa);
+    r->loss_scale = 1;
     r->room_op = pst_rank_launches(p, rank);
     r->op = calloc(r->room_op + (size_t)1, sizeof *r->op);
     pst_status status = r->op ? open_device(r) : pst_fail(PST_ENOMEM, "no memory to note the operators of a step");

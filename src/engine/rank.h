@@ -56,6 +56,7 @@ struct pst_rank {
     int train;                  /* 1: the training job, 0: the evaluation job */
     uint64_t sample;            /* global index of the first sample of the batch that this rank computes */
     pst_optim_hyper hyper;      /* lr, t, corrections of this step */
+    double loss_scale;          /* of this step's gradients (scaler.h); the norm is without it */
     pst_op_span *op;            /* [room_op] launches of operators in that job, the first n_op; absolute nanoseconds */
     uint32_t n_op, room_op;
     pst_work work;              /* time in kernels since the training job under way was started */

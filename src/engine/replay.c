@@ -7,17 +7,13 @@
 
 /* --- looking for numbers that are none -------------------------------------------------------------------------- */
 
-/* Infinities and NaN have all bits of the exponent set, in fp32 and in bf16. */
-enum { BF16_EXPONENT = 0x7f80 };
+/* Infinities and NaN have all bits of the exponent set, in fp32, bf16 and fp16. */
+enum { BF16_EXPONENT = 0x7f80, F16_EXPONENT = 0x7c00 };
 static const uint32_t f32_exponent = 0x7f800000u;
 
 static float element(const void *x, pst_dtype dtype, uint64_t i) {
-    float value;
-    uint32_t bits;
     if (dtype == PST_F32) return ((const float *)x)[i];
-    bits = (uint32_t)((const uint16_t *)x)[i] << 16;
-    memcpy(&value, &bits, sizeof value);
-    return value;
+    return pst_f32_from_half(dtype, ((const uint16_t *)x)[i]);
 }
 
 /* On blocks without an early end, so that compilers make vectors of it. */
@@ -27,8 +23,8 @@ static int block_is_finite(const void *x, pst_dtype dtype, uint64_t first, uint6
         const uint32_t *bits = (const uint32_t *)x + first;
         for (uint64_t i = 0; i < n; i++) bad |= (bits[i] & f32_exponent) == f32_exponent;
     } else {
-        const uint16_t *bits = (const uint16_t *)x + first;
-        for (uint64_t i = 0; i < n; i++) bad |= (bits[i] & BF16_EXPONENT) == BF16_EXPONENT;
+        const uint16_t *bits = (const uint16_t *)x + first, exponent = dtype == PST_F16 ? F16_EXPONENT : BF16_EXPONENT;
+        for (uint64_t i = 0; i < n; i++) bad |= (bits[i] & exponent) == exponent;
     }
     return !bad;
 }
@@ -36,7 +32,7 @@ static int block_is_finite(const void *x, pst_dtype dtype, uint64_t first, uint6
 /* Index of the first element that is not finite, n when all are. Whole numbers always are. */
 static uint64_t first_bad(const void *x, pst_dtype dtype, uint64_t n) {
     enum { BLOCK = 1024 };
-    if (!x || (dtype != PST_F32 && dtype != PST_BF16)) return n;
+    if (!x || (dtype != PST_F32 && !pst_dtype_is_half(dtype))) return n;
     for (uint64_t first = 0; first < n; first += BLOCK) {
         uint64_t part = n - first < BLOCK ? n - first : BLOCK;
         if (block_is_finite(x, dtype, first, part)) continue;

@@ -223,18 +223,6 @@ pst_status pst_st_read_bytes(const pst_st_file *f, const pst_st_entry *e, uint64
     return read_at(f->fd, f->path, out, bytes, e->offset + from);
 }
 
-static float f32_from_f16(uint16_t half) {
-    uint32_t sign = (uint32_t)(half & 0x8000) << 16, exponent = half >> 10 & 31, fraction = half & 1023, bits;
-    float value;
-    if (exponent == 0) { /* subnormal: fraction * 2^-24, exact in fp32 */
-        value = (float)fraction * 0x1p-24f;
-        return sign ? -value : value;
-    }
-    bits = sign | (exponent == 31 ? 255u : exponent + 112) << 23 | fraction << 13;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
 typedef float (*convert_fn)(const uint8_t *);
 static float from_f32(const uint8_t *at) {
     float value;
@@ -246,7 +234,7 @@ static float from_f64(const uint8_t *at) {
     memcpy(&value, at, sizeof value);
     return (float)value;
 }
-static float from_f16(const uint8_t *at) { return f32_from_f16((uint16_t)(at[0] | at[1] << 8)); }
+static float from_f16(const uint8_t *at) { return pst_f32_from_f16((uint16_t)(at[0] | at[1] << 8)); }
 static float from_bf16(const uint8_t *at) { return pst_f32_from_bf16((uint16_t)(at[0] | at[1] << 8)); }
 
 static convert_fn converter(const char *dtype) {

@@ -178,6 +178,8 @@ pst_status pst_saving_start(pst_trainer *t, int last) {
                 (double)lost * 1e-9, t->step);
     s->info.step = t->step;
     s->info.skipped = t->skipped;
+    s->info.loss_scale = t->scaler.dynamic ? t->scaler.scale : 0;
+    s->info.loss_scale_good = t->scaler.good;
     s->info.next_sample = t->step * (uint64_t)t->config->train.batch;
     s->info.validation_loss = t->validation_loss;
     s->best_before = t->best_loss;

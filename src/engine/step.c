@@ -100,15 +100,30 @@ static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
                               .bubble = l->span_ns ? 1 - (double)l->busy_ns / (double)l->span_ns : 0,
                               .predicted_step_s = t->fit ? pst_fit_step_s(t->fit) : NAN,
                               .predicted_bubble = t->fit ? pst_fit_bubble(t->fit) : NAN,
-                              .tokens = t->step * p->targets};
+                              .tokens = t->step * p->targets,
+                              .loss_scale = r->loss_scale,
+                              .skipped = t->skipped,
+                              .scales = t->scaler.dynamic || r->loss_scale != 1};
+}
+
+/* An overflow of fp16 is skipped: the rank has left the weights alone, every one alike. */
+static void adjust_scale(pst_trainer *t) {
+    const pst_rank *r = t->group->local[0];
+    int finite = isfinite(r->loss_sum) && isfinite(r->grad_norm);
+    t->overflowed = !t->study && pst_scaler_step(&t->scaler, t->config, finite);
+    if (t->overflowed) t->skipped++, t->skipped_in_row++;
 }
 
 pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *measured) {
-    for (uint32_t i = 0; i < t->group->n_local; i++)
+    if (!(t->scaler.scale > 0)) pst_scaler_open(t->config, &t->scaler);
+    for (uint32_t i = 0; i < t->group->n_local; i++) {
         t->group->local[i]->hyper = hyper_parameters(t->config, t->step, t->step - t->skipped + 1);
+        t->group->local[i]->loss_scale = t->scaler.scale;
+    }
     PST_TRY(pst_group_run(t->group, 1));
     uint64_t wall_ns = pst_monotonic_ns() - began_ns;
     t->step++;
+    adjust_scale(t);
     t->validation_loss = NAN; /* of these weights: not measured yet */
     PST_TRY(gather_reports(t, wall_ns));
     *measured = measured_step(t, wall_ns);
@@ -118,5 +133,5 @@ pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *mea
 /* Who draws a step that was skipped draws its replay: the spans are of that. */
 pst_status pst_step_check(pst_trainer *t) {
     PST_TRY(pst_nonfinite_check(t));
-    return t->skipped_in_row ? gather_reports(t, t->own[0].wall_ns) : PST_OK;
+    return t->skipped_in_row && !t->overflowed ? gather_reports(t, t->own[0].wall_ns) : PST_OK;
 }

@@ -180,7 +180,7 @@ static void say_end(const pst_trainer *t, uint64_t hash, int reported) {
     if (t->checkpointed == t->step && t->step)
         printf("checkpoint  %s/checkpoints/step-%08" PRIu64 "\n", t->folder, t->step);
     fflush(stdout);
-    if (t->skipped)
+    if (t->skipped && !t->scaler.dynamic) /* there it is how the scale is found */
         pst_log(PST_LOG_WARN, "%" PRIu64 " of %" PRIu64 " steps were skipped, for they were not finite: lower train.lr",
                 t->skipped, t->step);
 }

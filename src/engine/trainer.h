@@ -5,6 +5,7 @@
 #include "engine/fit.h"
 #include "engine/group.h"
 #include "engine/metrics.h"
+#include "engine/scaler.h"
 #include "penstock/run.h"
 #include <signal.h>
 
@@ -36,6 +37,8 @@ typedef struct {
     int study;                      /* the device computes nothing: no losses, no weights, times only */
     uint64_t step;                  /* optimizer steps done, those that were skipped included */
     uint64_t skipped, skipped_in_row; /* steps that were not finite and left the weights alone: all, the latest */
+    pst_scaler scaler;              /* of the next step; opened by the first one, or by the checkpoint */
+    int overflowed;                 /* the last step was skipped for it, and that is no failure */
     int said_skip;                  /* the first one that this process skips is said at length */
     pst_culprit *culprit;           /* [n_rank] what a replay has found, */
     pst_culprit *own_culprit;       /* [n_local] and this process' part of it */

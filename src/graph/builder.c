@@ -13,12 +13,12 @@ static pst_status expect(const char *where, const pst_graph *g, const void *name
 
 pst_status pst_graph_set_precision(pst_graph *g, const char *precision) {
     if (!g || !precision) return pst_fail(PST_EINPUT, "%s: the %s is NULL", __func__, g ? "precision" : "graph");
-    int bf16 = !strcmp(precision, "bf16");
-    if (!bf16 && strcmp(precision, "fp32"))
-        return pst_fail(PST_EINPUT, "unknown precision '%.40s' (there are: fp32, bf16)", precision);
+    pst_dtype dtype = pst_dtype_of_precision(precision);
+    if (dtype == PST_DTYPE_COUNT)
+        return pst_fail(PST_EINPUT, "unknown precision '%.40s' (there are: fp32, bf16, fp16)", precision);
     if (g->n_node)
         return pst_fail(PST_EINPUT, "the precision of graph %s is set before its first operator is added", g->name);
-    g->dtype = bf16 ? PST_BF16 : PST_F32;
+    g->dtype = dtype;
     return PST_OK;
 }
 

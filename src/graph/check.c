@@ -9,8 +9,8 @@ static int terminated(const char name[PST_NAME_MAX]) { return memchr(name, 0, PS
 /* What the rebuild itself relies on: arrays present, names terminated, counts within the fixed arrays. */
 static pst_status check_bounds(const pst_graph *g) {
     if (!terminated(g->name)) return pst_fail(PST_EINPUT, "the graph's name does not end");
-    if (g->dtype != PST_F32 && g->dtype != PST_BF16)
-        return pst_fail(PST_EINPUT, "a graph computes in F32 or BF16, not in %s", pst_dtype_name(g->dtype));
+    if (g->dtype != PST_F32 && !pst_dtype_is_half(g->dtype))
+        return pst_fail(PST_EINPUT, "a graph computes in F32, BF16 or F16, not in %s", pst_dtype_name(g->dtype));
     for (uint32_t i = 0; i < g->n_tensor; i++)
         if (!terminated(g->tensor[i].name) || g->tensor[i].n_dim > PST_MAX_DIM)
             return pst_fail(PST_EINPUT, "tensor %u: bad name or number of dimensions", i);

@@ -91,7 +91,7 @@ typedef struct {
 struct pst_graph {
     char name[PST_NAME_MAX];
     uint32_t micro_batch;
-    /* Of activations, of their gradients and of parameters as operators read them: F32 or BF16. Losses, row statistics
+    /* Of activations, of their gradients and of parameters as operators read them: F32, BF16 or F16. Losses, row statistics
        and gradient accumulators are F32 in any case. Set before the first operator is added; F32 when opened. */
     pst_dtype dtype;
     uint32_t n_tensor, n_param, n_node;

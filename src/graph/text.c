@@ -1,7 +1,7 @@
 /* The text form of a graph, written and read back to the same graph:
  *
  *     penstock-graph 1
- *     graph gpt micro_batch 4                          (F32; "dtype BF16" may follow)
+ *     graph gpt micro_batch 4                          (F32; "dtype BF16" or "dtype F16" may follow)
  *     param wte.weight [256,128] normal 0.02 decay
  *     data tokens [4,64]
  *     node embedding embedding in tokens param wte.weight,wpe.weight
@@ -236,13 +236,14 @@ static pst_status parse_graph(const line *l, pst_graph **graph) {
     uint64_t micro_batch = 0;
     int typed = l->n == 6 && strcmp(l->word[4], "dtype") == 0;
     if ((l->n != 4 && !typed) || strcmp(l->word[0], "graph") != 0 || strcmp(l->word[2], "micro_batch") != 0)
-        return pst_fail(PST_EINPUT, "expected: graph NAME micro_batch N [dtype F32|BF16]");
+        return pst_fail(PST_EINPUT, "expected: graph NAME micro_batch N [dtype F32|BF16|F16]");
     PST_TRY(read_u64(l->word[3], 1, INT32_MAX, &micro_batch));
-    int bf16 = typed && strcmp(l->word[5], pst_dtype_name(PST_BF16)) == 0;
-    if (typed && !bf16 && strcmp(l->word[5], pst_dtype_name(PST_F32)) != 0)
-        return pst_fail(PST_EINPUT, "a graph computes in F32 or BF16, not in \"%.40s\"", l->word[5]);
+    static const pst_dtype known[] = {PST_F32, PST_BF16, PST_F16};
+    uint32_t i = 0;
+    while (typed && i < 3 && strcmp(l->word[5], pst_dtype_name(known[i]))) i++;
+    if (i == 3) return pst_fail(PST_EINPUT, "a graph computes in F32, BF16 or F16, not in \"%.40s\"", l->word[5]);
     PST_TRY(pst_graph_open(l->word[1], (uint32_t)micro_batch, graph));
-    (*graph)->dtype = bf16 ? PST_BF16 : PST_F32;
+    (*graph)->dtype = known[i];
     return PST_OK;
 }
 

@@ -26,6 +26,11 @@ static void names_and_sizes(void **state) {
     assert_int_equal(pst_dtype_bytes(PST_I32), 4);
     assert_int_equal(pst_dtype_bytes(PST_F64), 8);
     assert_string_equal(pst_dtype_name(PST_BF16), "BF16");
+    assert_int_equal(pst_dtype_bytes(PST_F16), 2);
+    assert_string_equal(pst_dtype_name(PST_F16), "F16");
+    assert_string_equal(pst_dtype_precision(PST_F16), "fp16");
+    assert_int_equal(pst_dtype_of_precision("bf16"), PST_BF16);
+    assert_int_equal(pst_dtype_of_precision("fp8"), PST_DTYPE_COUNT);
     assert_string_equal(pst_dtype_name(PST_DTYPE_COUNT), "?");
     assert_int_equal(pst_dtype_bytes(PST_DTYPE_COUNT), 0);
 }
@@ -58,6 +63,40 @@ static void bf16_picks_the_nearest(void **state) {
         double error = fabs((double)pst_f32_from_bf16(near) - f);
         assert_true(error <= fabs((double)pst_f32_from_bf16((uint16_t)(near + 1)) - f));
         if (near & 0x7fff) assert_true(error <= fabs((double)pst_f32_from_bf16((uint16_t)(near - 1)) - f));
+    }
+}
+
+static void fp16_rounds_to_nearest_even(void **state) {
+    (void)state;
+    static const struct {
+        float value;
+        uint16_t half;
+    } known[] = {{1.0f, 0x3c00},      {-0.0f, 0x8000},     {65504.0f, 0x7bff},  {65519.0f, 0x7bff}, {65520.0f, 0x7c00},
+                 {1e30f, 0x7c00},     {0x1p-24f, 1},       {0x1p-25f, 0},       {0x1.8p-24f, 2},    {0x1.7p-24f, 1},
+                 {0x1p-14f, 0x0400},  {0x1.ff8p-15f, 0x3ff}, {0x1.ffcp-15f, 0x400}, {-2.0f, 0xc000}, {1e-30f, 0},
+                 {1.00048828125f, 0x3c00}, {1.00146484375f, 0x3c02}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (pst_f16_from_f32(known[i].value) != known[i].half)
+            fail_msg("%a is %04x, not %04x", known[i].value, pst_f16_from_f32(known[i].value), known[i].half);
+    assert_int_equal(pst_f16_from_f32(-INFINITY), 0xfc00);
+    assert_true(isnan(pst_f32_from_f16(pst_f16_from_f32(from_bits(0x7f800001)))));
+    assert_true(isinf(pst_f32_from_f16(0x7c00)) && pst_f32_from_f16(0x0001) == 0x1p-24f);
+    for (uint32_t v = 0; v < 65536; v++) {
+        float f = pst_f32_from_f16((uint16_t)v);
+        if (!isnan(f)) assert_int_equal(pst_f16_from_f32(f), v);
+    }
+}
+
+static void fp16_picks_the_nearest(void **state) {
+    (void)state;
+    for (uint64_t i = 0; i < 20000; i++) {
+        uint32_t word[4];
+        pst_rng_words(6, 0, i, word);
+        float f = from_bits((word[0] & 0x807fffff) | (96 + word[1] % 46) << 23); /* 2^-31 to 2^14 */
+        uint16_t near = pst_f16_from_f32(f);
+        double error = fabs((double)pst_f32_from_f16(near) - f);
+        assert_true(error <= fabs((double)pst_f32_from_f16((uint16_t)(near + 1)) - f));
+        if (near & 0x7fff) assert_true(error <= fabs((double)pst_f32_from_f16((uint16_t)(near - 1)) - f));
     }
 }
 
@@ -99,6 +138,8 @@ int main(void) {
         cmocka_unit_test(names_and_sizes),
         cmocka_unit_test(bf16_rounds_to_nearest_even),
         cmocka_unit_test(bf16_picks_the_nearest),
+        cmocka_unit_test(fp16_rounds_to_nearest_even),
+        cmocka_unit_test(fp16_picks_the_nearest),
         cmocka_unit_test(hashes_are_xxhash),
         cmocka_unit_test(hash_in_parts),
         cmocka_unit_test(clocks),

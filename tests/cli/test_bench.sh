@@ -24,7 +24,7 @@ refused() { # PATTERN ARGUMENT...
     [ $rc = 2 ] && grep -q "$pattern" err && [ "$(wc -l <err)" = 1 ] || fail "bench $*: status $rc, $(cat err)"
 }
 refused "did you mean 'kernels'" kernals
-refused "expected fp32, bf16 or both" --precision fp16
+refused "expected fp32, bf16, fp16 or both" --precision fp8
 refused "nanno" kernels --preset nanno
 refused "no operator 'convolution'" kernels --preset nano -B 1 -T 8 --op convolution
 refused "nosuch.yaml" kernels --run nosuch.yaml

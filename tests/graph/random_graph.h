@@ -64,13 +64,13 @@ static inline uint32_t random_op(pst_graph *g, uint32_t x, uint32_t y, uint32_t 
     }
 }
 
-/* [b,T,8] throughout, a third of all in bf16; one or two losses; a few tensors may lead to none. */
+/* [b,T,8] throughout, a third of all in bf16, some in fp16; one or two losses; a few tensors may lead to none. */
 static inline pst_graph *random_graph(uint64_t seed) {
     uint64_t state = seed, b = 1 + next_random(&state) % 3, T = 1 + next_random(&state) % 5, C = 8;
     pst_graph *g;
     uint32_t tokens, targets, tensor[64], n = 1, n_op = (uint32_t)(1 + next_random(&state) % 20);
     MUST(pst_graph_open("random", (uint32_t)b, &g));
-    g->dtype = seed % 3 ? PST_F32 : PST_BF16;
+    g->dtype = seed % 3 == 0 ? PST_BF16 : seed % 5 == 0 ? PST_F16 : PST_F32;
     MUST(pst_graph_data(g, "tokens", 2, (uint64_t[]){b, T}, &tokens));
     uint32_t table[2] = {random_param(g, 11, C, &state), random_param(g, T + 2, C, &state)};
     uint32_t shared = random_param(g, C, C, &state);

@@ -161,12 +161,13 @@ CASE_USED int case_has_pass(const case_state *s, pst_pass pass) {
 CASE_USED float *case_floats(const case_buffer *b) {
     float *out = malloc((b->n + 1) * sizeof *out);
     for (uint64_t i = 0; out && i < b->n; i++)
-        out[i] = b->dtype == PST_BF16 ? pst_f32_from_bf16(((uint16_t *)b->data)[i]) : ((float *)b->data)[i];
+        out[i] = pst_dtype_is_half(b->dtype) ? pst_f32_from_half(b->dtype, ((uint16_t *)b->data)[i])
+                                             : ((float *)b->data)[i];
     return out;
 }
 
 static void case_put(case_buffer *b, uint64_t i, float value) {
-    if (b->dtype == PST_BF16) ((uint16_t *)b->data)[i] = pst_bf16_from_f32(value);
+    if (pst_dtype_is_half(b->dtype)) ((uint16_t *)b->data)[i] = pst_half_from_f32(b->dtype, value);
     else ((float *)b->data)[i] = value;
 }
 
@@ -274,6 +275,11 @@ CASE_USED const pst_kernel_row *case_row(const pst_kernel_row *rows, uint32_t n,
             rows[i].dtypes >> k->dtype & 1)
             return &rows[i];
     return NULL;
+}
+
+/* A type of graph that the row takes. */
+CASE_USED pst_dtype case_row_dtype(const pst_kernel_row *row) {
+    return row->dtypes & PST_TAKES_F32 ? PST_F32 : row->dtypes & PST_TAKES_BF16 ? PST_BF16 : PST_F16;
 }
 
 /* Relative distance |a-b| / |b|; NaN counts as infinitely far. */

@@ -8,9 +8,10 @@
 #include "case.h"
 
 /* Relative L2 distance of one written operand from the reference, which sums in double. Of a few elements alone, all
- * may be small differences of larger terms. What is stored in bf16 (8 bits) may round the other way here and there, and
- * linear's dx follows from a dz that was rounded before. */
+ * may be small differences of larger terms. What is stored in bf16 (8 bits) or fp16 (11) may round the other way here and
+ * there, and linear's dx follows from a dz that was rounded before. */
 static const double TOLERANCE = 3e-6, TOLERANCE_OF_FEW = 1e-4, TOLERANCE_BF16 = 0x1p-8, TOLERANCE_BF16_OF_FEW = 0x1p-7;
+static const double TOLERANCE_F16 = 0x1p-11, TOLERANCE_F16_OF_FEW = 0x1p-10;
 enum { FEW = 8 };
 
 static uint64_t seed;
@@ -18,6 +19,7 @@ static pst_device *device[4]; /* by threads */
 
 static double tolerance(const case_buffer *b) {
     if (b->dtype == PST_BF16) return b->n < FEW ? TOLERANCE_BF16_OF_FEW : TOLERANCE_BF16;
+    if (b->dtype == PST_F16) return b->n < FEW ? TOLERANCE_F16_OF_FEW : TOLERANCE_F16;
     return b->n < FEW ? TOLERANCE_OF_FEW : TOLERANCE;
 }
 
@@ -102,10 +104,12 @@ static void check_type(const kernel_case *k) {
 }
 
 static void check_case(const kernel_case *k) {
-    kernel_case bf16 = *k;
-    bf16.dtype = PST_BF16;
+    kernel_case half = *k;
     check_type(k);
-    check_type(&bf16); /* nothing to compare where the machine cannot */
+    half.dtype = PST_BF16;
+    check_type(&half); /* nothing to compare where the machine cannot */
+    half.dtype = PST_F16;
+    check_type(&half);
 }
 
 static void test_layer_norm(void **state) {
@@ -207,7 +211,7 @@ static void test_sum(void **state) {
                          .b = 1,
                          .t = 17,
                          .c = 33,
-                         .dtype = rows[i].dtypes & PST_TAKES_BF16 ? PST_BF16 : PST_F32};
+                         .dtype = case_row_dtype(&rows[i])};
         assert_int_equal(case_open(&k, seed, 0, &s), PST_OK);
         const case_buffer *in[] = {case_find(&s, PST_ARG_IN, 0), case_find(&s, PST_ARG_DOUT, 0)};
         const case_buffer *sum = case_find(&s, PST_ARG_DIN, 0);
@@ -218,7 +222,7 @@ static void test_sum(void **state) {
         float *out = case_floats(sum);
         for (uint64_t e = 0; e < 17 * 33; e++) {
             float want = a[e] + b[e];
-            assert_true(out[e] == (k.dtype == PST_BF16 ? pst_f32_from_bf16(pst_bf16_from_f32(want)) : want));
+            assert_true(out[e] == (k.dtype == PST_F32 ? want : pst_f32_from_half(k.dtype, pst_half_from_f32(k.dtype, want))));
         }
         free(a), free(b), free(out);
         assert_true(case_guards_intact(&s));
@@ -258,7 +262,7 @@ static void test_index_refused(void **state) {
                          .t = 4,
                          .c = 8,
                          .f = 8,
-                         .dtype = rows[i].dtypes & PST_TAKES_BF16 ? PST_BF16 : PST_F32};
+                         .dtype = case_row_dtype(&rows[i])};
         case_state s;
         assert_int_equal(case_open(&k, seed, 0, &s), PST_OK);
         ((int32_t *)case_find(&s, PST_ARG_IN, (uint32_t)loss)->data)[3] = 8;

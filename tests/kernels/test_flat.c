@@ -15,10 +15,11 @@ enum { ARRAYS = 4, LAST_SIZE = 11 /* the longest is for sums only */ };
 
 static pst_pool *pools[4];
 
-static uint32_t tables(const pst_flat *list[4]) {
+static uint32_t tables(const pst_flat *list[6]) {
     uint32_t n = 0, isa = pst_cpu_isa();
     list[n++] = pst_flat_ref();
     if (isa & PST_ISA_AVX2) list[n++] = pst_flat_choose(PST_ISA_AVX2);
+    if (isa & PST_ISA_F16C) list[n++] = pst_flat_choose(PST_ISA_AVX2 | PST_ISA_F16C);
     if (isa & PST_ISA_AVX512) list[n++] = pst_flat_choose(isa & ~(uint32_t)PST_ISA_AVX512_BF16);
     if (isa & PST_ISA_AVX512_BF16) list[n++] = pst_flat_choose(isa);
     return n;
@@ -50,7 +51,7 @@ static void check_update(pst_optim_kind kind, uint64_t t) {
                          .t = t,
                          .correction1 = (float)(1 - pow(0.9, (double)t)),
                          .correction2 = (float)(1 - pow(0.95, (double)t))};
-    const pst_flat *list[4];
+    const pst_flat *list[6];
     uint32_t n_table = tables(list);
     for (size_t l = 0; l < LAST_SIZE; l++) {
         float *want[ARRAYS], *got[ARRAYS];
@@ -94,27 +95,29 @@ static void test_adamw_rule(void **state) {
     assert_true(fabs(w - want) < 1e-7 && fabs(m - dm) < 1e-7 && fabs(v - dv) < 1e-7);
 }
 
-/* Rounding to bf16, ties and NaN included. */
+/* Rounding to bf16 and fp16, ties and NaN included. */
 static void test_narrow(void **state) {
     (void)state;
-    const pst_flat *list[4];
+    const pst_flat *list[6];
     uint32_t n_table = tables(list);
     float x[100] = {0.0f, -0.0f, 1.00390625f, 1.01171875f, -1.00390625f, 3.4e38f, INFINITY, -INFINITY, NAN, 1e-30f};
     pst_rng_normal(11, 0, 1, x + 10, 90);
-    for (uint32_t i = 0; i < n_table * 4; i++) {
+    for (uint32_t i = 0; i < n_table * 8; i++) {
         uint64_t shift = i % 3, n = 100 - i;
+        pst_dtype dtype = i % 2 ? PST_F16 : PST_BF16;
         uint16_t y[104];
         memset(y, 0x55, sizeof y);
-        list[i / 4]->narrow(pools[i % 4], x, y + shift, n);
+        list[i / 8]->narrow(pools[i / 2 % 4], dtype, x, y + shift, n);
         for (uint64_t k = 0; k < n; k++)
-            assert_true(isnan(x[k]) ? isnan(pst_f32_from_bf16(y[k + shift])) : y[k + shift] == pst_bf16_from_f32(x[k]));
+            assert_true(isnan(x[k]) ? isnan(pst_f32_from_half(dtype, y[k + shift]))
+                                    : y[k + shift] == pst_half_from_f32(dtype, x[k]));
         assert_int_equal(y[n + shift], 0x5555);
     }
 }
 
 static void test_sums(void **state) {
     (void)state;
-    const pst_flat *list[4];
+    const pst_flat *list[6];
     uint32_t n_table = tables(list);
     for (size_t l = 0; l <= LAST_SIZE; l++) {
         uint64_t n = lengths[l];
@@ -184,7 +187,7 @@ static void test_isa(void **state) {
     setenv("PENSTOCK_ISA", "generic", 1);
     assert_int_equal(pst_cpu_isa(), 0);
     setenv("PENSTOCK_ISA", "avx2", 1);
-    assert_int_equal(pst_cpu_isa(), full & PST_ISA_AVX2);
+    assert_int_equal(pst_cpu_isa(), full & (PST_ISA_AVX2 | PST_ISA_F16C));
     setenv("PENSTOCK_ISA", "sse9", 1);
     pst_device *d;
     assert_int_equal(pst_device_cpu.open(&(pst_device_config){.threads = 1}, &d), PST_EINPUT);

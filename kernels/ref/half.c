@@ -1,4 +1,4 @@
-/* The reference for graphs of bf16, in one piece: operands are widened to fp32 in scratch, the fp32 reference computes,
+/* The reference for graphs of bf16 and fp16, in one piece: operands are widened to fp32 in scratch, the fp32 reference computes,
  * and what it has written is rounded to nearest even. So each operator's meaning stands in one place only. */
 #include "kernels/ref/ref.h"
 #include "kernels/shape.h"
@@ -43,7 +43,7 @@ static uint64_t scratch_bytes(const pst_graph *g, const pst_node *node, int pass
     operand o[PST_MAX_ARG];
     uint64_t bytes = 0;
     uint32_t n = operands(g, node, pass, o);
-    for (uint32_t i = 0; i < n; i++) bytes += o[i].dtype == PST_BF16 ? o[i].n * sizeof(float) : 0;
+    for (uint32_t i = 0; i < n; i++) bytes += pst_dtype_is_half(o[i].dtype) ? o[i].n * sizeof(float) : 0;
     return bytes;
 }
 
@@ -56,27 +56,28 @@ static pst_status run(pst_device *device, const pst_call *call, int pass,
     for (uint32_t i = 0; i < n; i++) {
         const uint16_t *from = call->arg[i];
         wide[i] = call->arg[i];
-        if (o[i].dtype != PST_BF16) continue;
+        if (!pst_dtype_is_half(o[i].dtype)) continue;
         if (from) wide[i] = next;
-        for (uint64_t e = 0; e < o[i].n; e++) *next++ = from && !o[i].written ? pst_f32_from_bf16(from[e]) : 0.0f;
+        for (uint64_t e = 0; e < o[i].n; e++)
+            *next++ = from && !o[i].written ? pst_f32_from_half(o[i].dtype, from[e]) : 0.0f;
     }
     pst_call inner = *call;
     inner.arg = wide;
     PST_TRY(launch(device, &inner));
     for (uint32_t i = 0; i < n; i++) {
         uint16_t *to = call->arg[i];
-        for (uint64_t e = 0; o[i].written && o[i].dtype == PST_BF16 && e < o[i].n; e++)
-            to[e] = pst_bf16_from_f32(((const float *)wide[i])[e]);
+        for (uint64_t e = 0; o[i].written && pst_dtype_is_half(o[i].dtype) && e < o[i].n; e++)
+            to[e] = pst_half_from_f32(o[i].dtype, ((const float *)wide[i])[e]);
     }
     return PST_OK;
 }
 
 #define WIDENED(name, pass)                                                                                            \
-    uint64_t pst_ref_##name##_bf16_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {               \
+    uint64_t pst_ref_##name##_half_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {               \
         (void)threads;                                                                                                 \
         return scratch_bytes(g, node, pass);                                                                           \
     }                                                                                                                  \
-    pst_status pst_ref_##name##_bf16(pst_device *device, const pst_call *call) {                                       \
+    pst_status pst_ref_##name##_half(pst_device *device, const pst_call *call) {                                       \
         return run(device, call, pass, pst_ref_##name);                                                                \
     }
 WIDENED(embedding_f, PST_PASS_F)

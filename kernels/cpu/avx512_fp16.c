@@ -1,0 +1,29 @@
+/* The vector kernels compiled for fp16 storage: AVX-512 (F, DQ, BW, VL). Loads widen, arithmetic is fp32, stores round to
+ * nearest even. Nothing in this file may run before the machine was asked. */
+#include "base/rng.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/shape.h"
+#include <math.h>
+#include <string.h>
+
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,avx2,fma")
+#define VEC_AVX512
+#define VEC_F16
+#define VEC_NAME "avx512_fp16"
+#define VEC_ISA PST_ISA_AVX512
+#include "kernels/cpu/vec.h"
+
+#include "kernels/cpu/linear_vec.h"
+
+#include "kernels/cpu/attention_vec.h"
+#include "kernels/cpu/cross_entropy_vec.h"
+#include "kernels/cpu/elementwise_vec.h"
+#include "kernels/cpu/embedding_vec.h"
+#include "kernels/cpu/flat_vec.h"
+#include "kernels/cpu/layer_norm_vec.h"
+
+#include "kernels/cpu/table_vec.h"
+#pragma GCC pop_options
+
+const pst_cpu_table *pst_cpu_avx512_fp16(void) { return &vec_table; }
