@@ -21,7 +21,8 @@ typedef struct {
 } pst_call;
 
 typedef struct {
-    const char *op;           /* operator row's name, or "sum" for the extra additions of diff.h (args: a, b, out) */
+    const char *op;           /* operator row's name, "sum" for the extra additions of diff.h (args: a, b, out), or a
+                                 restore_kernel */
     pst_pass pass;
     const char *name;         /* shown by the chooser: "cpu/avx512/layer_norm" */
     uint32_t isa;             /* PST_ISA_* bits that the device must have; 0 for plain C */

@@ -21,6 +21,7 @@ static pst_status make_step(const pst_cut *cut, const pst_chooser *chooser, cons
     const pst_tape_step *from = cut->tape->step + s;
     const pst_node *node = cut->graph ? cut->graph->node + from->node : NULL;
     int is_sum = cut->tape->is_sum ? cut->tape->is_sum[s] : 0;
+    int extra = is_sum ? PST_EXTRA_SUM : from->again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE : 0;
     *step = (pst_step){.node = from->node,
                        .pass = (uint8_t)from->pass,
                        .is_sum = (uint8_t)is_sum,
@@ -34,7 +35,7 @@ static pst_status make_step(const pst_cut *cut, const pst_chooser *chooser, cons
         if (from->operand[i].kind == PST_OPERAND_VALUE) step->operand[i].index = local[from->operand[i].index];
     }
     if (chooser && chooser->choose)
-        PST_TRY(chooser->choose(chooser->arg, cut->graph, node, is_sum, from->pass, &step->kernel, &step->scratch));
+        PST_TRY(chooser->choose(chooser->arg, cut->graph, node, extra, from->pass, &step->kernel, &step->scratch));
     step->ns = chooser && chooser->ns ? chooser->ns(chooser->arg, node, is_sum, from->pass, step->flops, step->bytes)
                                       : step->flops + step->bytes;
     return PST_OK;

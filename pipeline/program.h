@@ -49,7 +49,7 @@ typedef struct {
 typedef struct {
     uint32_t node; uint8_t pass, is_sum;
     uint8_t exchange;           /* not 0: pst_exchange; the ranks of the tensor group do it together */
-    uint8_t again;              /* F runs a second time, in B's program */
+    uint8_t again;              /* pst_again: F's, in B's program */
     uint32_t kernel;            /* as the chooser says */
     uint32_t n_operand;
     pst_operand operand[PST_MAX_ARG]; /* VALUE operands: index is a local of the chunk */
@@ -94,9 +94,11 @@ typedef struct {
 /* How to choose kernels and predict their time, and what B computes again; supplied by the engine (programs know no
  * backend). All may be NULL:
  * then kernel = 0, scratch = 0, ns = (flops + bytes) as a unit cost. */
+enum { PST_EXTRA_SUM = 1, PST_EXTRA_RESTORE = 2 };
 typedef struct {
     void *arg;
-    pst_status (*choose)(void *arg, const pst_graph *g, const pst_node *node, int is_sum, pst_pass pass,
+    /* extra: 0, or what the step is beside the node's own passes. */
+    pst_status (*choose)(void *arg, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
                          uint32_t *kernel, uint64_t *scratch);
     uint64_t (*ns)(void *arg, const pst_node *node, int is_sum, pst_pass pass, uint64_t flops, uint64_t bytes);
     const uint8_t *recompute;   /* [n_chunk] pst_recompute; NULL: none */

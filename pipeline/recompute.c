@@ -4,8 +4,9 @@
  * from (seed, name, sample).
  *
  * full: all that F made of the chunk's inputs. selective: operators that are cheap beside the bytes that they leave
- * (op.h), as far as their inputs are at hand when B begins. Operators that make outputs (losses) run once in any case;
- * what they saved is kept. */
+ * (op.h), as far as their inputs are at hand when B begins, and outputs that follow from what B reads anyway (an
+ * activation from the value before it). Operators that make graph outputs (losses) run once in any case; what they saved
+ * is kept. */
 #include "pipeline/cut_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 typedef struct {
     const pst_cut *cut;
     const uint8_t *mode; /* [n_chunk] pst_recompute */
-    uint8_t *redo;       /* [n_node] F may run again */
+    uint8_t *redo;       /* [n_node] pst_again: how F may run again */
     uint8_t *again;      /* [n_step] F steps that do */
     uint8_t *back;       /* [n_value] some B or W of the chunk at hand reads it */
     uint32_t *copy;      /* [n_value] what B and W of the chunk that made it read instead, PST_NONE */
@@ -26,7 +27,9 @@ static uint32_t chunk_of(const rewriting *x, uint32_t step) { return pst_cut_ste
 static uint32_t source(const rewriting *x, uint32_t value, uint32_t c) {
     const pst_tape *tape = x->cut->tape;
     uint32_t d = tape->value[value].def_step;
-    int can = d != PST_NONE && tape->step[d].pass == PST_PASS_F && chunk_of(x, d) == c && x->redo[tape->step[d].node];
+    if (d == PST_NONE || tape->step[d].pass != PST_PASS_F || chunk_of(x, d) != c) return PST_NONE;
+    uint8_t how = x->redo[tape->step[d].node];
+    int can = how == PST_AGAIN_F || (how == PST_AGAIN_RESTORE && tape->value[value].kind == PST_VALUE_TENSOR);
     return can ? d : PST_NONE;
 }
 
@@ -62,6 +65,33 @@ static void mark_back(const rewriting *x, uint32_t c) {
         }
 }
 
+/* The list of what restores the node's output, in the operands of its F step; 0 when nothing does. */
+static uint32_t restore(const rewriting *x, uint32_t s, pst_operand out[PST_MAX_ARG]) {
+    const pst_tape_step *step = x->cut->tape->step + s;
+    const pst_node *node = x->cut->graph->node + step->node;
+    pst_arg want[PST_MAX_ARG], have[PST_MAX_ARG];
+    uint32_t n = node->op->restore ? node->op->restore(node, want) : 0;
+    node->op->args(node, PST_PASS_F, have);
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t i = 0;
+        while (i < step->n_operand && (have[i].kind != want[k].kind || have[i].index != want[k].index)) i++;
+        if (i == step->n_operand) return 0;
+        out[k] = (pst_operand){
+            .kind = PST_OPERAND_VALUE, .access = want[k].access, .share = -1, .index = step->operand[i].index};
+    }
+    return n;
+}
+
+static uint8_t how_again(const rewriting *x, uint32_t s, int full) {
+    const pst_node *node = x->cut->graph->node + x->cut->tape->step[s].node;
+    pst_operand list[PST_MAX_ARG];
+    if (full || (node->op->cheap && has_inputs(x, s))) return PST_AGAIN_F;
+    uint32_t n = restore(x, s, list);
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i].access == PST_READ && !x->back[list[i].index]) n = 0; /* not kept anyway */
+    return n ? PST_AGAIN_RESTORE : PST_AGAIN_NOT;
+}
+
 static void choose_nodes(const rewriting *x, uint32_t c) {
     const pst_graph *g = x->cut->graph;
     int full = x->mode[c] == PST_RECOMPUTE_FULL;
@@ -69,7 +99,7 @@ static void choose_nodes(const rewriting *x, uint32_t c) {
     for (uint32_t s = 0; s < x->cut->tape->n_step && x->cut->tape->step[s].pass == PST_PASS_F; s++) {
         uint32_t n = x->cut->tape->step[s].node;
         if (chunk_of(x, s) != c || makes_output(g, g->node + n)) continue;
-        x->redo[n] = (uint8_t)(full || (g->node[n].op->cheap && has_inputs(x, s)));
+        x->redo[n] = how_again(x, s, full);
     }
 }
 
@@ -81,6 +111,7 @@ static uint32_t mark_again(const rewriting *x) {
         const pst_tape_step *step = tape->step + s;
         if (step->pass == PST_PASS_F && !x->again[s]) continue;
         n += x->again[s];
+        if (x->again[s] && x->redo[step->node] == PST_AGAIN_RESTORE) continue; /* reads what is kept */
         for (uint32_t i = 0; i < step->n_operand; i++) {
             const pst_operand *o = step->operand + i;
             if (o->kind != PST_OPERAND_VALUE || !(o->access & PST_READ)) continue;
@@ -105,17 +136,27 @@ static pst_status copy_values(const rewriting *x) {
         for (uint32_t i = 0; x->again[s] && i < tape->step[s].n_operand; i++) {
             const pst_operand *o = tape->step[s].operand + i;
             if (o->kind != PST_OPERAND_VALUE || !(o->access & PST_WRITE)) continue;
+            if (source(x, o->index, chunk_of(x, s)) == PST_NONE) continue; /* kept */
             x->copy[o->index] = tape->n_value;
             value[tape->n_value++] = value[o->index];
         }
     return PST_OK;
 }
 
+/* Of a restored output: one pass over what it is made of; an exponential counts as 10. */
+static void make_again(const rewriting *x, uint32_t s, pst_tape_step *to) {
+    to->again = x->redo[to->node];
+    if (to->again != PST_AGAIN_RESTORE) return;
+    const pst_tensor *out = x->cut->graph->tensor + x->cut->graph->node[to->node].out[0];
+    to->n_operand = restore(x, s, to->operand);
+    to->flops = 12 * pst_tensor_elements(out), to->bytes = 2 * pst_tensor_bytes(out);
+}
+
 static void append(const rewriting *x, uint32_t s, int again, pst_tape_step *step, uint8_t *is_sum, uint32_t *n) {
     const pst_tape *tape = x->cut->tape;
     pst_tape_step *to = step + *n;
     *to = tape->step[s];
-    to->again = (uint8_t)again;
+    if (again) make_again(x, s, to);
     is_sum[*n] = tape->is_sum[s];
     for (uint32_t i = 0; (again || to->pass != PST_PASS_F) && i < to->n_operand; i++) {
         pst_operand *o = to->operand + i;

@@ -63,6 +63,8 @@ typedef struct {
     pst_dtype dtype;          /* of every void * here */
     /* z = sum + bias, y = act(sum + bias). */
     void (*finish)(pst_activation act, const pst_linear_tile *tile);
+    /* y = act(z): the bits that finish gave. */
+    void (*apply)(pst_activation act, const void *z, void *y, uint64_t n);
     /* dz = dy * act'(z); dz may be dy. */
     void (*slope)(pst_activation act, const void *z, const void *dy, void *dz, uint64_t n);
     /* out[c] (+)= sum over rows of x[r,c], in blocks of PST_SUM_ROWS rows. */
@@ -73,6 +75,7 @@ typedef struct {
 uint64_t pst_linear_forward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads);
 uint64_t pst_linear_backward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads);
 uint64_t pst_linear_weight_scratch(const pst_graph *g, const pst_node *node, uint32_t threads); /* fp16 only */
+pst_status pst_linear_activation(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
 pst_status pst_linear_forward(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
 pst_status pst_linear_backward(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
 pst_status pst_linear_weight(pst_device *device, const pst_call *call, const pst_linear_ops *ops);

@@ -28,6 +28,12 @@ static void finish(pst_activation act, const pst_linear_tile *t) {
         }
 }
 
+static void apply(pst_activation act, const void *from_z, void *to_y, uint64_t n) {
+    const float *z = from_z;
+    float *y = to_y;
+    for (uint64_t i = 0; i < n; i++) y[i] = act_of(act, z[i]);
+}
+
 static void slope(pst_activation act, const void *from_z, const void *from_dy, void *to_dz, uint64_t n) {
     const float *z = from_z, *dy = from_dy;
     float *dz = to_dz;
@@ -43,11 +49,15 @@ static void column_sum(const void *from_x, uint64_t rows, uint64_t cols, uint64_
     }
 }
 
-static const pst_linear_ops ops = {PST_F32, finish, slope, column_sum, NULL};
+static const pst_linear_ops ops = {PST_F32, finish, apply, slope, column_sum, NULL};
 
 static pst_status linear_f(pst_device *device, const pst_call *call) { return pst_linear_forward(device, call, &ops); }
 static pst_status linear_b(pst_device *device, const pst_call *call) { return pst_linear_backward(device, call, &ops); }
 static pst_status linear_w(pst_device *device, const pst_call *call) { return pst_linear_weight(device, call, &ops); }
+
+static pst_status activation(pst_device *device, const pst_call *call) {
+    return pst_linear_activation(device, call, &ops);
+}
 
 static double fma_loop(uint64_t turns, float *sink) {
     float sum[8] = {0}, a = 0.999f, b = 1e-3f;
@@ -62,6 +72,7 @@ const pst_cpu_table *pst_cpu_generic(void) {
         {"linear", PST_PASS_F, "cpu/generic/linear", 0, NULL, NULL, linear_f, PST_TAKES_F32},
         {"linear", PST_PASS_B, "cpu/generic/linear", 0, NULL, NULL, linear_b, PST_TAKES_F32},
         {"linear", PST_PASS_W, "cpu/generic/linear", 0, NULL, NULL, linear_w, PST_TAKES_F32},
+        {"activation", PST_PASS_F, "cpu/generic/activation", 0, NULL, NULL, activation, PST_TAKES_F32},
     };
     static pst_cpu_table table = {0, rows, sizeof rows / sizeof rows[0], NULL, fma_loop};
     return &table;

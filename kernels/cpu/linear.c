@@ -95,6 +95,21 @@ pst_status pst_linear_forward(pst_device *device, const pst_call *call, const ps
     return pst_gemm_run(device, &gemm);
 }
 
+static void apply_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const job *j = arg;
+    uint64_t from = tile * PST_FLAT_TILE, n = pst_min_u64(PST_FLAT_TILE, j->rows * j->n - from), at = from * j->size;
+    j->ops->apply(j->act, j->in + at, j->y + at, n);
+}
+
+/* SAVED0 OUT0 */
+pst_status pst_linear_activation(pst_device *device, const pst_call *call, const pst_linear_ops *ops) {
+    job j = job_of(call, ops);
+    j.in = call->arg[0], j.y = call->arg[1];
+    pst_device_run(device, apply_tile, &j, pst_div_up(j.rows * j.n, PST_FLAT_TILE));
+    return PST_OK;
+}
+
 static void slope_tile(void *arg, uint64_t tile, uint32_t thread) {
     (void)thread;
     const job *j = arg;

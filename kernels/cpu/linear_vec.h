@@ -34,7 +34,10 @@ VEC_INLINE void finish_act(pst_activation act, const pst_linear_tile *t) {
         VEC_EACH(i, n, t->cols, {
             vf v = v_load_n(from + i, n);
             if (bias) v = v + x_load_n(bias + i, n);
-            if (z) x_store_n(z + i, v, n);
+            if (z) {
+                v = x_round(v); /* as `activation` finds it */
+                x_store_n(z + i, v, n);
+            }
             x_store_n(y + i, act_of(act, v), n);
         });
     }
@@ -46,6 +49,18 @@ static void linear_finish(pst_activation act, const pst_linear_tile *tile) {
     case PST_ACT_GELU_ERF: finish_act(PST_ACT_GELU_ERF, tile); break;
     case PST_ACT_RELU: finish_act(PST_ACT_RELU, tile); break;
     default: finish_act(PST_ACT_NONE, tile); break;
+    }
+}
+
+VEC_INLINE void apply_act(pst_activation act, const vx *z, vx *y, uint64_t count) {
+    VEC_EACH(i, n, count, { x_store_n(y + i, act_of(act, x_load_n(z + i, n)), n); });
+}
+
+static void linear_apply(pst_activation act, const void *z, void *y, uint64_t n) {
+    switch (act) {
+    case PST_ACT_GELU_TANH: apply_act(PST_ACT_GELU_TANH, z, y, n); break;
+    case PST_ACT_GELU_ERF: apply_act(PST_ACT_GELU_ERF, z, y, n); break;
+    default: apply_act(PST_ACT_RELU, z, y, n); break;
     }
 }
 
@@ -85,13 +100,13 @@ static void column_sum(const void *from_x, uint64_t rows, uint64_t cols, uint64_
 static void widen(const void *from, float *to, uint64_t count) {
     VEC_EACH(i, n, count, { v_store_n(to + i, x_load_n((const vx *)from + i, n), n); });
 }
-static const pst_linear_ops linear_ops = {PST_F16, linear_finish, linear_slope, column_sum, widen};
+static const pst_linear_ops linear_ops = {PST_F16, linear_finish, linear_apply, linear_slope, column_sum, widen};
 #define linear_w_scratch pst_linear_weight_scratch
 #elif defined(VEC_BF16)
-static const pst_linear_ops linear_ops = {PST_BF16, linear_finish, linear_slope, column_sum, NULL};
+static const pst_linear_ops linear_ops = {PST_BF16, linear_finish, linear_apply, linear_slope, column_sum, NULL};
 #define linear_w_scratch NULL
 #else
-static const pst_linear_ops linear_ops = {PST_F32, linear_finish, linear_slope, column_sum, NULL};
+static const pst_linear_ops linear_ops = {PST_F32, linear_finish, linear_apply, linear_slope, column_sum, NULL};
 #define linear_f_scratch NULL
 #define linear_b_scratch NULL
 #define linear_w_scratch NULL
@@ -111,4 +126,8 @@ static pst_status linear_b(pst_device *device, const pst_call *call) {
 
 static pst_status linear_w(pst_device *device, const pst_call *call) {
     return pst_linear_weight(device, call, &linear_ops);
+}
+
+static pst_status activation(pst_device *device, const pst_call *call) {
+    return pst_linear_activation(device, call, &linear_ops);
 }

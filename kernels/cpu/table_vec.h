@@ -30,6 +30,7 @@ static const pst_kernel_row vec_rows[] = {
     ROW("linear", PST_PASS_F, linear_f_scratch, linear_f),
     ROW("linear", PST_PASS_B, linear_b_scratch, linear_b),
     ROW("linear", PST_PASS_W, linear_w_scratch, linear_w),
+    ROW("activation", PST_PASS_F, NULL, activation),
     ROW("attention", PST_PASS_F, attention_f_scratch, attention_f),
     ROW("attention", PST_PASS_B, attention_b_scratch, attention_b),
     {"dropout", PST_PASS_F, "cpu/" VEC_NAME "/dropout", VEC_ISA, needs_aligned_part, NULL, dropout, VEC_DTYPES},

@@ -155,7 +155,7 @@ VEC_INLINE vi vi_high64(vi a, vi b) { return _mm256_unpackhi_epi64(a, b); }
 #endif
 
 /* vx: the element type of activations and parameters in this compilation; arithmetic is in float always. Conversions
- * round to nearest even; that to bf16 takes subnormal numbers for 0. */
+ * round to nearest even; that to bf16 takes subnormal numbers for 0. x_round: what is read back of what is stored. */
 #if defined(VEC_BF16) || defined(VEC_F16)
 #define VEC_HALF
 typedef uint16_t vx;
@@ -178,6 +178,7 @@ VEC_INLINE float x_get(vx x) {
     union { uint32_t bits; float value; } u = {.bits = (uint32_t)x << 16};
     return u.value;
 }
+VEC_INLINE vf x_round(vf v) { return x_widen((__m256i)_mm512_cvtneps_pbh(v)); }
 VEC_INLINE void x_put(vx *p, float value) { x_store_n(p, v_set(value), 1); }
 #elif defined(VEC_F16) && defined(VEC_AVX512)
 VEC_INLINE vf x_load(const vx *p) { return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p)); }
@@ -191,6 +192,9 @@ VEC_INLINE void x_store_n(vx *p, vf v, unsigned n) {
         _mm256_storeu_si256((__m256i *)p, half);
     else
         _mm256_mask_storeu_epi16(p, v_first(n), half);
+}
+VEC_INLINE vf x_round(vf v) {
+    return _mm512_cvtph_ps(_mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
 VEC_INLINE float x_get(vx x) { return _mm512_cvtss_f32(_mm512_cvtph_ps(_mm256_set1_epi16((short)x))); }
 VEC_INLINE void x_put(vx *p, float value) { x_store_n(p, v_set(value), 1); }
@@ -208,6 +212,9 @@ VEC_INLINE void x_store_n(vx *p, vf v, unsigned n) {
     _mm_storeu_si128((__m128i *)(n == VEC_W ? p : part), half);
     if (n != VEC_W) __builtin_memcpy(p, part, n * sizeof *p);
 }
+VEC_INLINE vf x_round(vf v) {
+    return _mm256_cvtph_ps(_mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
 VEC_INLINE float x_get(vx x) { return _cvtsh_ss(x); }
 VEC_INLINE void x_put(vx *p, float value) { *p = _cvtss_sh(value, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC); }
 #else
@@ -215,6 +222,7 @@ typedef float vx;
 VEC_INLINE vf x_load(const vx *p) { return v_load(p); }
 VEC_INLINE vf x_load_n(const vx *p, unsigned n) { return v_load_n(p, n); }
 VEC_INLINE void x_store_n(vx *p, vf v, unsigned n) { v_store_n(p, v, n); }
+VEC_INLINE vf x_round(vf v) { return v; }
 VEC_INLINE float x_get(vx x) { return x; }
 VEC_INLINE void x_put(vx *p, float value) { *p = value; }
 #endif

@@ -28,13 +28,16 @@ static operand operand_of(const pst_graph *g, const pst_node *node, const pst_ar
     return o;
 }
 
-/* The operands of a pass, or of the sum of two gradients of input 0 (pass PST_PASS_COUNT). */
+/* Steps that are no pass of the node: the sum of two gradients of input 0; linear's output from what it saved. */
+enum { SUM = PST_PASS_COUNT, ACTIVATION };
+
 static uint32_t operands(const pst_graph *g, const pst_node *node, int pass, operand out[PST_MAX_ARG]) {
     static const pst_arg sum[] = {
         {PST_ARG_SUM, 0, PST_READ, -1, 0}, {PST_ARG_SUM, 0, PST_READ, -1, 0}, {PST_ARG_DIN, 0, PST_WRITE, -1, 0}};
     pst_arg arg[PST_MAX_ARG];
-    uint32_t n = pass == PST_PASS_COUNT ? 3 : node->op->args(node, (pst_pass)pass, arg);
-    if (pass == PST_PASS_COUNT) memcpy(arg, sum, sizeof sum);
+    uint32_t n = 3;
+    if (pass == SUM) memcpy(arg, sum, sizeof sum);
+    else n = pass == ACTIVATION ? node->op->restore(node, arg) : node->op->args(node, (pst_pass)pass, arg);
     for (uint32_t i = 0; i < n; i++) out[i] = operand_of(g, node, &arg[i]);
     return n;
 }
@@ -45,6 +48,17 @@ static uint64_t scratch_bytes(const pst_graph *g, const pst_node *node, int pass
     uint32_t n = operands(g, node, pass, o);
     for (uint32_t i = 0; i < n; i++) bytes += pst_dtype_is_half(o[i].dtype) ? o[i].n * sizeof(float) : 0;
     return bytes;
+}
+
+/* Linear's activation is of z as it is stored: OUT0 and SAVED0 are the last operands. */
+static pst_status activate(pst_device *device, const pst_call *call, const operand *o, uint32_t n) {
+    float *z = call->arg[n - 1];
+    void *arg[] = {z, call->arg[n - 2]};
+    pst_call inner = *call;
+    for (uint64_t e = 0; e < o[n - 1].n; e++)
+        z[e] = pst_f32_from_half(o[n - 1].dtype, pst_half_from_f32(o[n - 1].dtype, z[e]));
+    inner.arg = arg;
+    return pst_ref_activation(device, &inner);
 }
 
 static pst_status run(pst_device *device, const pst_call *call, int pass,
@@ -64,6 +78,7 @@ static pst_status run(pst_device *device, const pst_call *call, int pass,
     pst_call inner = *call;
     inner.arg = wide;
     PST_TRY(launch(device, &inner));
+    if (launch == pst_ref_linear_f && call->node->n_saved) PST_TRY(activate(device, &inner, o, n));
     for (uint32_t i = 0; i < n; i++) {
         uint16_t *to = call->arg[i];
         for (uint64_t e = 0; o[i].written && pst_dtype_is_half(o[i].dtype) && e < o[i].n; e++)
@@ -93,7 +108,8 @@ WIDENED(attention_b, PST_PASS_B)
 WIDENED(dropout_f, PST_PASS_F)
 WIDENED(dropout_b, PST_PASS_B)
 WIDENED(add_f, PST_PASS_F)
-WIDENED(sum, PST_PASS_COUNT)
+WIDENED(sum, SUM)
+WIDENED(activation, ACTIVATION)
 WIDENED(cross_entropy_f, PST_PASS_F)
 WIDENED(cross_entropy_b, PST_PASS_B)
 WIDENED(vocabulary_part_f, PST_PASS_F)

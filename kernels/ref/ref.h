@@ -16,6 +16,7 @@ PST_REF_LAUNCH(layer_norm_w);
 PST_REF_LAUNCH(linear_f);
 PST_REF_LAUNCH(linear_b);
 PST_REF_LAUNCH(linear_w);
+PST_REF_LAUNCH(activation);
 PST_REF_LAUNCH(attention_f);
 PST_REF_LAUNCH(attention_b);
 PST_REF_LAUNCH(dropout_f);

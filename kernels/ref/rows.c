@@ -1,9 +1,10 @@
 /* The list of reference kernels: an answer for every operator and pass, one thread, any machine; 16 bits with scratch. */
 #include "kernels/ref/ref.h"
 
+enum { TAKES_HALF = PST_TAKES_BF16 | PST_TAKES_F16 };
 #define ROWS(op, pass, launch)                                                                                         \
     {op, pass, "ref/" op, 0, NULL, NULL, pst_ref_##launch, PST_TAKES_F32}, {                                           \
-        op, pass, "ref/" op, 0, NULL, pst_ref_##launch##_half_scratch, pst_ref_##launch##_half, PST_TAKES_BF16 | PST_TAKES_F16         \
+        op, pass, "ref/" op, 0, NULL, pst_ref_##launch##_half_scratch, pst_ref_##launch##_half, TAKES_HALF             \
     }
 static const pst_kernel_row rows[] = {
     ROWS("embedding", PST_PASS_F, embedding_f),
@@ -14,6 +15,7 @@ static const pst_kernel_row rows[] = {
     ROWS("linear", PST_PASS_F, linear_f),
     ROWS("linear", PST_PASS_B, linear_b),
     ROWS("linear", PST_PASS_W, linear_w),
+    ROWS("activation", PST_PASS_F, activation),
     ROWS("attention", PST_PASS_F, attention_f),
     ROWS("attention", PST_PASS_B, attention_b),
     ROWS("dropout", PST_PASS_F, dropout_f),

@@ -69,14 +69,14 @@ typedef struct {
     pst_device device;
 } chooser_arg;
 
-static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, int is_sum, pst_pass pass,
+static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
                          uint32_t *kernel, uint64_t *scratch) {
     chooser_arg *a = arg;
-    if (pst_node_exchange(node, is_sum, pass)) { /* no kernel computes it */
+    if (pst_node_exchange(node, extra, pass)) { /* no kernel computes it */
         *kernel = 0, *scratch = pst_exchange_scratch(g, node, pass);
         return PST_OK;
     }
-    PST_TRY(pst_registry_choose_kernel(g, node, is_sum, pass, &a->device, kernel));
+    PST_TRY(pst_registry_choose_kernel(g, node, extra, pass, &a->device, kernel));
     const pst_kernel_row *row = pst_registry_kernel(*kernel);
     *scratch = row->scratch ? row->scratch(g, node, a->device.threads) : 0;
     return PST_OK;

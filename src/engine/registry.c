@@ -6,7 +6,7 @@
 #include "graph/optim.h"
 #include "penstock/option.h"
 #include "penstock/run.h"
-#include "pipeline/schedule.h"
+#include "pipeline/program.h"
 #include "pipeline/timed.h"
 #include <string.h>
 
@@ -156,13 +156,15 @@ const pst_kernel_row *pst_registry_kernel(uint32_t index) {
     return index < cpu ? first + index : second + (index - cpu);
 }
 
-pst_status pst_registry_choose_kernel(const pst_graph *g, const pst_node *node, int is_sum, pst_pass pass,
+pst_status pst_registry_choose_kernel(const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
                                       const pst_device *device, uint32_t *index) {
-    const char *op = is_sum ? "sum" : node->op->name;
+    const char *op = extra == PST_EXTRA_SUM       ? "sum"
+                     : extra == PST_EXTRA_RESTORE ? node->op->restore_kernel
+                                                  : node->op->name;
     uint32_t n = pst_registry_kernel_count();
     for (uint32_t i = 0; i < n; i++) {
         const pst_kernel_row *row = pst_registry_kernel(i);
-        if (strcmp(row->op, op) || (!is_sum && row->pass != pass)) continue;
+        if (strcmp(row->op, op) || (extra != PST_EXTRA_SUM && row->pass != pass)) continue;
         const char *why = !(row->dtypes >> g->dtype & 1)                ? "it is for another precision"
                           : (row->isa & ~device->isa)                   ? "this CPU lacks its instruction set"
                           : row->reject && row->reject(g, node, device) ? row->reject(g, node, device)

@@ -23,8 +23,8 @@ const pst_world_ops *pst_registry_world(void);
 /* All kernel rows, best first; index is what pst_step.kernel holds. */
 uint32_t pst_registry_kernel_count(void);
 const pst_kernel_row *pst_registry_kernel(uint32_t index);
-/* The kernel for a pass of a node (is_sum: the extra addition of diff.h) on a device of this instruction set. */
-pst_status pst_registry_choose_kernel(const pst_graph *g, const pst_node *node, int is_sum, pst_pass pass,
+/* The kernel for a pass of a node (extra: as in pst_chooser) on a device of this instruction set. */
+pst_status pst_registry_choose_kernel(const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
                                       const pst_device *device, uint32_t *index);
 /* Names of a list for --help and doctor: kind is "device", "transport", "world", "model", "preset" (of all models), "data",
  * "schedule" or "optimizer"; i counts from 0; NULL after the last. */

@@ -29,10 +29,13 @@ typedef struct {
     uint32_t use;   /* DPARAM: which use of the parameter */
 } pst_operand;
 
+/* An F step that runs a second time: as it is, or as its row's `restore` says. */
+typedef enum { PST_AGAIN_NOT, PST_AGAIN_F, PST_AGAIN_RESTORE } pst_again;
+
 typedef struct {
     uint32_t node;
     pst_pass pass;
-    uint8_t again; /* an F step that runs a second time, among those of B (pipeline/recompute.c) */
+    uint8_t again; /* pst_again: among the steps of B (pipeline/recompute.c) */
     uint32_t n_operand;
     pst_operand operand[PST_MAX_ARG];
     uint64_t flops, bytes;

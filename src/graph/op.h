@@ -46,6 +46,10 @@ struct pst_op_row {
     /* F does little work for the bytes that it leaves for B and W, so that selective recomputation runs it again: whatever
      * multiplies by no weight matrix. */
     int cheap;
+    /* How OUT0 follows from what B reads anyway, without F: the operand list of the row's `restore_kernel`, pass F.
+     * NULL, or 0 operands: it does not. */
+    uint32_t (*restore)(const pst_node *node, pst_arg out[PST_MAX_ARG]);
+    const char *restore_kernel;
 };
 
 /* What a pass of a tensor_* operator does among the attr.parts ranks of the group, of which this is number attr.part. */
@@ -75,6 +79,7 @@ static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, p
  *                 with activation     F: IN0 PARAM0 [PARAM1] OUT0 SAVED0
  *                                     B: PARAM0 SAVED0 DOUT0 SAVED1(may share DOUT0) DIN0
  *                                     W: IN0 SAVED1 DPARAM0 [DPARAM1]
+ *                                     restored by "activation": SAVED0 OUT0
  *  attention      causal self-attention, heads; in: qkv[b,T,3C] (q, k, v blocks of C); out [b,T,C];
  *                 saved0: log-sum-exp f32 [b,heads,T]
  *                 F: IN0 OUT0 SAVED0    B: IN0 OUT0 SAVED0 DOUT0 DIN0

@@ -50,6 +50,13 @@ static uint32_t args(const pst_node *node, pst_pass pass, pst_arg out[PST_MAX_AR
     return n;
 }
 
+static uint32_t restore(const pst_node *node, pst_arg out[PST_MAX_ARG]) {
+    if (node->attr.activation == PST_ACT_NONE) return 0;
+    out[0] = pst_arg_read(PST_ARG_SAVED, 0);
+    out[1] = pst_arg_write(PST_ARG_OUT, 0);
+    return 2;
+}
+
 /* Bias and activation are lower order: they count as bytes only, so that FLOPs are those of the product. */
 static void cost(const pst_graph *g, const pst_node *node, pst_pass pass, uint64_t *flops, uint64_t *bytes) {
     const pst_tensor *x = pst_node_in(g, node, 0), *y = &g->tensor[node->out[0]];
@@ -70,4 +77,6 @@ const pst_op_row pst_op_linear = {
     .infer = infer,
     .args = args,
     .cost = cost,
+    .restore = restore,
+    .restore_kernel = "activation",
 };

@@ -230,6 +230,45 @@ static void test_sum(void **state) {
     }
 }
 
+/* What recomputation restores from z has the bits that F gave, in every table of its own. */
+static void check_activation(const pst_kernel_row *rows, uint32_t n, uint32_t linear, pst_device *on) {
+    const pst_kernel_row *row = NULL;
+    for (uint32_t i = 0; i < n && !row; i++)
+        if (!strcmp(rows[i].op, "activation") && rows[i].isa == rows[linear].isa &&
+            rows[i].dtypes == rows[linear].dtypes)
+            row = &rows[i];
+    assert_non_null(row);
+    for (int act = PST_ACT_NONE + 1; act <= PST_ACT_RELU; act++) {
+        kernel_case k = {.op = "linear", .b = 2, .t = 37, .c = 19, .f = 131, .act = (pst_activation)act, .second = 1};
+        k.dtype = case_row_dtype(&rows[linear]);
+        case_state s;
+        assert_int_equal(case_open(&k, seed, 3, &s), PST_OK);
+        assert_int_equal(case_run(&s, &rows[linear], on, (case_flags){0}), PST_OK);
+        const case_buffer *z = case_find(&s, PST_ARG_SAVED, 0), *y = case_find(&s, PST_ARG_OUT, 0);
+        void *made = malloc(y->n * y->size), *arg[2] = {z->data, y->data};
+        memcpy(made, y->data, y->n * y->size), memset(y->data, 0xff, y->n * y->size);
+        uint64_t bytes = row->scratch ? row->scratch(s.graph, s.node, 1) : 0;
+        pst_call call = {.graph = s.graph, .node = s.node, .arg = arg, .scratch = malloc(bytes + 1)};
+        assert_int_equal(row->launch(on, &call), PST_OK);
+        if (memcmp(made, y->data, y->n * y->size)) fail_msg("%s: not the bits of F: %s", row->name, case_text(&k));
+        assert_true(case_guards_intact(&s));
+        free(made), free(call.scratch);
+        case_close(&s);
+    }
+}
+
+static void test_activation(void **state) {
+    (void)state;
+    uint32_t n;
+    const pst_kernel_row *rows = pst_kernels_cpu(&n);
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcmp(rows[i].op, "linear") && rows[i].pass == PST_PASS_F && !(rows[i].isa & ~pst_cpu_isa()))
+            check_activation(rows, n, i, device[2]);
+    rows = pst_kernels_ref(&n);
+    for (uint32_t i = 0; i < n; i++)
+        if (!strcmp(rows[i].op, "linear") && rows[i].pass == PST_PASS_F) check_activation(rows, n, i, device[1]);
+}
+
 /* The two forms of GELU must not be taken for one another. */
 static void test_gelu_forms_differ(void **state) {
     (void)state;
@@ -295,6 +334,7 @@ int main(void) {
         cmocka_unit_test(test_cross_entropy),
         cmocka_unit_test(test_part),
         cmocka_unit_test(test_sum),
+        cmocka_unit_test(test_activation),
         cmocka_unit_test(test_gelu_forms_differ),
         cmocka_unit_test(test_index_refused),
     };

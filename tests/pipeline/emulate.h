@@ -15,6 +15,18 @@ static inline uint64_t mix(uint64_t a, uint64_t b) {
     return pst_hash64(both, sizeof both, 7);
 }
 
+/* An output that its row can restore is a function of what it is restored from, in F as well: else of the signature. */
+static inline uint64_t written(const pst_graph *g, uint32_t node, pst_pass pass, int again, uint64_t h, uint32_t i,
+                               uint64_t restored_from) {
+    pst_arg list[PST_MAX_ARG], want[PST_MAX_ARG];
+    const pst_node *d = g->node + node;
+    if (again == PST_AGAIN_RESTORE) return mix(restored_from, 77);
+    if (pass != PST_PASS_F || !d->op->restore || !d->op->restore(d, want)) return mix(h, i);
+    uint32_t n = d->op->args(d, PST_PASS_F, list), from = 0;
+    while (from < n && (list[from].kind != want[0].kind || list[from].index != want[0].index)) from++;
+    return list[i].kind == PST_ARG_OUT ? mix(mix(h, from), 77) : mix(h, i);
+}
+
 /* --- the reference ---------------------------------------------------------------------------------------------- */
 
 typedef struct {
@@ -55,7 +67,11 @@ static inline void play_reference(reference *ref, const pst_cut *cut, uint32_t n
             for (uint32_t i = 0; i < step->n_operand; i++) {
                 const pst_operand *o = step->operand + i;
                 if (o->kind == PST_OPERAND_VALUE && o->access & PST_WRITE)
-                    value[(size_t)o->index * n_micro + m] = mix(h, i);
+                    value[(size_t)o->index * n_micro + m] =
+                        written(cut->graph, step->node, step->pass, step->again, h, i,
+                                step->again == PST_AGAIN_RESTORE
+                                    ? value[(size_t)step->operand[0].index * n_micro + m]
+                                    : 0);
                 if (o->kind != PST_OPERAND_DPARAM) continue;
                 uint64_t *acc = ref->grad + cut->use_first[o->index] + o->use;
                 *acc = m ? mix(*acc, mix(h, i)) : mix(h, i);
@@ -143,7 +159,12 @@ static inline void write_operand(emulation *e, uint32_t i, uint64_t h, void *at)
     const pst_operand *o = e->step->operand + i;
     const pst_cut *cut = cut_of(e);
     if (o->kind == PST_OPERAND_VALUE) {
-        fill(e, at, cut->chunk[e->chunk].local[o->index].bytes, mix(h, i));
+        const pst_step *s = e->step;
+        uint64_t from = 0;
+        if (s->again == PST_AGAIN_RESTORE)
+            from = e->ref->value[0][(size_t)cut->chunk[e->chunk].local[s->operand[0].index].value * micros_of(e) + e->micro];
+        fill(e, at, cut->chunk[e->chunk].local[o->index].bytes,
+             s->is_sum ? mix(h, i) : written(cut->graph, s->node, (pst_pass)s->pass, s->again, h, i, from));
         return;
     }
     uint64_t acc;

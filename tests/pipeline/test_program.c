@@ -70,9 +70,9 @@ static void recomputation_by_hand(void **unused) {
     for (uint32_t i = 0; i < g->n_node; i++) chunk[i] = i < 10 ? 0 : i < 19 ? 1 : 2; /* 9 operators are a block */
     uint64_t row = 2 * 64 * 4, C = 128; /* b x T rows of floats */
     static const char *const again[] = {
-        "", "h.1.ln_1 h.1.attn h.1.ln_2 ",
+        "", "h.1.ln_1 h.1.attn h.1.ln_2 h.1.mlp.c_fc ",
         "h.1.ln_1 h.1.attn.c_attn h.1.attn h.1.attn.c_proj h.1.attn.add h.1.ln_2 h.1.mlp.c_fc "};
-    uint64_t kept[] = {(C + 2 + C + 3 * C + C + 4 + C + 2 + C + 8 * C) * row, (C + 3 * C + C + 8 * C) * row, C * row};
+    uint64_t kept[] = {(C + 2 + C + 3 * C + C + 4 + C + 2 + C + 8 * C) * row, (C + 3 * C + C + 4 * C) * row, C * row};
     for (uint8_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
         uint8_t recompute[] = {PST_RECOMPUTE_NONE, mode, PST_RECOMPUTE_FULL};
         pst_chooser chooser = {.recompute = recompute};
