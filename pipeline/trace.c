@@ -106,6 +106,7 @@ static void print_operators(const writer *w, const pst_op_spans *o, uint32_t ran
         const pst_node *node = o->graph->node + s->node;
         uint64_t flops = 0, bytes = 0;
         int restores = s->again == PST_AGAIN_RESTORE;
+        const char *again = s->again ? " again" : "";
         if (!s->is_sum && !restores) node->op->cost(o->graph, node, (pst_pass)s->pass, &flops, &bytes);
         fputs(",\n{\"name\":", w->out);
         print_quoted(node->name, w->out);
@@ -115,10 +116,10 @@ static void print_operators(const writer *w, const pst_op_spans *o, uint32_t ran
         fputs(",\"dur\":", w->out);
         print_us(w->out, s->end - s->start);
         fprintf(w->out, ",\"args\":{\"rank\":%u,\"operator\":\"%s\",\"pass\":\"%c%s\",\"micro_batch\":%u", rank,
-                s->is_sum ? "sum"
+                s->is_sum  ? "sum"
                 : restores ? node->op->restore_kernel
                            : node->op->name,
-                "FBW"[s->pass], s->again ? " again" : "", s->micro);
+                "FBW"[s->pass], again, s->micro);
         if (flops && s->end > s->start)
             fprintf(w->out, ",\"gflop_per_s\":%.1f", (double)flops / (double)(s->end - s->start));
         fputs("}}", w->out);

@@ -57,7 +57,8 @@ static uint64_t band_before(const job *j, uint64_t tile) {
 }
 
 /* Of the matrix `from` with ld elements between rows; returns its end. */
-static float *widen_piece(const pst_gemm *g, const uint16_t *from, uint64_t rows, uint64_t cols, uint64_t ld, float *to) {
+static float *widen_piece(const pst_gemm *g, const uint16_t *from, uint64_t rows, uint64_t cols, uint64_t ld,
+                          float *to) {
     for (uint64_t r = 0; r < rows; r++) g->widen(from + r * ld, to + r * cols, cols);
     return to + rows * cols;
 }

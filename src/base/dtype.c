@@ -7,11 +7,8 @@ static const struct {
     uint64_t bytes;
     const char *precision; /* of a graph; NULL: no graph computes in it */
 } dtypes[PST_DTYPE_COUNT] = {
-    [PST_F32] = {"F32", 4, "fp32"},
-    [PST_BF16] = {"BF16", 2, "bf16"},
-    [PST_I32] = {"I32", 4, NULL},
-    [PST_F64] = {"F64", 8, NULL},
-    [PST_F16] = {"F16", 2, "fp16"},
+    [PST_F32] = {"F32", 4, "fp32"}, [PST_BF16] = {"BF16", 2, "bf16"}, [PST_I32] = {"I32", 4, NULL},
+    [PST_F64] = {"F64", 8, NULL},   [PST_F16] = {"F16", 2, "fp16"},
 };
 
 uint64_t pst_dtype_bytes(pst_dtype dtype) { return (unsigned)dtype < PST_DTYPE_COUNT ? dtypes[dtype].bytes : 0; }

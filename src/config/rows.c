@@ -91,8 +91,8 @@ const pst_row pst_rows[] = {
     WHOLE(parallel, chunks, "0", 0, 64, "Parts of the model on each rank; 0: as the schedule has them (interleaved: 2)."),
     {"parallel", "recompute", PST_ROW_LIST, "none", 0, 0, FILLED, "none|selective|full", AT(parallel.recompute),
      AT(parallel.n_recompute),
-     "What the backward pass computes again instead of keeping it: none, selective (what is cheap: attention, norms, activation functions), "
-     "full (all but a chunk's inputs); or a list of these, one for each chunk."},
+     "What the backward pass computes again instead of keeping it: none, selective (what is cheap: attention, norms, "
+     "activation functions), full (all but a chunk's inputs); or a list of these, one for each chunk."},
     TEXT(parallel, device, "auto", FILLED, NULL, "auto, cpu, or timed (computes nothing, takes the predicted times)."),
     TEXT(parallel, transport, "auto", 0, "auto|self|ucx", "How ranks exchange bytes; self: all ranks in one process."),
     {"parallel", "memory", PST_ROW_BYTES, "0", 0, 0x1p60, 0, NULL, AT(parallel.memory), 0,

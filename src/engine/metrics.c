@@ -199,13 +199,12 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
     const pst_prepared *p = m->p;
     double tokens = (double)p->config->train.batch * p->model_config.context, rate = tokens / s->step_s;
     double mfu = m->peak_flops > 0 ? (double)p->flops / s->step_s / m->peak_flops : 0;
-    json_t *line =
-        json_pack("{s:I,s:o,s:f,s:o,s:f,s:I,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:o}", "step", (json_int_t)s->step, "loss",
-                  number(s->loss), "lr", s->lr, "grad_norm", number(s->grad_norm), "mfu", mfu, "tokens",
-                  (json_int_t)s->tokens, "step_ms", s->step_s * 1e3, "predicted_step_ms", s->predicted_step_s * 1e3,
-                  "tokens_per_s", rate, "bubble", s->bubble, "predicted_bubble", s->predicted_bubble, "peak_bytes",
-                  peaks(m, report), "predicted_peak_bytes", peaks(m, NULL), "resident_bytes", residents(m, report),
-                  "work_s", work_of(m, report, s->step_s));
+    json_t *line = json_pack(
+        "{s:I,s:o,s:f,s:o,s:f,s:I,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:o}", "step", (json_int_t)s->step, "loss",
+        number(s->loss), "lr", s->lr, "grad_norm", number(s->grad_norm), "mfu", mfu, "tokens", (json_int_t)s->tokens,
+        "step_ms", s->step_s * 1e3, "predicted_step_ms", s->predicted_step_s * 1e3, "tokens_per_s", rate, "bubble",
+        s->bubble, "predicted_bubble", s->predicted_bubble, "peak_bytes", peaks(m, report), "predicted_peak_bytes",
+        peaks(m, NULL), "resident_bytes", residents(m, report), "work_s", work_of(m, report, s->step_s));
     if (line && s->scales) {
         json_object_set_new(line, "loss_scale", json_real(s->loss_scale));
         json_object_set_new(line, "skipped_steps", json_integer((json_int_t)s->skipped));

@@ -181,8 +181,9 @@ static pst_status choose_recompute(pst_prepared *p) {
     const pst_config *c = p->config;
     uint32_t n = c->parallel.n_recompute;
     if (n != 1 && n != p->plan->n_chunk)
-        return pst_fail(PST_EINPUT, "parallel.recompute has %u items, but there are %u chunks; give one, or one for each",
-                        n, p->plan->n_chunk);
+        return pst_fail(PST_EINPUT,
+                        "parallel.recompute has %u items, but there are %u chunks; give one, or one for each", n,
+                        p->plan->n_chunk);
     for (uint32_t k = 0; k < p->plan->n_chunk; k++) {
         pst_recompute mode;
         PST_TRY(pst_recompute_find(c->parallel.recompute[n == 1 ? 0 : k], &mode));

@@ -183,7 +183,8 @@ static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
     t->step = t->checkpointed = t->resumed = info->step;
     t->skipped = info->skipped;
     pst_scaler_open(t->config, &t->scaler);
-    if (t->scaler.dynamic && info->loss_scale > 0) t->scaler.scale = info->loss_scale, t->scaler.good = info->loss_scale_good;
+    if (t->scaler.dynamic && info->loss_scale > 0)
+        t->scaler.scale = info->loss_scale, t->scaler.good = info->loss_scale_good;
     t->best_loss = isnan(info->best_loss) ? INFINITY : info->best_loss;
     t->validation_loss = info->validation_loss;
     return PST_OK;

@@ -71,10 +71,11 @@ static void fp16_rounds_to_nearest_even(void **state) {
     static const struct {
         float value;
         uint16_t half;
-    } known[] = {{1.0f, 0x3c00},      {-0.0f, 0x8000},     {65504.0f, 0x7bff},  {65519.0f, 0x7bff}, {65520.0f, 0x7c00},
-                 {1e30f, 0x7c00},     {0x1p-24f, 1},       {0x1p-25f, 0},       {0x1.8p-24f, 2},    {0x1.7p-24f, 1},
-                 {0x1p-14f, 0x0400},  {0x1.ff8p-15f, 0x3ff}, {0x1.ffcp-15f, 0x400}, {-2.0f, 0xc000}, {1e-30f, 0},
-                 {1.00048828125f, 0x3c00}, {1.00146484375f, 0x3c02}};
+    } known[] = {{1.0f, 0x3c00},          {-0.0f, 0x8000}, {65504.0f, 0x7bff}, {65519.0f, 0x7bff},
+                 {65520.0f, 0x7c00},      {1e30f, 0x7c00}, {0x1p-24f, 1},      {0x1p-25f, 0},
+                 {0x1.8p-24f, 2},         {0x1.7p-24f, 1}, {0x1p-14f, 0x0400}, {0x1.ff8p-15f, 0x3ff},
+                 {0x1.ffcp-15f, 0x400},   {-2.0f, 0xc000}, {1e-30f, 0},        {1.00048828125f, 0x3c00},
+                 {1.00146484375f, 0x3c02}};
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (pst_f16_from_f32(known[i].value) != known[i].half)
             fail_msg("%a is %04x, not %04x", known[i].value, pst_f16_from_f32(known[i].value), known[i].half);
@@ -135,14 +136,10 @@ static void clocks(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_sizes),
-        cmocka_unit_test(bf16_rounds_to_nearest_even),
-        cmocka_unit_test(bf16_picks_the_nearest),
-        cmocka_unit_test(fp16_rounds_to_nearest_even),
-        cmocka_unit_test(fp16_picks_the_nearest),
-        cmocka_unit_test(hashes_are_xxhash),
-        cmocka_unit_test(hash_in_parts),
-        cmocka_unit_test(clocks),
+        cmocka_unit_test(names_and_sizes),        cmocka_unit_test(bf16_rounds_to_nearest_even),
+        cmocka_unit_test(bf16_picks_the_nearest), cmocka_unit_test(fp16_rounds_to_nearest_even),
+        cmocka_unit_test(fp16_picks_the_nearest), cmocka_unit_test(hashes_are_xxhash),
+        cmocka_unit_test(hash_in_parts),          cmocka_unit_test(clocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -174,8 +174,8 @@ static int cleanup(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rule),         cmocka_unit_test(test_scale_is_found), cmocka_unit_test(test_every_layout),
-        cmocka_unit_test(test_resume),       cmocka_unit_test(test_fixed_scale),    cmocka_unit_test(test_loss_near_fp32),
+        cmocka_unit_test(test_rule),    cmocka_unit_test(test_scale_is_found), cmocka_unit_test(test_every_layout),
+        cmocka_unit_test(test_resume),  cmocka_unit_test(test_fixed_scale),    cmocka_unit_test(test_loss_near_fp32),
         cmocka_unit_test(test_generic),
     };
     return cmocka_run_group_tests(tests, NULL, cleanup);

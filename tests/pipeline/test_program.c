@@ -68,7 +68,7 @@ static void recomputation_by_hand(void **unused) {
     MUST(pst_model_gpt.build(&config, &g));
     uint32_t *chunk = calloc(g->n_node, sizeof *chunk);
     for (uint32_t i = 0; i < g->n_node; i++) chunk[i] = i < 10 ? 0 : i < 19 ? 1 : 2; /* 9 operators are a block */
-    uint64_t row = 2 * 64 * 4, C = 128; /* b x T rows of floats */
+    uint64_t row = 2 * 64 * 4, C = 128;                                              /* b x T rows of floats */
     static const char *const again[] = {
         "", "h.1.ln_1 h.1.attn h.1.ln_2 h.1.mlp.c_fc ",
         "h.1.ln_1 h.1.attn.c_attn h.1.attn h.1.attn.c_proj h.1.attn.add h.1.ln_2 h.1.mlp.c_fc "};
@@ -175,10 +175,8 @@ static void synthetic_cuts_pass(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_cuts_pass),
-        cmocka_unit_test(recomputation_by_hand),
-        cmocka_unit_test(small_cut_by_hand),
-        cmocka_unit_test(wrong_chunks_are_refused),
+        cmocka_unit_test(random_cuts_pass),    cmocka_unit_test(recomputation_by_hand),
+        cmocka_unit_test(small_cut_by_hand),   cmocka_unit_test(wrong_chunks_are_refused),
         cmocka_unit_test(synthetic_cuts_pass),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
