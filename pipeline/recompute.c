@@ -82,9 +82,20 @@ static uint32_t restore(const rewriting *x, uint32_t s, pst_operand out[PST_MAX_
     return n;
 }
 
+/* F writes over an input that is not made again: there is no second time. */
+static int spoils_input(const rewriting *x, uint32_t s) {
+    const pst_tape_step *step = x->cut->tape->step + s;
+    for (uint32_t i = 0; i < step->n_operand; i++) {
+        const pst_operand *o = step->operand + i;
+        if (o->must && source(x, step->operand[o->share].index, chunk_of(x, s)) == PST_NONE) return 1;
+    }
+    return 0;
+}
+
 static uint8_t how_again(const rewriting *x, uint32_t s, int full) {
     const pst_node *node = x->cut->graph->node + x->cut->tape->step[s].node;
     pst_operand list[PST_MAX_ARG];
+    if (spoils_input(x, s)) return PST_AGAIN_NOT;
     if (full || (node->op->cheap && has_inputs(x, s))) return PST_AGAIN_F;
     uint32_t n = restore(x, s, list);
     for (uint32_t i = 0; i < n; i++)
