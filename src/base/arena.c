@@ -7,11 +7,12 @@
 
 static const uint64_t HUGE_BYTES = 2u << 20, PAGE_BYTES = 4096;
 
-/* The eight bytes that belong at offset 8*word. Every aligned four are a NaN in fp32, and every two in bf16, whose last
- * byte is 0xff: no finite number ends like that, so the last byte of a written array is never mistaken for untouched, and
- * whatever reads memory before it was written spreads NaNs. */
+/* The eight bytes that belong at offset 8*word. Every aligned four are a NaN in fp32, and every two in bf16 and fp16, whose
+ * last byte is 0xff and the one before odd: neither finite numbers nor infinities nor the NaN that arithmetic makes end with
+ * such two, so the end of a written array is never mistaken for untouched, and whatever reads memory before it was written
+ * spreads NaNs. */
 static inline uint64_t pattern(uint64_t word) {
-    return ((word + 1) * 0x9E3779B97F4A7C15u ^ 0xA5C35A3C96F00F69u) | 0xFFC0FFC0FFC0FFC0u;
+    return ((word + 1) * 0x9E3779B97F4A7C15u ^ 0xA5C35A3C96F00F69u) | 0xFFC1FFC1FFC1FFC1u;
 }
 
 static inline uint8_t pattern_byte(uint64_t offset) {
@@ -27,14 +28,16 @@ static void pattern_fill(uint8_t *base, uint64_t from, uint64_t to) {
     for (; from < to; from++) base[from] = pattern_byte(from);
 }
 
-/* One more than the last offset of [from, to) that does not hold the pattern, else from. */
+/* One more than the last offset of [from, to) that does not hold the pattern, else from. Numbers have two bytes at least: of
+ * an aligned two none is written alone. */
 static uint64_t pattern_broken(const uint8_t *base, uint64_t from, uint64_t to) {
+    uint64_t end = to;
     while (to > from) {
         uint64_t word = pattern(to / 8 - 1), seen;
         if (to % 8 == 0 && to - from >= 8 && (memcpy(&seen, base + to - 8, 8), seen == word)) {
             to -= 8;
         } else {
-            if (base[to - 1] != pattern_byte(to - 1)) return to;
+            if (base[to - 1] != pattern_byte(to - 1)) return to < end ? to + to % 2 : to;
             to--;
         }
     }

@@ -51,14 +51,27 @@ static void touched_finds_the_last_byte(void **state) {
     assert_int_equal(pst_arena_touched(&arena, 5, N), 5);
     for (uint64_t at = 0; at < N; at += 13) {
         uint8_t keep = arena.base[at];
+        uint64_t end = at + 1 + (at + 1) % 2; /* two bytes at a time */
         arena.base[at] ^= 0x40;
-        assert_int_equal(pst_arena_touched(&arena, 0, N), at + 1);
-        assert_int_equal(pst_arena_touched(&arena, 0, N + 100), at + 1);
+        assert_int_equal(pst_arena_touched(&arena, 0, N), end);
+        assert_int_equal(pst_arena_touched(&arena, 0, N + 100), end);
         assert_int_equal(pst_arena_touched(&arena, at, at + 1), at + 1);
         assert_int_equal(pst_arena_touched(&arena, at + 1, N), at + 1 > N ? N : at + 1);
         assert_int_equal(pst_arena_touched(&arena, 0, at), 0);
         arena.base[at] = keep;
     }
+    static const uint32_t odd[] = {0xffc00000, 0x7f800000, 0xff800000, 0x7fc00000, 0}; /* NaN, infinities */
+    static const uint16_t half[] = {0xffc0, 0x7f80, 0xfe00, 0x7c00, 0xfc00};              /* in bf16, fp16 */
+    for (uint64_t i = 0; i < 5; i++)
+        for (uint64_t at = 2000; at < 2400; at += 2) {
+            uint8_t keep[4];
+            memcpy(keep, arena.base + at, 4);
+            memcpy(arena.base + at, &half[i], 2);
+            assert_int_equal(pst_arena_touched(&arena, 0, N), at + 2);
+            if (at % 4 == 0) memcpy(arena.base + at, &odd[i], 4);
+            if (at % 4 == 0) assert_int_equal(pst_arena_touched(&arena, 0, N), at + 4);
+            memcpy(arena.base + at, keep, 4);
+        }
     memset(arena.base + 100, 0, 50); /* zeros, constants and copies count as writes */
     assert_int_equal(pst_arena_touched(&arena, 0, N), 150);
     memmove(arena.base + 200, arena.base + 800, 64);
