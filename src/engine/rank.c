@@ -43,6 +43,17 @@ void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro) {
 
 /* --- steps of programs ------------------------------------------------------------------------------------------ */
 
+static void note_operator(pst_rank *r, const pst_step *step, uint32_t micro, uint64_t began, uint64_t ended) {
+    if (!r->train || r->n_op == r->room_op) return;
+    r->op[r->n_op++] = (pst_op_span){.start = began,
+                                     .end = ended,
+                                     .node = step->node,
+                                     .micro = micro,
+                                     .pass = step->pass,
+                                     .is_sum = step->is_sum,
+                                     .again = step->again};
+}
+
 static pst_status run_kernel(pst_device *device, const void *block) {
     const pst_rank_call *c = block;
     pst_rank *r = c->rank;
@@ -50,14 +61,7 @@ static pst_status run_kernel(pst_device *device, const void *block) {
     pst_status status = c->kernel->launch(device, &c->call);
     uint64_t ended = pst_monotonic_ns();
     *c->spent += ended - began;
-    if (r->train && r->n_op < r->room_op)
-        r->op[r->n_op++] = (pst_op_span){.start = began,
-                                         .end = ended,
-                                         .node = c->step->node,
-                                         .micro = c->micro,
-                                         .pass = c->step->pass,
-                                         .is_sum = c->step->is_sum,
-                                         .again = c->step->again};
+    note_operator(r, c->step, c->micro, began, ended);
     return status;
 }
 
@@ -110,8 +114,7 @@ static pst_status exchanged_hook(void *arg) {
     uint64_t ended = pst_monotonic_ns();
     const pst_step *step = r->exchange_step;
     *r->call.spent += ended - r->exchange_ns;
-    if (r->train && r->n_op < r->room_op)
-        r->op[r->n_op++] = (pst_op_span){r->exchange_ns, ended, step->node, r->exchange_micro, step->pass, 0};
+    note_operator(r, step, r->exchange_micro, r->exchange_ns, ended);
     return PST_OK;
 }
 
