@@ -52,6 +52,7 @@ pst_status pst_coll_open(pst_transport *t, const uint32_t *members, uint32_t n, 
 void pst_coll_close(pst_coll *c) {
     if (!c) return;
     pst_coll_host_map_close(c->hosts);
+    pst_coll_outboxes_close(c->outboxes);
     free(c->rank), free(c->offset), free(c->window), free(c->scratch), free(c);
 }
 
@@ -104,7 +105,8 @@ static pst_coll_shape shape_of(const pst_coll *c, pst_coll_kind kind, uint64_t b
                             .bytes = bytes,
                             .n_host = h ? h->n_host : 1,
                             .most = h ? h->most : c->n,
-                            .in_turn = h ? h->in_turn : 1};
+                            .in_turn = h ? h->in_turn : 1,
+                            .shared = c->shared};
 }
 
 /* Once per kind and power of two, on the first member. */

@@ -5,7 +5,7 @@
 #include <string.h>
 
 static const pst_coll_algorithm *const table[] = {
-    &pst_coll_doubling, &pst_coll_direct, &pst_coll_tree, &pst_coll_ring, &pst_coll_by_host,
+    &pst_coll_doubling, &pst_coll_shared, &pst_coll_direct, &pst_coll_tree, &pst_coll_ring, &pst_coll_by_host,
 };
 enum { N_TABLE = sizeof table / sizeof *table };
 
@@ -13,7 +13,7 @@ enum { N_TABLE = sizeof table / sizeof *table };
 #define NEAR_TURN 1.5
 #define FAR_TURN 30.0
 #define MESSAGE 0.5
-#define NEAR_BYTE 1e-4 /* 10 GB/s */
+#define NEAR_BYTE 2e-4 /* 5 GB/s, both ways at once */
 #define FAR_BYTE 1e-3  /* 1 GB/s for all ranks of a host together */
 #define ADD_BYTE 5e-5
 

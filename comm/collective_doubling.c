@@ -60,7 +60,8 @@ static void reduce_step(const pst_coll_run *r, uint64_t i, pst_coll_step *step) 
         if (what == 2) step->after[0] = i - 1, step->after[1] = i - 2;
         if (r->me >= UINT32_C(1) << turns) step->op = PST_COLL_SKIP;
     }
-    int takes_slot = at == 0 || (at < block - 1 && what == 1); /* also where there is nothing to receive: others follow */
+    int takes_slot =
+        at == 0 || (at < block - 1 && what == 1); /* also where there is nothing to receive: others follow */
     if (takes_slot && use >= r->n_slot) step->after[1] = taken(turns, use - r->n_slot);
 }
 

@@ -22,12 +22,13 @@ enum {
 /* Halves of collectives, to member 0. */
 enum { PST_COLL_REDUCE = PST_COLL_KINDS, PST_COLL_GATHER };
 
-/* SKIP: nothing to do, once what it waits for is done. */
-typedef enum { PST_COLL_SKIP, PST_COLL_SEND, PST_COLL_RECV, PST_COLL_ADD, PST_COLL_COPY } pst_coll_op;
+/* PUT: into this rank's outbox. SKIP: nothing to do, once what it waits for is done. */
+typedef enum { PST_COLL_SKIP, PST_COLL_SEND, PST_COLL_RECV, PST_COLL_PUT, PST_COLL_ADD, PST_COLL_COPY } pst_coll_op;
+enum { PST_COLL_OF_PEER = 2 };
 typedef struct {
     pst_coll_op op;
     uint32_t peer, seq;         /* member; number of the message among those of the run */
-    int in_slot;                /* RECV: into the slot, not to `at`; ADD, COPY: from it */
+    int in_slot;                /* RECV: into the slot, not to `at`; ADD, COPY: from it; OF_PEER: of its outbox */
     uint64_t slot, at, bytes;   /* at: offset in the run's memory */
     uint64_t after[3];          /* what has to be done before, PST_COLL_NO_STEP: nothing */
     int after_all;              /* ... everything */
@@ -53,6 +54,7 @@ typedef struct {
     uint64_t bytes;             /* in total */
     uint32_t n_host, most;      /* most: ranks on one host */
     int in_turn;                /* members of each host follow one another */
+    int shared;                 /* they share memory */
 } pst_coll_shape;
 
 /* On the longest way, of one rank: turns of one message behind another; messages; bytes copied within the host, or
@@ -67,7 +69,8 @@ struct pst_coll_algorithm {
     void (*plan)(pst_coll_run *run);                   /* fills in n_segment, n_slot, slot_bytes, n_step, n_seq */
     void (*step)(const pst_coll_run *run, uint64_t i, pst_coll_step *step);
 };
-extern const pst_coll_algorithm pst_coll_doubling, pst_coll_direct, pst_coll_tree, pst_coll_ring, pst_coll_by_host;
+extern const pst_coll_algorithm pst_coll_doubling, pst_coll_direct, pst_coll_tree, pst_coll_ring, pst_coll_by_host,
+    pst_coll_shared;
 
 #define PST_COLL_BIT(kind) (UINT32_C(1) << (kind))
 static inline int pst_coll_adds(uint32_t kind) {
@@ -114,6 +117,15 @@ void pst_coll_host_map_close(pst_coll_host_map *map);
 /* Fills run[] with what `whole` becomes by host; returns how many. */
 uint32_t pst_coll_host_runs(pst_coll_host_map *map, const pst_coll_run *whole, pst_coll_run run[PST_COLL_RUNS]);
 
+/* --- shared memory: collective_outbox.c --------------------------------------------------------------------------- */
+
+enum { PST_COLL_OUTBOX_TURNS = 4 };                    /* segments that an outbox has room for, each for every member */
+typedef struct pst_coll_outboxes pst_coll_outboxes;
+uint64_t pst_coll_outbox_segment(uint32_t n);
+uint8_t *pst_coll_outbox_slot(const pst_coll_outboxes *o, uint32_t member, uint64_t slot);
+void pst_coll_outboxes_close(pst_coll_outboxes *o);
+pst_status pst_coll_share_next(pst_coll *c);
+
 /* --- one rank's collectives: collective.c starts them, collective_run.c takes them on ----------------------------- */
 
 typedef enum { PST_COLL_WAITS, PST_COLL_UNDER_WAY, PST_COLL_DONE } pst_coll_state;
@@ -129,6 +141,8 @@ struct pst_coll {
     uint32_t seq; /* the same on every rank: all start the same collectives in the same order */
     const pst_coll_algorithm *forced;
     pst_coll_host_map *hosts; /* NULL: all on one */
+    pst_coll_outboxes *outboxes;
+    int shared; /* outboxes are there on all */
     uint64_t explained[PST_COLL_KINDS];
 
     pst_coll_kind kind;

@@ -51,6 +51,7 @@ static int is_ready(pst_coll *c, uint64_t i, const pst_coll_step *s) {
 }
 
 static void *slot_of(const pst_coll *c, const pst_coll_step *s) {
+    if (s->in_slot == PST_COLL_OF_PEER) return pst_coll_outbox_slot(c->outboxes, s->peer, s->slot);
     return c->scratch + s->slot * c->run[c->now].slot_bytes;
 }
 
@@ -78,6 +79,7 @@ static pst_status begin(pst_coll *c, pst_coll_window_step *w) {
     case PST_COLL_SKIP: break;
     case PST_COLL_SEND:
     case PST_COLL_RECV: return post(c, w);
+    case PST_COLL_PUT: memcpy(pst_coll_outbox_slot(c->outboxes, c->me, s->slot), c->mem + s->at, s->bytes); break;
     case PST_COLL_ADD: pst_coll_add(c->dtype, c->mem + s->at, slot_of(c, s), s->bytes); break;
     case PST_COLL_COPY: memcpy(c->mem + s->at, slot_of(c, s), s->bytes); break;
     }
@@ -121,7 +123,7 @@ static pst_status begin_ready(pst_coll *c, uint32_t *moved) {
         if (w->state == PST_COLL_WAITS && is_ready(c, i, &w->step)) {
             PST_TRY(begin(c, w));
             ++*moved;
-            if (w->step.op >= PST_COLL_ADD && w->step.bytes >= LONG_BYTES) break;
+            if (w->step.op >= PST_COLL_PUT && w->step.bytes >= LONG_BYTES) break;
         }
         if (i == c->first && w->state == PST_COLL_DONE) c->first++;
     }
@@ -147,14 +149,16 @@ static pst_status advance(pst_coll *c) {
 
 pst_status pst_coll_test(pst_coll *c) {
     if (c->broken != PST_OK) return pst_fail(c->broken, "an earlier collective failed");
-    if (c->now == c->n_run) return PST_OK;
-    pst_status status = advance(c);
-    if (status == PST_BUSY) return status;
-    if (status != PST_OK) {
-        c->broken = status; /* who fails in one stays there, for others to see */
-        return status;
+    while (c->now != c->n_run) {
+        pst_status status = advance(c);
+        if (status == PST_BUSY) return status;
+        if (status != PST_OK) {
+            c->broken = status; /* who fails in one stays there, for others to see */
+            return status;
+        }
+        say(c, PST_AT_HOST);
+        for (uint32_t i = 0; i < c->n_run; i++) c->seq += c->run[i].n_seq; /* these numbers are not used again */
+        if (c->outboxes && !c->shared) PST_TRY(pst_coll_share_next(c));
     }
-    say(c, PST_AT_HOST);
-    for (uint32_t i = 0; i < c->n_run; i++) c->seq += c->run[i].n_seq; /* these numbers are not used again */
     return PST_OK;
 }

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLES = 400, LEAST_SAMPLES = 5 };
+enum { SAMPLES = 4000, LEAST_SAMPLES = 5 };
 static const uint64_t sizes[] = {8, 4 << 10, 64 << 10, 1 << 20, 8 << 20, 64 << 20};
 
 typedef struct {
@@ -120,10 +120,12 @@ static pst_status measure_all(measurement *b) {
     return known ? PST_OK : pst_fail(PST_EINPUT, "no collective '%.60s'; all-reduce is one", b->only);
 }
 
-static pst_status tell_hosts(measurement *b) {
+static pst_status prepare(measurement *b) {
     uint32_t *host = calloc(b->world->size, sizeof *host);
     pst_status status = host ? pst_world_hosts(b->world, host) : pst_fail(PST_ENOMEM, "no memory for hosts");
     if (status == PST_OK) status = pst_coll_hosts(b->coll, host);
+    if (status == PST_OK) status = pst_coll_share(b->coll);
+    if (status == PST_OK) status = finish(b);
     free(host);
     return status;
 }
@@ -137,7 +139,7 @@ pst_status pst_bench_collectives_rank(const pst_bench *bench, pst_world *world, 
                      .bytes = (uint64_t)o->bytes / 8 * 8,
                      .rows = json_array()};
     pst_status status = pst_coll_open(t, NULL, 0, PST_CHANNEL_COLLECTIVE, &b.coll);
-    if (status == PST_OK) status = tell_hosts(&b);
+    if (status == PST_OK) status = prepare(&b);
     if (status == PST_OK) status = measure_all(&b);
     if (status == PST_OK) *found = json_pack("{s:s,s:O}", "transport", t->ops->name, "rows", b.rows);
     json_decref(b.rows);

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { COLLECT_MEMBERS = 16, COLLECT_GUARD = 64, COLLECT_ALGORITHMS = 6 };
+enum { COLLECT_MEMBERS = 16, COLLECT_GUARD = 64, COLLECT_ALGORITHMS = 7 };
 
-static const char *const collect_algorithm[COLLECT_ALGORITHMS] = {NULL, "doubling", "direct", "tree", "ring", "host"};
+static const char *const collect_algorithm[COLLECT_ALGORITHMS] = {NULL, "doubling", "direct", "tree", "ring", "shared", "host"};
 
 typedef struct {
     pst_coll_kind kind;

@@ -27,6 +27,7 @@ typedef struct {
     pst_self_hub *hub;
     pst_transport *end[RANKS];
     int wrapped;
+    uint64_t key; /* what groups are given besides */
     group group[GROUPS];
 } job;
 
@@ -39,6 +40,16 @@ static void hub_open(job *j, uint32_t n_rank, uint64_t delay_polls) {
         if (delay_polls)
             assert_int_equal(pst_transport_fault_open(pst_self_hub_end(j->hub, r), &spec, &j->end[r]), PST_OK);
     }
+}
+
+static void group_share(group *g) {
+    uint32_t busy = 1;
+    for (uint32_t i = 0; i < g->n; i++) assert_int_equal(pst_coll_share(g->coll[i]), PST_OK);
+    for (uint32_t round = 0; busy && round < 1000; round++) {
+        busy = 0;
+        for (uint32_t i = 0; i < g->n; i++) busy += pst_coll_test(g->coll[i]) == PST_BUSY;
+    }
+    assert_int_equal(busy, 0);
 }
 
 /* The ranks r with `chosen` set, turned round by `shift`: a group's order is not that of its ranks. */
@@ -54,6 +65,7 @@ static void group_open(job *j, uint32_t chosen, uint32_t shift) {
         assert_int_equal(pst_coll_open(j->end[g->member[i]], g->member, n, channel, &g->coll[i]), PST_OK);
         assert_int_equal(pst_coll_hosts(g->coll[i], j->host), PST_OK);
     }
+    if (collect_word(j->key, 60 + j->n_group) % 8 == 0) group_share(g);
     j->n_group++;
 }
 
@@ -118,6 +130,7 @@ static void random_groups(uint64_t seed, uint32_t rounds, uint64_t most) {
         uint64_t key = pst_rng_key(seed + k, "groups");
         uint32_t n = 1 + collect_word(key, 1) % RANKS, n_group = 1 + collect_word(key, 2) % GROUPS;
         hub_open(&j, n, k % 3 == 0 ? 1 + collect_word(key, 3) % 20 : 0);
+        j.key = key;
         for (uint32_t r = 0; r < n; r++) j.host[r] = k % 2 ? r / 3 : collect_word(key, 20 + r) % 3;
         for (uint32_t g = 0; g < n_group; g++)
             group_open(&j, 1u << collect_word(key, 4 + 2 * g) % n | (g ? collect_word(key, 5 + 2 * g) : UINT32_MAX),
@@ -190,9 +203,9 @@ static void fill_normal(group *g, uint64_t key, uint64_t count, float (*own)[RAN
 
 static void additions_are_in_the_documented_order(void **state) {
     (void)state;
-    static const char *const name[] = {"tree", "doubling", "direct", "ring"};
+    static const char *const name[] = {"tree", "doubling", "direct", "ring", "shared"};
     for (uint32_t n = 2; n <= RANKS; n++)
-        for (int a = 0; a < 4; a++) {
+        for (int a = 0; a < 5; a++) {
             job j;
             uint64_t count = n == 5 ? 70001 : 1000 + n;
             collect what = {
@@ -200,6 +213,7 @@ static void additions_are_in_the_documented_order(void **state) {
             what.offset[n] = what.bytes;
             hub_open(&j, n, 0);
             group_open(&j, UINT32_MAX, 0);
+            if (a == 4) group_share(&j.group[0]);
             group_fill(&j.group[0], &what);
             float(*own)[RANKS] = calloc(count, sizeof *own);
             assert_non_null(own);
@@ -233,8 +247,10 @@ static void the_same_bits_everywhere_and_again(void **state) {
         uint8_t *before = malloc(bytes);
         assert_non_null(before);
         hub_open(&j, n, k % 2 ? 5 : 0);
-        for (uint32_t r = 0; r < n; r++) j.host[r] = r % 3;
+        int shares = !strcmp(what.algorithm ? what.algorithm : "", "shared");
+        for (uint32_t r = 0; r < n; r++) j.host[r] = shares ? 0 : r % 3;
         group_open(&j, UINT32_MAX, 0);
+        if (shares) group_share(&j.group[0]);
         for (uint64_t again = 0; again < 3; again++) {
             group_fill(&j.group[0], &what);
             fill_normal(&j.group[0], k, count, NULL);
@@ -273,6 +289,11 @@ static void the_choice_goes_by_size_group_and_hosts(void **state) {
     assert_string_not_equal(chosen(flat, PST_COLL_ALL_REDUCE, 64 << 20), "host");
     assert_string_equal(chosen(hosts, PST_COLL_ALL_REDUCE, 1 << 16), "host");
     assert_string_not_equal(chosen(two, PST_COLL_ALL_REDUCE, 1 << 20), "host");
+    assert_string_not_equal(chosen(flat, PST_COLL_ALL_REDUCE, 1 << 20), "shared");
+    group_share(&j.group[0]);
+    assert_string_equal(chosen(flat, PST_COLL_ALL_REDUCE, 1 << 20), "shared");
+    group_share(&j.group[1]); /* on several hosts: goes on without */
+    assert_string_not_equal(chosen(hosts, PST_COLL_ALL_REDUCE, 1 << 20), "shared");
     assert_int_equal(pst_coll_force(flat, "rinng"), PST_EINPUT);
     job_close(&j);
 }
