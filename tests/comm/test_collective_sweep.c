@@ -65,7 +65,7 @@ static void group_open(job *j, uint32_t chosen, uint32_t shift) {
         assert_int_equal(pst_coll_open(j->end[g->member[i]], g->member, n, channel, &g->coll[i]), PST_OK);
         assert_int_equal(pst_coll_hosts(g->coll[i], j->host), PST_OK);
     }
-    if (collect_word(j->key, 60 + j->n_group) % 8 == 0) group_share(g);
+    if (j->key && collect_word(j->key, 60 + j->n_group) % 8 == 0) group_share(g);
     j->n_group++;
 }
 
