@@ -14,7 +14,7 @@ enum { MOST_DECISIONS = 4 << 20, MOST_BUILDS = 6000 }; /* of the search: about h
 
 static void close_solver(pst_solver *s) {
     free(s->ns), free(s->rank_of), free(s->queue_of), free(s->place_of), free(s->edge[0]), free(s->edge[1]);
-    free(s->taken), free(s->change), free(s->topological);
+    free(s->taken[0]), free(s->taken[1]), free(s->change), free(s->topological);
 }
 
 static pst_solve_edge edge(const pst_solve_problem *p, uint32_t from, uint32_t to, int back) {
@@ -58,12 +58,28 @@ static void fill_queues(pst_solver *s) {
         uint32_t q = c * SOLVE_KINDS;
         s->ns[q] = p->ns[c].f, s->ns[q + SOLVE_B] = p->ns[c].b, s->ns[q + SOLVE_W] = p->ns[c].w;
         for (int k = 0; k < SOLVE_KINDS; k++) s->rank_of[q + k] = p->rank_of_chunk[c];
-        s->taken[q] = h->f_b + h->f_w + h->b_w; /* with room for B, so that what F has begun can be finished */
-        s->taken[q + SOLVE_B] = h->b_w;
         s->change[q] = (int64_t)(h->f_b + h->f_w);
         s->change[q + SOLVE_B] = (int64_t)h->b_w - (int64_t)h->f_b;
         s->change[q + SOLVE_W] = -(int64_t)(h->f_w + h->b_w);
         s->hops |= p->hop && c + 1 < p->n_chunk && (p->hop[c].there || p->hop[c].back);
+    }
+}
+
+/* What F has begun can be finished: it leaves room for its own B, and for a micro-batch of every later chunk of its rank.
+ * So nothing gets stuck: passes of the last chunk find room, then those of the chunk before it, and so on. Backwards W takes
+ * the place of F. */
+static void fill_taken(pst_solver *s) {
+    const pst_solve_problem *p = s->problem;
+    for (uint32_t c = 0; c < p->n_chunk; c++) {
+        const pst_held *h = &p->held[c];
+        uint32_t q = c * SOLVE_KINDS;
+        uint64_t later = 0;
+        for (uint32_t k = c + 1; k < p->n_chunk; k++)
+            if (p->rank_of_chunk[k] == p->rank_of_chunk[c]) later += p->held[k].f_b + p->held[k].f_w + p->held[k].b_w;
+        s->taken[0][q] = h->f_b + h->f_w + h->b_w + later;
+        s->taken[1][q] = h->f_b + h->f_w;
+        s->taken[0][q + SOLVE_B] = s->taken[1][q + SOLVE_B] = h->b_w;
+        s->taken[1][q + SOLVE_W] = h->f_b + later;
     }
 }
 
@@ -98,12 +114,14 @@ static pst_status open_solver(const pst_solve_problem *p, pst_solver *s) {
     s->ns = calloc(n, sizeof *s->ns), s->rank_of = calloc(n, sizeof *s->rank_of);
     s->queue_of = calloc(n, sizeof *s->queue_of), s->place_of = calloc(n, sizeof *s->place_of);
     s->edge[0] = calloc(n, sizeof *s->edge[0]), s->edge[1] = calloc(n, sizeof *s->edge[1]);
-    s->taken = calloc(n, sizeof *s->taken), s->change = calloc(n, sizeof *s->change);
+    s->taken[0] = calloc(n, sizeof **s->taken), s->taken[1] = calloc(n, sizeof **s->taken);
+    s->change = calloc(n, sizeof *s->change);
     s->topological = calloc(n, sizeof *s->topological);
-    if (!s->ns || !s->rank_of || !s->queue_of || !s->place_of || !s->edge[0] || !s->edge[1] || !s->taken ||
-        !s->change || !s->topological)
+    if (!s->ns || !s->rank_of || !s->queue_of || !s->place_of || !s->edge[0] || !s->edge[1] || !s->taken[0] ||
+        !s->taken[1] || !s->change || !s->topological)
         return pst_fail(PST_ENOMEM, "schedule solved: no memory for %u chunks", p->n_chunk);
     fill_queues(s);
+    fill_taken(s);
     fill_edges(s);
     return PST_OK;
 }
@@ -239,7 +257,7 @@ static void try_serial(search *x) {
     keep(x);
 }
 
-/* A named schedule's order as a word, its start times by replay; kept as it is, and as a priority. */
+/* A named schedule's order as a word, its start times by replay: kept as it is when it fits, and a priority in any case. */
 static void try_named(search *x, const pst_schedule *named, pst_solved *solved) {
     const pst_solver *s = x->s;
     size_t n = pst_solve_length(s);
@@ -254,11 +272,12 @@ static void try_named(search *x, const pst_schedule *named, pst_solved *solved) 
         }
     }
     pst_solve_replay(x->list, &x->trial);
-    if (x->trial.makespan < solved->named_ns) {
+    int fits = pst_solve_fits(s->problem, named);
+    if (fits && x->trial.makespan < solved->named_ns) {
         solved->named_ns = x->trial.makespan;
         memcpy(solved->named, named->name, sizeof solved->named);
     }
-    keep(x);
+    if (fits) keep(x);
     for (size_t op = 0; op < s->n_op; op++) x->priority[op] = (int64_t)x->trial.start[op];
     try_priority(x);
 }
@@ -271,8 +290,7 @@ static pst_status try_all_named(search *x, pst_solved *solved) {
         pst_schedule *named;
         if (!strcmp(row[i].name, "forward") || (row[i].n_virtual ? row[i].n_virtual != v : v < 2)) continue;
         PST_TRY(row[i].generate(&row[i], p->n_rank, v, p->n_micro, &named));
-        if (!memcmp(named->rank_of_chunk, p->rank_of_chunk, p->n_chunk * sizeof *p->rank_of_chunk) &&
-            pst_solve_fits(p, named))
+        if (!memcmp(named->rank_of_chunk, p->rank_of_chunk, p->n_chunk * sizeof *p->rank_of_chunk))
             try_named(x, named, solved);
         pst_schedule_close(named);
     }

@@ -60,19 +60,33 @@ static void know_slots(prover *b, uint32_t later, uint32_t earlier, uint64_t slo
     }
 }
 
-/* How many micro-batches the chunk can hold, the rank's other chunks holding nothing: before F of micro-batch m, all but
- * so many B (W) have run; likewise W before B. */
+/* Micro-batches x to m have run F of a chunk, and x not B of its rank's last chunk. Until then x holds all the rank's chunks,
+ * or else will when it comes there, and those behind it cannot have let go of this chunk, nor of the ones before it, by then:
+ * (m + 1 - x) of these and one of each later chunk fit, or nothing goes on. */
+static void know_last(prover *b, uint32_t chunk) {
+    const pst_solve_problem *p = b->s->problem;
+    uint64_t limit = p->limit[p->rank_of_chunk[chunk]], until = 0, later = 0;
+    uint32_t last = chunk;
+    for (uint32_t k = 0; k < p->n_chunk; k++) {
+        if (p->rank_of_chunk[k] != p->rank_of_chunk[chunk]) continue;
+        *(k <= chunk ? &until : &later) += p->held[k].f_b + p->held[k].f_w;
+        last = k;
+    }
+    if (until && limit >= later)
+        know_slots(b, chunk * SOLVE_KINDS + SOLVE_F, last * SOLVE_KINDS + SOLVE_B, (limit - later) / until);
+}
+
+/* How many micro-batches of the chunk can be there without W, the rank's other chunks holding nothing; the newest has no B. At
+ * its F x of them hold f_b + f_w x + min(f_b, b_w) (x - 1) or more, at its B f_b + (f_w + b_w) x or more. */
 static void know_memory(prover *b, uint32_t chunk) {
     const pst_solve_problem *p = b->s->problem;
     const pst_held *h = &p->held[chunk];
-    uint64_t limit = p->limit[p->rank_of_chunk[chunk]];
+    uint64_t limit = p->limit[p->rank_of_chunk[chunk]], least = h->f_b < h->b_w ? h->f_b : h->b_w;
     uint32_t f = chunk * SOLVE_KINDS + SOLVE_F, back = f + SOLVE_B, w = f + SOLVE_W;
-    if (h->f_b + h->f_w) know_slots(b, f, back, limit / (h->f_b + h->f_w));
-    /* x micro-batches without W, the newest without B: at F they hold f_b + f_w x + min(f_b, b_w) (x - 1) or more, at B
-       of the newest f_b + (f_w + b_w) x or more. */
-    uint64_t least = h->f_b < h->b_w ? h->f_b : h->b_w;
-    if (h->f_w + least && limit >= h->f_b) know_slots(b, f, w, (limit - h->f_b + least) / (h->f_w + least));
-    if (h->f_w + h->b_w && limit >= h->f_b) know_slots(b, back, w, (limit - h->f_b) / (h->f_w + h->b_w));
+    know_last(b, chunk);
+    if (limit < h->f_b) return;
+    if (h->f_w + least) know_slots(b, f, w, (limit - h->f_b + least) / (h->f_w + least));
+    if (h->f_w + h->b_w) know_slots(b, back, w, (limit - h->f_b) / (h->f_w + h->b_w));
 }
 
 /* --- heads ------------------------------------------------------------------------------------------------------- */

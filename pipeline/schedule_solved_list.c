@@ -47,7 +47,7 @@ static uint64_t ready_at(const pst_solve_list *x, int direction, uint32_t queue)
     if (x->next[queue] == s->n_micro) return SOLVE_NEVER;
     if (p->limit) {
         uint64_t before = x->held[rank] - (direction ? (uint64_t)s->change[queue] : 0);
-        if (before + s->taken[queue] > p->limit[rank]) return SOLVE_NEVER;
+        if (before + s->taken[direction][queue] > p->limit[rank]) return SOLVE_NEVER;
     }
     uint32_t micro = micro_at(s, direction, x->next[queue]);
     uint64_t ready = 0;

@@ -21,7 +21,7 @@ typedef struct {
     uint32_t *queue_of;         /* [n_rank][per_rank], ascending */
     uint32_t *place_of;         /* [n_queue] among its rank's */
     pst_solve_edge (*edge[2])[2]; /* [direction][n_queue] */
-    uint64_t *taken;            /* [n_queue] what a pass needs on top of what is held when it starts */
+    uint64_t *taken[2];         /* [direction][n_queue] what has to be free when a pass starts, beside what is held then */
     int64_t *change;            /* [n_queue] of what is held, by a pass that has run */
     uint32_t *topological;      /* [n_queue] each behind its predecessors of the same micro-batch */
     int hops;                   /* some message takes time */
