@@ -6,14 +6,16 @@ steps; what is compared is the median of the steps after them with the predictio
 
     bench/hosts.py [--rate 1gbit] [--slots N] [--steps N] [--rounds N] [--json] [key=value ...]
 
-key=value override the run file (below: a GPT of 12 layers of width 256, micro-batches of 512 tokens, 1F1B). Needs root,
+key=value override the run file (below: a GPT of 4 layers of width 256, micro-batches of 256 tokens, 1F1B). Needs root,
 ip and tc (iproute2), and ./dev build. Wanted: within 10 % of each other."""
 
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -21,9 +23,9 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PENSTOCK = os.environ.get("PENSTOCK", os.path.join(HERE, "..", "build", "release", "penstock"))
 LEARNED = 7  # steps before the prediction is complete
 RUN = """
-model: {kind: gpt, layers: 12, heads: 4, channels: 256, context: 128}
+model: {kind: gpt, layers: 4, heads: 4, channels: 256, context: 64}
 data: {kind: text, paths: [text.txt]}
-train: {batch: 64, micro_batch: 4}
+train: {batch: 32, micro_batch: 4}
 parallel: {threads: 1, schedule: 1f1b}
 """
 
@@ -95,6 +97,7 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("override", nargs="*", metavar="key=value")
     args = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # take the hosts down
     rounds = []
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "text.txt"), "w") as f:
