@@ -1,16 +1,23 @@
 /* World `pmix`: the ranks that our own launcher, mpirun or srun --mpi=pmix started. */
 #include "comm/world.h"
+#include <errno.h>
 #include <pmix.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef struct {
     pst_world base;
     pmix_proc_t me;
-    int dirty; /* values were put since the last commit */
+    int dirty;    /* values were put since the last commit */
+    int came;     /* all ranks have been at a fence */
+    char key[64]; /* of the first value put */
 } pmix_world;
+
+static uint32_t join_seconds; /* 0: no limit */
 
 static const char *pmix_reject(void) {
     if (getenv("PMIX_NAMESPACE") && getenv("PMIX_RANK")) return NULL;
@@ -90,6 +97,7 @@ static pst_status pmix_put(pst_world *world, const char *key, const void *bytes,
     pmix_status_t rc = PMIx_Put(PMIX_GLOBAL, key, &value);
     if (rc != PMIX_SUCCESS) return pst_fail(PST_EINTERNAL, "cannot publish %s: %s", key, PMIx_Error_string(rc));
     w->dirty = 1;
+    if (!*w->key) snprintf(w->key, sizeof w->key, "%s", key);
     return PST_OK;
 }
 
@@ -114,6 +122,57 @@ static pst_status pmix_get(pst_world *world, uint32_t rank, const char *key, voi
     return status;
 }
 
+void pst_world_pmix_wait(uint32_t seconds) { join_seconds = seconds; }
+
+/* Who has come has put something: of the others the first few. Asking for what is not there takes a second. The first of
+ * those that are there goes first, and with it says why; the launcher ends the others before they repeat it. */
+static pst_status fail_missing(const pmix_world *w) {
+    char text[64] = "";
+    size_t used = 0;
+    uint32_t n = 0;
+    int lower = 0;
+    for (uint32_t r = 0; r < w->base.size && n < 4; r++) {
+        pmix_proc_t who;
+        pmix_info_t info;
+        pmix_value_t *value = NULL;
+        int second = 1;
+        PMIX_LOAD_PROCID(&who, w->me.nspace, r);
+        PMIX_INFO_LOAD(&info, PMIX_TIMEOUT, &second, PMIX_INT);
+        pmix_status_t rc = PMIx_Get(&who, w->key, &info, 1, &value);
+        lower |= rc == PMIX_SUCCESS && r < w->base.rank;
+        if (rc == PMIX_SUCCESS) PMIX_VALUE_RELEASE(value);
+        else used += (size_t)snprintf(text + used, sizeof text - used, "%s%u", n++ ? ", " : "", r);
+        PMIX_INFO_DESTRUCT(&info);
+    }
+    if (lower) sleep(2);
+    return pst_fail(PST_EPEER, "not all of %u ranks have come within %u s (parallel.wait): rank%s %s%s", w->base.size,
+                    join_seconds, n == 1 ? "" : "s", n ? text : "not known", n == 4 ? " and perhaps more" : "");
+}
+
+static sem_t arrival; /* outlives a fence that was given up */
+static pmix_status_t arrival_rc;
+
+static void all_came(pmix_status_t rc, void *arg) {
+    (void)arg;
+    arrival_rc = rc;
+    sem_post(&arrival);
+}
+
+/* The first fence: EPEER when it takes too long; else *rc is the fence's. */
+static pst_status come_together(pmix_world *w, pmix_info_t *info, pmix_status_t *rc) {
+    struct timespec until;
+    int late = 0;
+    sem_init(&arrival, 0, 0);
+    *rc = PMIx_Fence_nb(NULL, 0, info, 1, all_came, NULL);
+    if (*rc != PMIX_SUCCESS) return PST_OK;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += join_seconds;
+    while (sem_clockwait(&arrival, CLOCK_MONOTONIC, &until) && !late) late = errno == ETIMEDOUT;
+    if (late) return fail_missing(w);
+    *rc = arrival_rc;
+    return PST_OK;
+}
+
 static pst_status pmix_fence(pst_world *world) {
     pmix_world *w = (pmix_world *)world;
     pmix_status_t rc = w->dirty ? PMIx_Commit() : PMIX_SUCCESS;
@@ -121,12 +180,16 @@ static pst_status pmix_fence(pst_world *world) {
         pmix_info_t info;
         bool collect = true;
         PMIX_INFO_LOAD(&info, PMIX_COLLECT_DATA, &collect, PMIX_BOOL);
-        rc = PMIx_Fence(NULL, 0, &info, 1);
+        pst_status status = PST_OK;
+        if (w->came || !join_seconds) rc = PMIx_Fence(NULL, 0, &info, 1);
+        else status = come_together(w, &info, &rc);
         PMIX_INFO_DESTRUCT(&info);
+        PST_TRY(status);
     }
     if (rc != PMIX_SUCCESS)
         return pst_fail(PST_EPEER, "the ranks of %s do not come together: %s", world->job, PMIx_Error_string(rc));
     w->dirty = 0;
+    w->came = 1;
     return PST_OK;
 }
 

@@ -5,8 +5,10 @@
 #include "base/world.h"
 extern const pst_world_ops pst_world_pmix, pst_world_single, pst_world_tcp;
 
-/* How long world `tcp`, opened from now on, waits for all ranks to arrive; 60 s by default. */
+/* How long a world, opened from now on, waits for all ranks to arrive: `tcp` when it opens, 60 s by default; `pmix` at the
+ * first fence, without a limit by default. */
 void pst_world_tcp_wait(uint32_t seconds);
+void pst_world_pmix_wait(uint32_t seconds);
 /* Collective, with one fence: `mine` when that is a failure, EPEER when another rank's is, OK when all are. So that
  * nobody waits for a rank that could not go on. */
 pst_status pst_world_agree(pst_world *w, const char *key, pst_status mine);

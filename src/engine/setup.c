@@ -70,8 +70,8 @@ static pst_status check_runs(const pst_train_options *o) {
         return pst_fail(PST_EINPUT, "the path of the runs' folder, '%.60s...', is too long", o->runs);
     pst_status status = pst_setup_parents(inside);
     if (status == PST_OK && access(inside, W_OK | X_OK) != 0)
-        status = pst_fail(pst_status_of_errno(errno), "cannot make the run's folder in %s: %s", o->runs,
-                          strerror(errno));
+        status =
+            pst_fail(pst_status_of_errno(errno), "cannot make the run's folder in %s: %s", o->runs, strerror(errno));
     return status == PST_EINPUT ? pst_fail(status, "%s; --runs DIR chooses another", pst_error()) : status;
 }
 
@@ -263,6 +263,16 @@ void pst_setup_close(pst_trainer *t) {
     if (t->lock >= 0) close(t->lock);
 }
 
+/* More threads than processors on rank 0's host is no fault, but slow. */
+static void say_crowded(const pst_trainer *t) {
+    const pst_world *w = t->group->world;
+    uint32_t ranks = w->sharing ? w->sharing : w->local_size, processors = pst_machine_cpus();
+    uint32_t threads = t->p->options.threads;
+    if (w->size == 1 || (uint64_t)ranks * threads <= processors) return;
+    printf("crowded:   %u ranks of %u thread%s take turns on %u processor%s of %s\n", ranks, threads,
+           threads > 1 ? "s" : "", processors, processors > 1 ? "s" : "", w->host);
+}
+
 void pst_setup_announce(const pst_trainer *t) {
     const pst_prepared *p = t->p;
     uint64_t params = 0, most = 0;
@@ -284,11 +294,12 @@ void pst_setup_announce(const pst_trainer *t) {
     if (p->grid.data > 1) snprintf(replicas, sizeof replicas, " (%u replicas)", p->grid.data);
     printf("%s: %s, %.2f M parameters, %s, %u rank%s%s x %u thread%s, %s, %u micro-batches of %u\n", t->folder,
            p->graph->name, (double)params / 1e6, t->config->train.precision, p->options.n_rank,
-           p->options.n_rank > 1 ? "s" : "", replicas, p->options.threads, p->options.threads > 1 ? "s" : "", p->plan->schedule,
-           p->plan->n_micro, p->plan->micro_batch);
+           p->options.n_rank > 1 ? "s" : "", replicas, p->options.threads, p->options.threads > 1 ? "s" : "",
+           p->plan->schedule, p->plan->n_micro, p->plan->micro_batch);
     if (*p->solved) printf("schedule:  solved, %s\n", p->solved);
     printf("predicted: bubble %.1f%%, peak memory %.1f MiB on the largest rank\n", p->timing->bubble * 100,
            (double)most / 1048576.0);
+    say_crowded(t);
     if (t->step) printf("resumed after step %llu\n", (unsigned long long)t->step);
     fflush(stdout);
 }

@@ -96,6 +96,7 @@ pst_status pst_train(const pst_config *c, const pst_train_options *options) {
     pst_status done;
     if (train_role(c, &done)) return done;
     pst_world_tcp_wait((uint32_t)c->parallel.wait);
+    pst_world_pmix_wait((uint32_t)c->parallel.wait);
     if (!strcmp(ops->name, "single")) {
         if (o.hostfile && o.argv) return train_hosts(c, &o);
         PST_TRY(pst_prepare_ranks(c, o.ranks, &n_rank));
@@ -106,6 +107,10 @@ pst_status pst_train(const pst_config *c, const pst_train_options *options) {
     PST_TRY(ops->open(&world));
     pst_log_set_rank((int)world->rank);
     pst_status status = pst_compare_ranks(world, c);
+    if (status == PST_EPEER) { /* they do not come together, and would not to agree about it */
+        world->ops->close(world);
+        return status;
+    }
     if (status == PST_OK) status = check_job(c, &o, world, &n_rank);
     status = pst_group_agree_world(world, status);
     if (status == PST_OK) return pst_train_here(c, &o, world, n_rank);

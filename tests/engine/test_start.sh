@@ -35,6 +35,14 @@ said 0.log '1 of 3 ranks did not come to 127.0.0.1:'
 said 0.log 'within 2 s: 1'
 wait
 
+if command -v mpirun >/dev/null 2>&1; then
+    # shellcheck disable=SC2016
+    timeout 60 mpirun -n 3 --allow-run-as-root --oversubscribe sh -c '[ "$PMIX_RANK" != 1 ] || exec sleep 30; exec "$@"' sh \
+        "$PENSTOCK" train run.yaml parallel.wait=2 >mpirun.log 2>&1
+    [ $? = 3 ] || fail "mpirun without rank 1: $(cat mpirun.log)"
+    said mpirun.log 'not all of 3 ranks have come within 2 s (parallel.wait): rank 1'
+fi
+
 hash_of() { sed -n 's/.*"weights_xxh64": *"\([0-9a-f]*\)".*/\1/p' "$1/metrics.jsonl"; }
 timeout 30 "$PENSTOCK" train run.yaml name=one -q || fail 'one process'
 export DMLC_PS_ROOT_URI=127.0.0.1 DMLC_NUM_WORKER=3 DMLC_NUM_SERVER=1 DMLC_PS_ROOT_PORT=$((port + 1))
