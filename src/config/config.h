@@ -30,6 +30,8 @@ struct pst_config {
     } train;
     struct {
         int64_t pipeline, tensor, data, zero, threads, chunks; /* 0: not given; zero: how much replicas share out */
+        char **replicas, **throttle;                  /* numbers as text */
+        uint32_t n_replicas, n_throttle;
         int64_t wait;                                 /* s, for all ranks to arrive */
         char *schedule, *schedule_file, *device, *transport, *bind;
         double memory;                                /* bytes allowed per rank, 0: what the machine has */

@@ -70,6 +70,6 @@ void pst_config_help(FILE *out) {
         fprintf(out, "%s%-*s %s\n", indent, *section ? 16 : 18, row->key, row->help);
         fprintf(out, "%19s%s; ", "", pst_row_expects(row, expects));
         if (row->flags & PST_ROW_REQUIRED) fputs("required\n", out);
-        else fprintf(out, "default %s\n", *row->fallback ? row->fallback : "empty");
+        else fprintf(out, "default %s\n", row->fallback && *row->fallback ? row->fallback : "empty");
     }
 }

@@ -83,6 +83,11 @@ const pst_row pst_rows[] = {
           "Replicas of the pipeline, each with its part of the micro-batches of a step; 0: 1."),
     WHOLE(parallel, zero, "1", 0, 1,
           "With replicas, what they share out: 1: optimizer state and the step; 0: nothing, all do it alike."),
+    {"parallel", "replicas", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.replicas), AT(parallel.n_replicas),
+     "Micro-batches that each replica takes of a step, such as [3, 5]; by default as many, or by the speeds that throttle "
+     "leaves."},
+    {"parallel", "throttle", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.throttle), AT(parallel.n_throttle),
+     "Makes ranks slower, to try out unequal devices: each rank's factor, such as [1, 2], or one for all."},
     WHOLE(parallel, threads, "0", 0, 4096, "CPU threads per rank; 0: cores shared out, at least 1."),
     TEXT(parallel, schedule, "1f1b", FILLED, NULL,
          "Order of forward and backward passes, such as gpipe, 1f1b or zb-v; solved: the best found."),

@@ -134,18 +134,6 @@ static pst_status take_plan(pst_prepared *p, const pst_plan *given) {
     return PST_OK;
 }
 
-/* Contiguous parts, as even as can be; the first replicas have one more. */
-static pst_status share_micros(const pst_prepared *p, uint32_t n_micro, uint32_t *first) {
-    uint32_t n = p->grid.data;
-    if (n_micro < n)
-        return pst_fail(PST_EINPUT,
-                        "%u micro-batch%s of a step cannot keep %u replicas busy; use a smaller train.micro_batch, a "
-                        "larger train.batch or a smaller parallel.data",
-                        n_micro, n_micro == 1 ? "" : "es", n);
-    for (uint32_t k = 0; k < n; k++) first[k + 1] = first[k] + n_micro / n + (k < n_micro % n);
-    return PST_OK;
-}
-
 /* One for every number of micro-batches that a replica has. */
 static pst_status make_schedules(pst_prepared *p, const char *name) {
     for (uint32_t k = 0; k < p->grid.data; k++) {
@@ -207,7 +195,7 @@ static pst_status build_plan(pst_prepared *p) {
     if (!p->options.infer && !strcmp(schedule, "forward"))
         return pst_fail(PST_EINPUT, "schedule 'forward' computes no gradients; choose one that trains");
     if (given) PST_TRY(take_plan(p, given));
-    PST_TRY(share_micros(p, n_micro, p->micro));
+    PST_TRY(pst_prepare_share(p, n_micro, p->micro));
     PST_TRY(make_schedules(p, schedule));
     if (!given) PST_TRY(pst_partition_solve(p->graph, &p->cost, p->schedule, &p->plan));
     if (!given && !p->options.infer) PST_TRY(choose_recompute(p));
@@ -261,7 +249,7 @@ static pst_status build_job(pst_prepared *p) {
     PST_TRY(pst_job_build_grid(&spec, &p->job, p->slots));
     PST_TRY(pst_job_check_grid(p->job, spec.cut, p->slots, PST_CHECK_TAGGED));
     if (!train) return PST_OK;
-    PST_TRY(share_micros(p, p->options.n_eval_micro, p->eval_micro));
+    PST_TRY(pst_prepare_share(p, p->options.n_eval_micro, p->eval_micro));
     PST_TRY(make_eval_schedules(p));
     PST_TRY(build_cuts(p, 0, 0, p->eval_cuts));
     p->eval_cut = p->eval_cuts[0];
@@ -403,7 +391,7 @@ static pst_status open_grid(pst_prepared *p) {
     p->cuts = calloc(p->grid.tensor, sizeof *p->cuts), p->eval_cuts = calloc(p->grid.tensor, sizeof *p->eval_cuts);
     return p->graphs && p->cuts && p->eval_cuts && p->micro && p->eval_micro && p->schedules && p->eval_schedules &&
                    p->slots && p->eval_slots
-               ? PST_OK
+               ? pst_prepare_throttle(p)
                : pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", p->options.n_rank);
 }
 
@@ -469,7 +457,7 @@ void pst_prepared_close(pst_prepared *p) {
     if (p->schedules) close_schedules(p->schedules, p->grid.data);
     if (p->eval_schedules) close_schedules(p->eval_schedules, p->grid.data);
     free(p->micro), free(p->eval_micro), free(p->schedules), free(p->eval_schedules);
-    free(p->slots), free(p->eval_slots);
+    free(p->slots), free(p->eval_slots), free(p->throttle);
     pst_plan_close(p->plan);
     pst_graph_close(p->whole);
     free(p);

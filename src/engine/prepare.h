@@ -38,6 +38,7 @@ typedef struct {
     /* [grid.data + 1] Replica k has micro-batches [micro[k], micro[k + 1]) of a step, [eval_micro[k], eval_micro[k + 1]) of
      * an evaluation pass. */
     uint32_t *micro, *eval_micro;
+    double *throttle;           /* [n_rank] a rank takes so many times as long as it could; 1: it does not */
     pst_schedule **schedules, **eval_schedules; /* [grid.data] may be the same one for several */
     const pst_schedule *schedule; /* of replica 0 */
     pst_cut **cuts, **eval_cuts; /* [grid.tensor] */
@@ -55,6 +56,10 @@ typedef struct {
 /* The schedule that is called `name`, checked; on the ranks on which a plan (NULL: none) has its chunks. */
 pst_status pst_prepare_schedule(const pst_config *c, const char *name, uint32_t n_rank, uint32_t n_micro,
                                 const pst_plan *plan, pst_schedule **schedule);
+/* prepare_share.c. The micro-batches of each replica, contiguous parts of n_micro, as the run file says or by the speeds of
+ * replicas; first: [grid.data + 1], all 0. The factors of all ranks. EINPUT for contradictions. */
+pst_status pst_prepare_share(const pst_prepared *p, uint32_t n_micro, uint32_t *first);
+pst_status pst_prepare_throttle(pst_prepared *p);
 /* EINPUT for contradictions, EINTERNAL when the checker refuses what was built. */
 pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared);
 /* prepare_solved.c: the same for parallel.schedule solved, which pst_prepare hands on. */

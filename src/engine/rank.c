@@ -6,8 +6,11 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define ABSENT UINT64_MAX
+
+enum { THROTTLE_NS = 200000 }; /* a slowed rank looks at its messages as often */
 
 /* --- where things lie ------------------------------------------------------------------------------------------- */
 
@@ -54,11 +57,23 @@ static void note_operator(pst_rank *r, const pst_step *step, uint32_t micro, uin
                                      .again = step->again};
 }
 
+/* As a slower device would take longer. Messages go on meanwhile. */
+static void slow_down(const pst_rank *r, uint64_t began) {
+    double factor = r->p->throttle[r->rank];
+    uint64_t now = pst_monotonic_ns(), until = now + (uint64_t)((factor - 1) * (double)(now - began));
+    for (; now < until; now = pst_monotonic_ns()) {
+        if (r->executor) pst_executor_poll(r->executor);
+        uint64_t left = until - now;
+        nanosleep(&(struct timespec){.tv_nsec = (long)(left < THROTTLE_NS ? left : THROTTLE_NS)}, NULL);
+    }
+}
+
 static pst_status run_kernel(pst_device *device, const void *block) {
     const pst_rank_call *c = block;
     pst_rank *r = c->rank;
     uint64_t began = pst_monotonic_ns();
     pst_status status = c->kernel->launch(device, &c->call);
+    slow_down(r, began);
     uint64_t ended = pst_monotonic_ns();
     *c->spent += ended - began;
     note_operator(r, c->step, c->micro, began, ended);
@@ -237,14 +252,23 @@ static pst_status step(pst_device *device, const void *block) {
     return PST_OK;
 }
 
+static pst_status run_flush(pst_device *device, const void *block) {
+    const pst_rank_flush *f = block;
+    uint64_t began = pst_monotonic_ns();
+    pst_status status = f->fn(device, block);
+    slow_down(f->rank, began);
+    return status;
+}
+
 static pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *fn, const void **block) {
     pst_rank *r = arg;
-    r->flush = (pst_rank_flush){r, instr};
+    r->flush = (pst_rank_flush){.rank = r, .instr = instr};
     *block = &r->flush;
-    *fn = instr->opcode == PST_OP_REDUCE   ? reduce
-          : instr->opcode == PST_OP_NORM   ? norm
-          : instr->opcode == PST_OP_GATHER ? gather
-                                           : step;
+    *fn = run_flush;
+    r->flush.fn = instr->opcode == PST_OP_REDUCE   ? reduce
+                  : instr->opcode == PST_OP_NORM   ? norm
+                  : instr->opcode == PST_OP_GATHER ? gather
+                                                   : step;
     return PST_OK;
 }
 

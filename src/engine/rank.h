@@ -24,7 +24,7 @@ typedef struct {
 } pst_rank_call;
 
 /* Argument block of a flush launch. */
-typedef struct { pst_rank *rank; const pst_instr *instr; } pst_rank_flush;
+typedef struct { pst_rank *rank; const pst_instr *instr; pst_launch_fn fn; } pst_rank_flush;
 
 struct pst_rank {
     const pst_prepared *p;      /* borrowed */

@@ -168,6 +168,30 @@ static void resume_pieces(void **state) {
         }
 }
 
+/* A slow replica takes fewer micro-batches: the mean stays right, and the bits depend on the shares alone. */
+static void unequal(void **state) {
+    (void)state;
+    static const char *const shares[] = {"parallel.replicas=[1,5]", "parallel.replicas=[4,2]"};
+    run_result one = train(YAML, "unequal-one", 1, 1, "", NULL, NULL), same[2];
+    for (int i = 0; i < 2; i++)
+        for (uint32_t p = 1; p <= 3; p++) {
+            char name[32];
+            snprintf(name, sizeof name, "unequal-%d-%u", i, p);
+            run_result r = train(YAML, name, p, 2, "", shares[i], p == 2 ? "parallel.zero=0" : NULL);
+            assert_near(&r, &one, 1e-5, name);
+            if (p == 1) same[i] = r;
+            assert_same(&r, &same[i], name);
+        }
+    run_result slow = train(YAML, "slow", 1, 2, "", "parallel.throttle=[1,2]", NULL); /* 4 and 2 */
+    assert_same(&slow, &same[1], "a rank of half the speed");
+    const char *wrong[][2] = {{"parallel.data=2", "parallel.replicas=[3,4]"},
+                              {"parallel.data=2", "parallel.replicas=[2,2,2]"},
+                              {"parallel.data=2", "parallel.replicas=[0,6]"},
+                              {"parallel.data=2", "parallel.throttle=[1,2,3]"},
+                              {"parallel.data=2", "parallel.throttle=[0.5]"}};
+    for (int i = 0; i < 5; i++) assert_int_equal(run_here(YAML, "wrong", 2, "", wrong[i], 2).exit_status, 2);
+}
+
 static void contradictions(void **state) {
     (void)state;
     const char *two[] = {"parallel.data=2"}, *six[] = {"parallel.data=3", "parallel.pipeline=2"},
@@ -190,7 +214,7 @@ static int cleanup(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_layout), cmocka_unit_test(few_micro_batches), cmocka_unit_test(pieces),
-        cmocka_unit_test(zero_takes_less), cmocka_unit_test(resume), cmocka_unit_test(resume_pieces),
+        cmocka_unit_test(zero_takes_less), cmocka_unit_test(resume), cmocka_unit_test(resume_pieces), cmocka_unit_test(unequal),
         cmocka_unit_test(contradictions)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }
