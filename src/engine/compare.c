@@ -64,15 +64,17 @@ const char *pst_compare_version(void) {
 
 /* --- the run file ------------------------------------------------------------------------------------------------- */
 
-/* A machine's own affair. */
-static int may_differ(const char *section, const char *line) {
+/* A machine's own affair. A solved schedule depends on the limit of memory, and all have to come to the same. */
+static int may_differ(const pst_config *config, const char *section, const char *line) {
     static const char *const keys[] = {
         "data.paths: ",    "model.weights: ", "parallel.threads: ", "parallel.memory: ", "parallel.schedule_file: ",
+        "parallel.measured: ",
         "parallel.wait: ", "log.level: "};
     char key[128];
     snprintf(key, sizeof key, "%.40s.%.80s", section, line);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!strncmp(key, keys[i], strlen(keys[i]))) return 1;
+        if (!strncmp(key, keys[i], strlen(keys[i])))
+            return strcmp(keys[i], "parallel.memory: ") || strcmp(config->parallel.schedule, "solved");
     return 0;
 }
 
@@ -89,7 +91,7 @@ static pst_status print_run(const pst_config *config, char **text) {
         if (!inside) *section = 0;
         if (!inside && line[strlen(line) - 1] == ':')
             snprintf(section, sizeof section, "%.*s", (int)strlen(line) - 1, line);
-        else if (!may_differ(section, line + 2 * inside))
+        else if (!may_differ(config, section, line + 2 * inside))
             fprintf(out, "%s%s%s\n", section, *section ? "." : "", line + 2 * inside);
     }
     free(all);

@@ -84,6 +84,8 @@ static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, in
 
 static uint64_t predict_ns(void *arg, const pst_node *node, int is_sum, pst_pass pass, uint64_t flops, uint64_t bytes) {
     const chooser_arg *a = arg;
+    uint64_t measured = pst_measured_ns(a->p->measured, node->name, pass, is_sum);
+    if (measured) return measured;
     pst_exchange kind = pst_node_exchange(node, is_sum, pass);
     if (kind == PST_EXCHANGE_NONE || kind == PST_EXCHANGE_COPY) return pst_cost_ns(&a->p->cost, flops, bytes);
     return LATENCY_NS + (uint64_t)((double)bytes * 1e9 / a->p->cost.link_bytes_per_s);
@@ -404,8 +406,11 @@ static pst_status prepare_into(pst_prepared *p) {
         if (!p->optim) return pst_fail(PST_EINPUT, "unknown optimizer '%s'", p->config->train.optimizer);
     }
     PST_TRY(split_graph(p));
+    if (*p->config->parallel.measured && !p->options.infer)
+        PST_TRY(pst_measured_load(p->config->parallel.measured, p->graph, &p->measured));
     PST_TRY(build_plan(p));
     PST_TRY(build_job(p));
+    pst_measured_close(p->measured), p->measured = NULL;
     PST_TRY(build_layout(p));
     p->options.schedule = NULL;
     p->options.plan = NULL; /* no longer needed, and perhaps gone when the advice of pst_prepare_fits is */
@@ -447,6 +452,7 @@ void pst_prepared_close(pst_prepared *p) {
     pst_timing_close(p->timing);
     for (uint32_t i = 0; p->slots && p->eval_slots && i < pst_grid_lanes(p->grid); i++)
         pst_slots_close(p->slots[i]), pst_slots_close(p->eval_slots[i]);
+    pst_measured_close(p->measured);
     pst_job_close(p->job);
     pst_job_close(p->eval_job);
     for (uint32_t t = 0; p->graphs && p->cuts && p->eval_cuts && t < p->grid.tensor; t++) {

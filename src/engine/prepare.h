@@ -4,6 +4,7 @@
 #ifndef PST_ENGINE_PREPARE_H
 #define PST_ENGINE_PREPARE_H
 #include "config/config.h"
+#include "engine/measured.h"
 #include "engine/registry.h"
 #include "partition/partition.h"
 #include "pipeline/layout.h"
@@ -30,6 +31,7 @@ typedef struct {
     pst_model_config model_config; /* 0 with a graph that was given */
     const pst_optim_row *optim; /* NULL when infer */
     pst_cost_model cost;
+    pst_measured *measured;     /* parallel.measured, while programs are built; else NULL */
     pst_graph *whole;           /* the model */
     pst_graph **graphs;         /* [grid.tensor] what each tensor rank computes of it; of one, the model itself */
     const pst_graph *graph;     /* the first of these; all have the same operators and parameters, by number and name */

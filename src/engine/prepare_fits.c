@@ -25,6 +25,7 @@ static uint64_t peak_with(const pst_prepared *p, const char *schedule, const cha
     changed.parallel.schedule = (char *)(uintptr_t)schedule;
     if (strcmp(schedule, p->config->parallel.schedule)) changed.parallel.chunks = 0;
     changed.train.micro_batch = micro_batch;
+    changed.parallel.measured = (char *)(uintptr_t) ""; /* of this micro-batch alone */
     options.n_rank = n_rank;
     if (micro_batch < 1 || changed.train.batch % micro_batch) return UINT64_MAX;
     options.n_eval_micro = (uint32_t)(changed.train.batch / micro_batch);

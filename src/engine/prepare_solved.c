@@ -200,8 +200,9 @@ static pst_prepared *name_solved(const contest *c) {
     uint32_t chunks = p->schedule->n_chunk / p->schedule->n_rank;
     if (c->bound_ns != UINT64_MAX)
         snprintf(p->solved, sizeof p->solved,
-                 "%s, %u chunk%s per rank: %.3f ms as modelled, no order can take less than %.3f ms (gap %.2f%%)",
-                 c->from, chunks, chunks == 1 ? "" : "s", (double)p->timing->step_ns * 1e-6, (double)least * 1e-6,
+                 "%s, %u chunk%s per rank: %.3f ms as %s, no order can take less than %.3f ms (gap %.2f%%)", c->from,
+                 chunks, chunks == 1 ? "" : "s", (double)p->timing->step_ns * 1e-6,
+                 *c->config->parallel.measured ? "measured" : "modelled", (double)least * 1e-6,
                  ((double)p->timing->step_ns / (double)least - 1) * 100);
     return p;
 }

@@ -1,0 +1,92 @@
+/* test: label=quick timeout=60
+ * parallel.measured: durations of an earlier run's operators are what programs are predicted with, whatever the layout; the
+ * numbers stay the same. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "engine/prepare.h"
+#include "engine/runs.h"
+
+#define YAML                                                                                                           \
+    "name: run\n"                                                                                                      \
+    "model: {kind: gpt, layers: 2, heads: 2, channels: 24, context: 20, vocabulary: 256, dropout: 0.1}\n"              \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                                               \
+    "train: {steps: 3, batch: 6, micro_batch: 1, lr: 1.0e-2, warmup: 2, seed: 7}\n"                                    \
+    "parallel: {transport: self}\n"
+
+static run_result base;
+static char measured[600];
+
+static void first_run(void **state) {
+    (void)state;
+    base = run_here(YAML, "base", 1, "", NULL, 0);
+    assert_int_equal(base.exit_status, 0);
+    snprintf(measured, sizeof measured, "parallel.measured=%s", base.folder);
+}
+
+/* Every step of every program takes what the trace says, unless it was not measured. */
+static void durations_are_those_measured(void **state) {
+    (void)state;
+    const char *override[] = {measured};
+    pst_config *c;
+    pst_prepared *p;
+    pst_measured *m;
+    uint32_t found = 0, missing = 0;
+    assert_int_equal(pst_config_parse(YAML, "test", override, 1, &c), PST_OK);
+    pst_prepare_options options = {
+        .n_rank = 2, .threads = 1, .isa = pst_cpu_isa(), .vocabulary = 256, .n_eval_micro = 6};
+    if (pst_prepare(c, &options, &p) != PST_OK) fail_msg("%s", pst_error());
+    assert_int_equal(pst_measured_load(base.folder, p->graph, &m), PST_OK);
+    for (uint32_t k = 0; k < p->cut->n_chunk; k++)
+        for (int op = 0; op < 4; op++)
+            for (uint32_t s = 0; s < p->cut->chunk[k].program[op].n_step; s++) {
+                const pst_step *step = &p->cut->chunk[k].program[op].step[s];
+                uint64_t ns = pst_measured_ns(m, p->graph->node[step->node].name, (pst_pass)step->pass, step->is_sum);
+                if (ns) assert_int_equal(step->ns, ns), found++;
+                else missing++;
+            }
+    printf("%u steps measured, %u modelled\n", found, missing);
+    assert_true(found > 20 && missing * 4 < found);
+    assert_int_equal(pst_measured_ns(m, "nobody", PST_PASS_F, 0), 0);
+    pst_measured_close(m), pst_prepared_close(p), pst_config_close(c);
+}
+
+static void numbers_stay(void **state) {
+    (void)state;
+    const char *override[] = {measured, "parallel.schedule=solved"};
+    run_result r = run_here(YAML, "again", 2, "", override, 2);
+    assert_int_equal(r.exit_status, 0);
+    assert_string_equal(r.hash, base.hash);
+}
+
+static void wrong_folders(void **state) {
+    (void)state;
+    const char *none[] = {"parallel.measured=/nowhere"}, *other[] = {measured, "train.micro_batch=2"};
+    assert_int_equal(run_here(YAML, "none", 1, "", none, 1).exit_status, 2);
+    assert_int_equal(run_here(YAML, "other", 1, "", other, 2).exit_status, 2);
+    char path[700];
+    snprintf(path, sizeof path, "%s/trace.json", base.folder);
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fputs("{\"traceEvents\": []}", f);
+    fclose(f);
+    assert_int_equal(run_here(YAML, "empty", 1, "", (const char *[]){measured}, 1).exit_status, 2);
+    f = fopen(path, "w");
+    fputs("{\"traceEvents\": [", f);
+    fclose(f);
+    assert_int_equal(run_here(YAML, "cut", 1, "", (const char *[]){measured}, 1).exit_status, 2);
+}
+
+static int remove_runs(void **state) {
+    (void)state;
+    run_folder_remove();
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(first_run), cmocka_unit_test(durations_are_those_measured),
+                                       cmocka_unit_test(numbers_stay), cmocka_unit_test(wrong_folders)};
+    return cmocka_run_group_tests(tests, NULL, remove_runs);
+}
