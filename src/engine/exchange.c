@@ -181,6 +181,12 @@ pst_status pst_exchange_start(pst_exchanger *x, const pst_graph *g, const pst_no
     return pst_fail(PST_EINTERNAL, "%s is no exchange", node->name);
 }
 
+pst_status pst_exchange_share(pst_exchanger *x, const uint32_t *host) {
+    x->kind = PST_EXCHANGE_NONE;
+    PST_TRY(pst_coll_hosts(x->coll, host));
+    return pst_coll_share(x->coll);
+}
+
 pst_status pst_exchange_parts(pst_exchanger *x, void *mem, const uint64_t *bytes) {
     x->kind = PST_EXCHANGE_NONE;
     return pst_coll_start_parts(x->coll, PST_COLL_ALL_GATHER, mem, bytes, PST_F32);

@@ -69,21 +69,6 @@ static pst_status inject(pst_group *g, uint32_t rank, pst_transport **t) {
     return PST_OK;
 }
 
-pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary) {
-    for (uint32_t i = 0; i < g->n_local; i++) {
-        uint32_t rank = g->hub ? i : g->world->rank;
-        pst_transport *t = g->hub ? pst_self_hub_end(g->hub, i) : g->transport;
-        volatile uint64_t *last = g->heartbeat ? pst_heartbeat_instr(g->heartbeat) : NULL;
-        pst_position *position = g->heartbeat ? pst_heartbeat_position(g->heartbeat, rank) : g->position + rank;
-        PST_TRY(inject(g, rank, &t));
-        PST_TRY(pst_rank_open(p, rank, t, canary, last, position, &g->local[i]));
-        PST_TRY(pst_coll_hosts(g->local[i]->coll, g->host));
-        g->executor[i] = g->local[i]->executor;
-    }
-    pst_position *own = g->heartbeat ? NULL : g->position;
-    return pst_hang_open(p, g->heartbeat, own, g->world->rank, g->world->host, &g->hang);
-}
-
 /* This rank failed and the others may not know. A world that looks after its ranks tells them; our own launcher watches;
  * another one is asked to end the job, for a rank may wait where it hears nothing of us, and some launchers let it. It may
  * end us at once: so why is said before. */
@@ -245,6 +230,29 @@ static pst_status drive_exchange(pst_group *g) {
         PST_TRY(check_peers(g));
         if (g->transport) pst_transport_wait(g->transport, 20);
     }
+}
+
+/* Of tensor groups; in one process, too, so that sums are added in the same order there. */
+static pst_status share_memory(pst_group *g) {
+    for (uint32_t i = 0; i < g->n_local; i++)
+        if (g->local[i]->exchanger) PST_TRY(pst_exchange_share(g->local[i]->exchanger, g->host));
+    return blame(g, break_collectives(g, drive_exchange(g)));
+}
+
+pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary) {
+    for (uint32_t i = 0; i < g->n_local; i++) {
+        uint32_t rank = g->hub ? i : g->world->rank;
+        pst_transport *t = g->hub ? pst_self_hub_end(g->hub, i) : g->transport;
+        volatile uint64_t *last = g->heartbeat ? pst_heartbeat_instr(g->heartbeat) : NULL;
+        pst_position *position = g->heartbeat ? pst_heartbeat_position(g->heartbeat, rank) : g->position + rank;
+        PST_TRY(inject(g, rank, &t));
+        PST_TRY(pst_rank_open(p, rank, t, canary, last, position, &g->local[i]));
+        PST_TRY(pst_coll_hosts(g->local[i]->coll, g->host));
+        g->executor[i] = g->local[i]->executor;
+    }
+    pst_position *own = g->heartbeat ? NULL : g->position;
+    PST_TRY(pst_hang_open(p, g->heartbeat, own, g->world->rank, g->world->host, &g->hang));
+    return share_memory(g);
 }
 
 pst_status pst_group_tensor_parts(pst_group *g, void *const *mem, const uint64_t *bytes) {

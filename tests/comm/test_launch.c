@@ -28,7 +28,8 @@ static void on_signal(int signal) { asked_to_stop = signal; }
 static int wait_for_rank_2(rank_state *r, const char *way) {
     uint64_t word, request;
     *pst_heartbeat_instr(r->heartbeat) = (uint64_t)OPCODE_F << 56 | UINT64_C(2) << 32 | 3;
-    RANK_CHECK(rank_collective(r, PST_COLL_BARRIER, NULL, 0, PST_I32, 0) == PST_OK);
+    pst_status here = rank_collective(r, PST_COLL_BARRIER, NULL, 0, PST_I32, 0);
+    if (here != PST_OK) return rank_give_up(r, here); /* rank 2 was through it, and gone, before this one was */
     printf("ready %d\n", (int)getpid());
     fflush(stdout);
     if (r->world->rank == 2) {
