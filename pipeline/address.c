@@ -7,6 +7,13 @@
 
 static void *at(uint8_t *arena, uint64_t offset) { return offset == ABSENT ? NULL : arena + offset; }
 
+/* The accumulator of a use for a part of the micro-batches. */
+static void *address_part(const pst_layout *x, const pst_graph *g, uint32_t param, uint32_t use, uint32_t part,
+                          uint8_t *arena) {
+    uint64_t first = x->grad[param][use], bytes = pst_param_elements(g->param + param) * sizeof(float);
+    return first == ABSENT ? NULL : arena + first + part * pst_align(bytes);
+}
+
 static void *address_local(const pst_layout *x, const pst_cut *cut, const pst_slots *slots, const pst_graph *g,
                            uint32_t chunk, uint32_t local, uint32_t micro, uint8_t *arena) {
     const pst_local *l = cut->chunk[chunk].local + local;
@@ -29,7 +36,8 @@ void *pst_layout_address(const pst_layout *x, const pst_cut *cut, const pst_slot
     switch ((pst_operand_kind)operand->kind) {
     case PST_OPERAND_NULL: return NULL;
     case PST_OPERAND_PARAM: return at(arena, x->weight[operand->index]);
-    case PST_OPERAND_DPARAM: return at(arena, x->grad[operand->index][operand->use]);
+    case PST_OPERAND_DPARAM:
+        return address_part(x, g, operand->index, operand->use, x->parts > 1 ? micro / x->part_micros : 0, arena);
     case PST_OPERAND_VALUE: break;
     }
     return address_local(x, cut, slots, g, chunk, operand->index, micro, arena);
@@ -51,9 +59,10 @@ static void *address_buffer(const pst_layout *x, uint32_t buffer, uint8_t *arena
     return arena + x->buffer + (buffer - 1) * pst_align(x->buffer_bytes);
 }
 
-static void *address_accumulator(const pst_layout *x, const pst_instr *instr, uint32_t use, uint8_t *arena) {
-    uint64_t own = x->grad[instr->param][use];
-    return own == ABSENT ? at(arena, x->join) : arena + own + instr->from * sizeof(float);
+static void *address_accumulator(const pst_layout *x, const pst_graph *g, const pst_instr *instr, uint32_t use,
+                                 uint32_t part, uint8_t *arena) {
+    uint8_t *own = address_part(x, g, instr->param, use, part, arena);
+    return own ? own + instr->from * sizeof(float) : at(arena, x->join);
 }
 
 void *pst_layout_message(const pst_layout *x, const pst_cut *cut, const pst_slots *slots, const pst_graph *g,
@@ -63,13 +72,15 @@ void *pst_layout_message(const pst_layout *x, const pst_cut *cut, const pst_slot
     if (instr->param == PST_NONE) return address_norm(x, instr, arena);
     if (instr->use == PST_NONE)
         return arena + x->weight[instr->param] + instr->from * (uint64_t)pst_dtype_bytes(g->dtype);
-    return instr->buffer ? address_buffer(x, instr->buffer, arena) : address_accumulator(x, instr, instr->use, arena);
+    return instr->buffer ? address_buffer(x, instr->buffer, arena) : address_accumulator(x, g, instr, instr->use, instr->micro, arena);
 }
 
-void pst_layout_reduce(const pst_layout *x, const pst_instr *instr, uint8_t *arena, float **sum, float **operand) {
-    *sum = instr->into ? address_buffer(x, instr->into, arena) : address_accumulator(x, instr, 0, arena);
+void pst_layout_reduce(const pst_layout *x, const pst_graph *g, const pst_instr *instr, uint8_t *arena, float **sum,
+                       float **operand) {
+    *sum = instr->into ? address_buffer(x, instr->into, arena)
+                       : address_accumulator(x, g, instr, 0, instr->chunk, arena);
     *operand = instr->buffer ? address_buffer(x, instr->buffer, arena)
-                             : address_accumulator(x, instr, instr->use, arena);
+                             : address_accumulator(x, g, instr, instr->use, instr->micro, arena);
 }
 
 pst_status pst_layout_print(const pst_layout *x, const pst_graph *g, FILE *out) {

@@ -63,13 +63,16 @@ static pst_status check_join(const flush *f, uint32_t i) {
     for (uint32_t x = 0; x < f->first; x++) PST_TRY(need(f, x, i));
     for (uint32_t x = f->first; x < f->list->n_instr; x++) {
         const pst_instr *other = &f->list->instr[x];
-        if (other->opcode == PST_OP_REDUCE && !other->n && other->param == in->param && other->use == in->use) reduce = x;
+        if (other->opcode == PST_OP_REDUCE && !other->n && other->param == in->param && other->use == in->use &&
+            other->micro == in->micro)
+            reduce = x;
         int joins = other->opcode == PST_OP_RECV && other->param != PST_NONE && !other->n &&
                     stage_of_use(f->c, other->param, other->use) != f->stage;
         if (!joins || x >= i) continue;
         uint32_t r = x + 1; /* the earlier one's REDUCE has read the buffer */
-        while (r < f->list->n_instr && (f->list->instr[r].opcode != PST_OP_REDUCE ||
-                                        f->list->instr[r].param != other->param || f->list->instr[r].use != other->use))
+        while (r < f->list->n_instr &&
+               (f->list->instr[r].opcode != PST_OP_REDUCE || f->list->instr[r].param != other->param ||
+                f->list->instr[r].use != other->use || f->list->instr[r].micro != other->micro))
             r++;
         if (r == f->list->n_instr) return fail_flush(f, "an accumulator arrives that nobody adds");
         PST_TRY(need(f, r, i));
@@ -95,28 +98,21 @@ static pst_status check_accumulator(const flush *f, uint32_t i) {
     if (stage_of_use(f->c, in->param, in->use) != f->stage) return check_join(f, i);
     for (uint32_t x = f->first; x < f->list->n_instr; x++) { /* the sum overwrites what was sent */
         const pst_instr *s = &f->list->instr[x];
-        if (s->opcode == PST_OP_SEND && s->param == in->param && s->use == in->use) PST_TRY(need(f, x, i));
+        if (s->opcode == PST_OP_SEND && s->param == in->param && s->use == in->use && !s->micro) PST_TRY(need(f, x, i));
     }
     return need(f, i, f->step);
 }
 
-/* Every shared parameter is added up once per further use by its owner, and comes back to every other rank. */
-static pst_status check_shared(const flush *f, uint32_t param) {
-    uint32_t n_use = uses_of(f->c, param), owner = n_use ? stage_of_use(f->c, param, 0) : 0;
-    if (n_use < 2) return PST_OK;
-    uint32_t here = 0, back = 0;
-    for (uint32_t use = 0; use < n_use; use++) {
-        here += stage_of_use(f->c, param, use) == f->stage;
-        uint32_t n_reduce = 0;
-        for (uint32_t i = f->first; i < f->list->n_instr; i++) {
-            const pst_instr *in = &f->list->instr[i];
-            if (in->param != param || in->use != use || in->n) continue;
-            n_reduce += in->opcode == PST_OP_REDUCE;
-            back += in->opcode == PST_OP_RECV && f->stage != owner;
-        }
-        if (n_reduce != (f->stage == owner && use)) return fail_flush(f, "a shared parameter is not added up once");
+/* The sum of a shared parameter comes back to every other rank that has it. */
+static pst_status check_return(const flush *f, uint32_t param) {
+    uint32_t n_use = uses_of(f->c, param), owner = n_use ? stage_of_use(f->c, param, 0) : 0, here = 0, back = 0;
+    if (n_use < 2 || f->stage == owner) return PST_OK;
+    for (uint32_t use = 0; use < n_use; use++) here += stage_of_use(f->c, param, use) == f->stage;
+    for (uint32_t i = f->first; i < f->list->n_instr; i++) {
+        const pst_instr *in = &f->list->instr[i];
+        back += in->opcode == PST_OP_RECV && in->param == param && !in->n;
     }
-    uint32_t wanted = here && f->stage != owner && f->c->job->grid.data == 1; /* else replicas send it, by pieces */
+    uint32_t wanted = here && f->c->job->grid.data == 1; /* else replicas send it, by pieces */
     return back != wanted ? fail_flush(f, "the sum of a shared parameter does not arrive") : PST_OK;
 }
 
@@ -136,7 +132,8 @@ static pst_status check_flush(flush *f) {
     }
     uint32_t n = f->rank ? 1 : f->c->job->n_rank - 1;
     if (f->n_send != n || f->n_recv != n) return fail_flush(f, "norms or their answers are missing");
-    for (uint32_t p = 0; p < n_param; p++) PST_TRY(check_shared(f, p));
+    for (uint32_t p = 0; p < n_param; p++) PST_TRY(check_return(f, p));
+    PST_TRY(pst_checker_sums(f->c, f->rank));
     return f->c->job->grid.data > 1 ? pst_checker_replicas(f->c, f->rank) : PST_OK;
 }
 

@@ -55,6 +55,12 @@ pst_status pst_checker_values(const pst_checker *c, uint32_t rank);
 pst_status pst_checker_slots(const pst_checker *c, uint32_t rank);
 /* check_flush.c: the end of the step on the rank at hand. */
 pst_status pst_checker_flush(const pst_checker *c, uint32_t rank);
+/* Replicas [lo, hi), or parts, whose sum lies somewhere; equal: nothing does. */
+typedef struct { uint32_t lo, hi; } pst_interval;
+/* *sum += *with, which then is nothing, if that is a node of the tree (share.h); else 0. */
+int pst_checker_add_up(pst_interval *sum, pst_interval *with);
+/* check_sums.c: shared uses and parts of the rank's parameters are added up, each once, in the order of the tree. */
+pst_status pst_checker_sums(const pst_checker *c, uint32_t rank);
 /* check_replicas.c: what replicas exchange in it, once the flush has its NORM and STEP. */
 pst_status pst_checker_replicas(const pst_checker *c, uint32_t rank);
 /* "<a> <what> <b>": EINPUT. */

@@ -5,10 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef struct {
-    uint32_t lo, hi; /* replicas whose sum lies here; equal: nothing */
-} interval;
-
 /* The rank at hand. */
 typedef struct {
     const pst_checker *c;
@@ -17,7 +13,7 @@ typedef struct {
     uint32_t rank, first, norm, step;
     uint32_t *base;             /* [n_param] number of a parameter's first piece */
     uint32_t *head, *tail, *next; /* instructions of a piece, in list order: [pieces], [pieces], [n_instr] */
-    interval *buffer;           /* [buffers] */
+    pst_interval *buffer;           /* [buffers] */
     uint32_t *touched;          /* [buffers] the last instruction that reads or writes it, PST_NONE */
 } exchange;
 
@@ -94,20 +90,10 @@ typedef struct {
     uint32_t first;        /* instruction */
 } piece;
 
-/* *sum += *with, if that is a node of the tree. */
-static int add_up(interval *sum, interval *with) {
-    interval low = sum->lo < with->lo ? *sum : *with, high = sum->lo < with->lo ? *with : *sum;
-    if (low.lo == low.hi || high.lo == high.hi || low.hi != high.lo) return 0;
-    if (pst_share_split(low.lo, high.hi) != low.hi) return 0;
-    *sum = (interval){low.lo, high.hi};
-    *with = (interval){0, 0};
-    return 1;
-}
-
 /* Sum and spreading at the rank that answers for the piece. */
 static pst_status check_owner(const exchange *x, const piece *p) {
     const pst_job *job = x->c->job;
-    interval own = {x->at.replica, x->at.replica + 1};
+    pst_interval own = {x->at.replica, x->at.replica + 1};
     uint32_t reduce = PST_NONE, sent = 0, holders = 0;
     memset(x->buffer, 0, pst_job_buffers(job) * sizeof *x->buffer);
     for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {
@@ -116,10 +102,10 @@ static pst_status check_owner(const exchange *x, const piece *p) {
             pst_grid_place from = pst_grid_at(job->grid, in->peer);
             if (!in->buffer || in->use || in->peer != rank_at(x, x->at.stage, from.replica))
                 return fail_piece(x, p->param, p->from, "it comes from where it is not added up");
-            x->buffer[in->buffer - 1] = (interval){from.replica, from.replica + 1};
+            x->buffer[in->buffer - 1] = (pst_interval){from.replica, from.replica + 1};
         } else if (in->opcode == PST_OP_REDUCE) {
             if (in->use || !in->buffer || in->buffer == in->into ||
-                !add_up(in->into ? &x->buffer[in->into - 1] : &own, &x->buffer[in->buffer - 1]))
+                !pst_checker_add_up(in->into ? &x->buffer[in->into - 1] : &own, &x->buffer[in->buffer - 1]))
                 return fail_piece(x, p->param, p->from, "replicas are not added in the order of the tree");
             reduce = i;
         } else {
@@ -153,7 +139,7 @@ static pst_status check_ready(const exchange *x, const piece *p, uint32_t send) 
 static pst_status check_lent(const exchange *x, uint32_t param, uint32_t use, uint32_t recv) {
     for (uint32_t i = x->first; i < x->list->n_instr; i++) {
         const pst_instr *in = &x->list->instr[i];
-        if (in->opcode == PST_OP_SEND && !in->n && in->param == param && in->use == use) return need(x, i, recv);
+        if (in->opcode == PST_OP_SEND && !in->n && !in->micro && in->param == param && in->use == use) return need(x, i, recv);
     }
     return fail_piece(x, param, 0, "its accumulator is not lent");
 }

@@ -34,11 +34,11 @@ uint32_t pst_builder_emit_compute(pst_job_builder *b, uint8_t opcode, uint64_t n
 
 /* Two channels per use of a shared parameter, from b->channel on: accumulator up to the owner, sum back. */
 static uint32_t emit_accumulator(pst_job_builder *b, uint8_t opcode, uint32_t param, uint32_t use, uint32_t remote_use,
-                                 int back, uint32_t peer) {
+                                 uint32_t part, int back, uint32_t peer) {
     uint64_t bytes = pst_param_elements(graph_of(b)->param + param) * sizeof(float);
     pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
     instr.param = param, instr.use = use, instr.peer = peer, instr.bytes = bytes;
-    instr.channel = b->channel + 2 * remote_use + (uint32_t)back;
+    instr.channel = b->channel + 2 * remote_use + (uint32_t)back, instr.seq = instr.micro = part;
     return pst_builder_emit(b, &instr);
 }
 
@@ -69,40 +69,66 @@ static void wait_for_all(pst_job_builder *b, uint32_t at, passes before) {
     free(named);
 }
 
-/* The owner's side. *joined: whether the join buffer has been used in this flush. */
-static void own(pst_job_builder *b, uint32_t param, passes before, int *joined) {
+/* Adds a use's accumulator `operand` to accumulator `sum` of use 0. */
+static uint32_t emit_reduce(pst_job_builder *b, uint32_t param, uint32_t use, uint32_t operand, uint32_t sum) {
+    uint32_t reduce = pst_builder_emit_compute(b, PST_OP_REDUCE, b->cost->reduce_ns);
+    if (b->status != PST_OK) return reduce;
+    b->instr[reduce].param = param, b->instr[reduce].use = use;
+    b->instr[reduce].micro = operand, b->instr[reduce].chunk = (uint16_t)sum;
+    return reduce;
+}
+
+/* Parts [lo, hi) of use 0, into the first of them; returns the last REDUCE, PST_NONE: there is none. */
+static uint32_t add_parts(pst_job_builder *b, uint32_t param, uint32_t lo, uint32_t hi) {
+    if (hi - lo < 2) return PST_NONE;
+    uint32_t middle = pst_share_split(lo, hi);
+    add_parts(b, param, lo, middle);
+    add_parts(b, param, middle, hi);
+    return emit_reduce(b, param, 0, middle, lo);
+}
+
+/* All uses of a part, at the owner. *joined: whether the join buffer has been used in this flush. */
+static uint32_t join_part(pst_job_builder *b, uint32_t param, uint32_t part, passes before, int *joined) {
     uint32_t n_use = graph_of(b)->param[param].n_use, reduce = PST_NONE;
     for (uint32_t use = 1; use < n_use && b->status == PST_OK; use++) {
         uint32_t peer = rank_of_use(b, param, use), recv = PST_NONE;
         if (peer != b->rank) {
-            recv = emit_accumulator(b, PST_OP_RECV, param, use, use, 0, peer);
+            recv = emit_accumulator(b, PST_OP_RECV, param, use, use, part, 0, peer);
             if (*joined) pst_builder_depend(b, recv, pst_builder_last_compute(b));
             else wait_for_all(b, recv, before);
             *joined = 1;
         }
-        reduce = pst_builder_emit_compute(b, PST_OP_REDUCE, b->cost->reduce_ns);
-        if (b->status != PST_OK) return;
-        b->instr[reduce].param = param, b->instr[reduce].use = use;
+        reduce = emit_reduce(b, param, use, part, part);
         if (recv != PST_NONE) pst_builder_depend(b, reduce, recv);
     }
+    return reduce;
+}
+
+/* The owner's side. */
+static void own(pst_job_builder *b, uint32_t param, passes before, int *joined) {
+    uint32_t n_use = graph_of(b)->param[param].n_use, reduce = PST_NONE;
+    for (uint32_t part = 0; part < b->job->parts; part++) reduce = join_part(b, param, part, before, joined);
+    uint32_t added = add_parts(b, param, 0, b->job->parts);
+    if (added != PST_NONE) reduce = added;
     for (uint32_t use = 1; use < n_use && b->status == PST_OK && b->job->grid.data == 1; use++) {
         uint32_t peer = rank_of_use(b, param, use);
         if (peer == b->rank || first_use_on(b, param, peer) != use) continue;
-        pst_builder_depend(b, emit_accumulator(b, PST_OP_SEND, param, 0, use, 1, peer), reduce);
+        pst_builder_depend(b, emit_accumulator(b, PST_OP_SEND, param, 0, use, 0, 1, peer), reduce);
     }
 }
 
 /* The other side; returns the RECV of the sum, or, where replicas send it, the SEND whose memory it takes. */
 static uint32_t lend(pst_job_builder *b, uint32_t param, passes before, uint32_t owner, uint32_t first) {
     uint32_t n_use = graph_of(b)->param[param].n_use, sent = PST_NONE;
-    for (uint32_t use = first; use < n_use; use++) {
-        if (rank_of_use(b, param, use) != b->rank) continue;
-        uint32_t at = emit_accumulator(b, PST_OP_SEND, param, use, use, 0, owner);
-        if (before.computed != PST_NONE) pst_builder_depend(b, at, before.computed);
-        if (use == first) sent = at;
-    }
+    for (uint32_t part = 0; part < b->job->parts; part++)
+        for (uint32_t use = first; use < n_use; use++) {
+            if (rank_of_use(b, param, use) != b->rank) continue;
+            uint32_t at = emit_accumulator(b, PST_OP_SEND, param, use, use, part, 0, owner);
+            if (before.computed != PST_NONE) pst_builder_depend(b, at, before.computed);
+            if (use == first && part == 0) sent = at;
+        }
     if (b->job->grid.data > 1) return sent;
-    uint32_t recv = emit_accumulator(b, PST_OP_RECV, param, first, first, 1, owner);
+    uint32_t recv = emit_accumulator(b, PST_OP_RECV, param, first, first, 0, 1, owner);
     pst_builder_depend(b, recv, sent);
     return recv;
 }
@@ -162,8 +188,16 @@ static uint32_t norm_and_step(pst_job_builder *b, uint32_t *step) {
     return norm;
 }
 
+/* Of parameters with one use, those of this rank. */
+static void add_unshared(pst_job_builder *b) {
+    const pst_graph *g = graph_of(b);
+    for (uint32_t p = g ? g->n_param : 0; p-- > 0 && b->status == PST_OK;)
+        if (g->param[p].n_use == 1 && rank_of_use(b, p, 0) == b->rank) add_parts(b, p, 0, b->job->parts);
+}
+
 static void flush_alone(pst_job_builder *b, passes before, uint32_t *returned) {
     uint32_t step;
+    add_unshared(b);
     join_shared(b, before, returned);
     norm_and_step(b, &step);
     for (uint32_t p = 0; graph_of(b) && p < graph_of(b)->n_param && b->status == PST_OK; p++)
@@ -174,7 +208,8 @@ static void flush_replicas(pst_job_builder *b, passes before, uint32_t *lent) {
     pst_replica_sums sums;
     uint32_t channel = b->channel, norm, step, received[2] = {PST_NONE, PST_NONE};
     if ((b->status = pst_replica_sums_open(b, &sums)) != PST_OK) return;
-    pst_replica_reduce(b, &sums, 0, before.computed);
+    add_unshared(b);
+    pst_replica_reduce(b, &sums, 0, pst_builder_last_compute(b));
     b->channel += 2;
     join_shared(b, before, lent);
     uint32_t behind = b->channel;

@@ -203,7 +203,8 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
                    .split = spec->cut[0]->split,
                    .rank_of_chunk = s->rank_of_chunk,
                    .grid = grid,
-                   .zero = grid.data > 1 ? spec->zero : 0};
+                   .zero = grid.data > 1 ? spec->zero : 0,
+                   .parts = spec->parts ? spec->parts : 1};
     j->list = calloc(j->n_rank, sizeof *j->list);
     j->micros = calloc(grid.data, sizeof *j->micros);
     j->share = calloc(grid.tensor, sizeof(pst_share *));
@@ -212,7 +213,7 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
         j->micros[k] = spec->schedule[k]->n_micro;
         if (j->micros[k] > j->n_micro) j->n_micro = j->micros[k];
     }
-    j->n_seq = j->n_micro;
+    j->n_seq = j->n_micro; /* not less than parts */
     for (uint32_t t = 0; t < grid.tensor; t++) {
         PST_TRY(pst_share_build(spec->cut[t], s->rank_of_chunk, grid.pipeline, grid.data, j->share + t));
         uint32_t pieces = pst_share_count(j->share[t]);

@@ -21,7 +21,8 @@ typedef struct {
     uint32_t local;             /* SEND, RECV of a micro-batch's value: the local that moves; PST_NONE in the flush */
     uint32_t param, use;        /* flush: SEND/RECV/REDUCE of the accumulator of a parameter's use, or of its weight
                                    (use PST_NONE); else PST_NONE */
-    uint32_t from, n;           /* elements [from, from + n) of it; n 0: all */
+    uint32_t from, n;           /* elements [from, from + n) of it; n 0: all. Of several accumulators of a use (job.parts)
+                                   then `micro` says which is moved or added, `chunk` to which it is added */
     uint32_t buffer, into;      /* replica sums: RECV writes and REDUCE adds receive buffer `buffer` - 1, into receive buffer
                                    `into` - 1; 0: the accumulator */
     uint32_t dep, n_dep;        /* deps[dep .. dep + n_dep) */
@@ -46,10 +47,13 @@ typedef struct {
     uint32_t *micros;           /* [grid.data] micro-batches of each replica */
     uint32_t n_seq;             /* seq of every message is below it */
     int zero;                   /* the stage of sharding, 0 with one replica */
+    uint32_t parts;             /* accumulators of each use on every rank: as many equal parts of its micro-batches */
     pst_share **share;          /* [grid.tensor] */
 } pst_job;
 
-/* The flush, in list order on every rank. With one replica:
+/* The flush, in list order on every rank. Where a use has several accumulators, each is joined by itself as said below, and
+ * then they are added up as a binary tree over the parts (the lower half of the tree over all replicas' parts), into the
+ * first. With one replica:
  *   shared parameters, by index: the owner (stage of use 0) REDUCEs every other use's accumulator into its own, first
  *     RECVing it into the join buffer when it is another rank's; then it SENDs the sum to each other rank, which RECVs
  *     it into the accumulator of its first use. REDUCE's operand is use's accumulator when that is on this rank, else
@@ -91,6 +95,7 @@ typedef struct {
     const pst_cut *const *cut;              /* [grid.tensor] */
     const pst_instr_cost *cost;
     int zero;
+    uint32_t parts;                         /* 0 and 1: one accumulator per use */
 } pst_job_spec;
 /* slots: [lanes of the grid], each owned by the caller, who has the room. */
 pst_status pst_job_build_grid(const pst_job_spec *spec, pst_job **job, pst_slots **slots);

@@ -108,11 +108,16 @@ static void place_buffers(builder *b, const pst_optim_row *optim) {
     x->buffer = take(b, (x->n_buffer - 1) * pst_align(x->buffer_bytes) + x->buffer_bytes);
 }
 
+/* Of all parts of a use. */
+static uint64_t accumulator_bytes(const builder *b, uint32_t p) {
+    return (b->layout->parts - 1) * pst_align(param_bytes(b, p)) + param_bytes(b, p);
+}
+
 static void place_gradients(builder *b, const pst_optim_row *optim) {
     begin(b, PST_REGION_GRAD);
     for (uint32_t p = 0; p < n_param(b); p++)
         for (uint32_t u = 0; u < b->g->param[p].n_use; u++)
-            b->layout->grad[p][u] = optim && use_is_mine(b, p, u) ? take(b, param_bytes(b, p)) : ABSENT;
+            b->layout->grad[p][u] = optim && use_is_mine(b, p, u) ? take(b, accumulator_bytes(b, p)) : ABSENT;
     place_buffers(b, optim);
     finish(b, PST_REGION_GRAD);
 }
@@ -286,6 +291,7 @@ pst_status pst_layout_build(const pst_graph *g, const pst_cut *cut, const pst_jo
     pst_layout *x = calloc(1, sizeof *x);
     if (!x) return pst_fail(PST_ENOMEM, "no memory for a layout");
     x->rank = rank, x->n_rank = job->n_rank, x->eval_cut = eval_cut;
+    x->parts = job->parts, x->part_micros = pst_job_micros(job, rank) / job->parts;
     builder b = {.g = g, .cut = cut, .eval_cut = eval_cut, .job = job, .eval = eval, .layout = x};
     pst_status status = open_layout(&b, slots, eval_slots);
     if (status == PST_OK) share_params(&b), status = find_owned(&b);

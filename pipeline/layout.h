@@ -33,7 +33,8 @@ struct pst_layout {
     /* [n_param] Elements [own_from, own_to) of a parameter are this rank's: it adds them up over replicas, counts them in
      * the norm and stores them. Those that it steps, and has state of: [step_from, step_to). */
     uint64_t *own_from, *own_to, *step_from, *step_to;
-    uint64_t **grad;                         /* [n_param][n_use] */
+    uint64_t **grad;                         /* [n_param][n_use] accumulator of part 0; the next is (aligned) on */
+    uint32_t parts, part_micros;             /* accumulators per use; micro-batches that each is for */
     uint64_t *data;                          /* [n_tensor] offset of micro-batch 0; the next is pst_tensor_bytes on */
     uint64_t *output;                        /* [n_tensor] */
     /* Of the training cut and of the evaluation cut: [n_class] offset of slot 0 (UINT64_MAX when the chunk is not on
@@ -71,7 +72,8 @@ void *pst_layout_scratch(const pst_layout *layout, const pst_cut *cut, const pst
 void *pst_layout_message(const pst_layout *layout, const pst_cut *cut, const pst_slots *slots, const pst_graph *g,
                          const pst_instr *instr, uint8_t *arena);
 /* What a REDUCE adds: n (0: all) elements of *operand to *sum. */
-void pst_layout_reduce(const pst_layout *layout, const pst_instr *instr, uint8_t *arena, float **sum, float **operand);
+void pst_layout_reduce(const pst_layout *layout, const pst_graph *g, const pst_instr *instr, uint8_t *arena, float **sum,
+                       float **operand);
 /* No two buffers that are alive together overlap, and nothing lies behind its region. cut and slots: those of training
  * or those of evaluation. EINTERNAL says what overlaps. */
 pst_status pst_layout_check(const pst_layout *layout, const pst_cut *cut, const pst_slots *slots);

@@ -60,7 +60,8 @@ static void add_params(ranges *all, const pst_layout *x, const pst_graph *g) {
         uint64_t stepped = (x->step_to[p] - x->step_from[p]) * sizeof(float);
         add(all, x, PST_REGION_STATE, x->state[0][p], stepped, p);
         add(all, x, PST_REGION_STATE, x->state[1][p], stepped, p);
-        for (uint32_t u = 0; u < g->param[p].n_use; u++) add(all, x, PST_REGION_GRAD, x->grad[p][u], bytes, p);
+        uint64_t parts = (x->parts - 1) * pst_align(bytes) + bytes;
+        for (uint32_t u = 0; u < g->param[p].n_use; u++) add(all, x, PST_REGION_GRAD, x->grad[p][u], parts, p);
     }
 }
 

@@ -30,6 +30,7 @@ struct pst_config {
     } train;
     struct {
         int64_t pipeline, tensor, data, zero, threads, chunks; /* 0: not given; zero: how much replicas share out */
+        int64_t reproducible;                         /* parts of a step that have accumulators of their own; 0: off */
         char **replicas, **throttle;                  /* numbers as text */
         uint32_t n_replicas, n_throttle;
         int64_t wait;                                 /* s, for all ranks to arrive */

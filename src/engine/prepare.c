@@ -248,6 +248,7 @@ static pst_status build_job(pst_prepared *p) {
                          .cut = (const pst_cut *const *)p->cuts,
                          .cost = &cost,
                          .zero = zero_stage(p)};
+    PST_TRY(pst_prepare_parts(p, &spec.parts));
     PST_TRY(pst_job_build_grid(&spec, &p->job, p->slots));
     PST_TRY(pst_job_check_grid(p->job, spec.cut, p->slots, PST_CHECK_TAGGED));
     if (!train) return PST_OK;
@@ -256,7 +257,7 @@ static pst_status build_job(pst_prepared *p) {
     PST_TRY(build_cuts(p, 0, 0, p->eval_cuts));
     p->eval_cut = p->eval_cuts[0];
     spec.cut = (const pst_cut *const *)p->eval_cuts, spec.cost = &eval_cost;
-    spec.schedule = (const pst_schedule *const *)p->eval_schedules;
+    spec.schedule = (const pst_schedule *const *)p->eval_schedules, spec.parts = 1;
     PST_TRY(pst_job_build_grid(&spec, &p->eval_job, p->eval_slots));
     return pst_job_check_grid(p->eval_job, spec.cut, p->eval_slots, PST_CHECK_TAGGED);
 }

@@ -62,6 +62,8 @@ pst_status pst_prepare_schedule(const pst_config *c, const char *name, uint32_t 
  * replicas; first: [grid.data + 1], all 0. The factors of all ranks. EINPUT for contradictions. */
 pst_status pst_prepare_share(const pst_prepared *p, uint32_t n_micro, uint32_t *first);
 pst_status pst_prepare_throttle(pst_prepared *p);
+/* Accumulators of each use, once p->micro is there (parallel.reproducible). EINPUT for contradictions. */
+pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts);
 /* EINPUT for contradictions, EINTERNAL when the checker refuses what was built. */
 pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared);
 /* prepare_solved.c: the same for parallel.schedule solved, which pst_prepare hands on. */

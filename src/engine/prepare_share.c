@@ -80,3 +80,22 @@ pst_status pst_prepare_share(const pst_prepared *p, uint32_t n_micro, uint32_t *
     for (uint32_t k = 0; k < n; k++) first[k + 1] += first[k];
     return PST_OK;
 }
+
+pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts) {
+    uint32_t all = p->options.infer ? 0 : (uint32_t)p->config->parallel.reproducible, n = p->grid.data;
+    uint32_t n_micro = p->micro[n];
+    *parts = 1;
+    if (!all) return PST_OK;
+    if (all & (all - 1)) return pst_fail(PST_EINPUT, "parallel.reproducible must be a power of two, not %u", all);
+    if (all % n)
+        return pst_fail(PST_EINPUT, "parallel.reproducible: %u parts cannot be shared out evenly to %u replicas", all, n);
+    if (n_micro % all)
+        return pst_fail(PST_EINPUT,
+                        "parallel.reproducible: %u micro-batches of a step (train.batch / micro_batch) are no multiple of %u",
+                        n_micro, all);
+    for (uint32_t k = 0; k < n; k++)
+        if (p->micro[k + 1] - p->micro[k] != n_micro / n)
+            return pst_fail(PST_EINPUT, "parallel.reproducible needs as many micro-batches on every replica");
+    *parts = all / n;
+    return PST_OK;
+}

@@ -104,7 +104,7 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
                          .arg = c->arg,
                          .scratch = pst_layout_scratch(r->layout, cut, step, r->arena.base),
                          .seed = (uint64_t)p->config->train.seed,
-                         .first = micro == 0,
+                         .first = micro % r->part_micros == 0,
                          .train = r->train,
                          .sample = r->sample + (uint64_t)micro * g->micro_batch,
                          .loss_scale = (float)r->loss_scale * (1.0f / (float)p->targets)};
@@ -152,7 +152,7 @@ static pst_status reduce(pst_device *device, const void *block) {
     pst_rank *r = f->rank;
     float *sum, *operand;
     uint64_t n = in->n ? in->n : pst_param_elements(r->graph->param + in->param);
-    pst_layout_reduce(r->layout, in, r->arena.base, &sum, &operand);
+    pst_layout_reduce(r->layout, r->graph, in, r->arena.base, &sum, &operand);
     r->flat->accumulate(device->pool, sum, operand, n);
     if (r->replay) pst_replay_reduced(r, in->param, sum, in->from, n);
     return PST_OK;
@@ -360,6 +360,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     r->slots = p->slots[pst_grid_lane(p->grid, rank)];
     r->eval_slots = p->eval_slots[pst_grid_lane(p->grid, rank)];
     r->micro = p->micro[r->at.replica], r->n_micro = p->micro[r->at.replica + 1] - r->micro;
+    r->part_micros = r->layout->parts > 1 ? r->layout->part_micros : UINT32_MAX;
     r->eval_micro = p->eval_micro[r->at.replica], r->n_eval_micro = p->eval_micro[r->at.replica + 1] - r->eval_micro;
     r->transport = transport;
     r->position = position;

@@ -35,6 +35,7 @@ struct pst_rank {
     const pst_slots *slots, *eval_slots; /* borrowed from p; eval_slots NULL where there is no evaluation */
     uint32_t micro, n_micro;    /* of a step's micro-batches, the first that this rank computes, and how many */
     uint32_t eval_micro, n_eval_micro; /* likewise of an evaluation pass */
+    uint32_t part_micros;       /* of its micro-batches, the first of each so many begins an accumulator anew */
     const pst_layout *layout;   /* borrowed from p */
     pst_arena arena;
     pst_device *device;

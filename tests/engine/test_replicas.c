@@ -18,6 +18,14 @@
     "train: {steps: 6, batch: 6, micro_batch: 1, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7}\n"                        \
     "parallel: {transport: self, threads: 1}\n"                                                                        \
     "checkpoint: {every: 3}\n"
+/* Eight micro-batches. */
+#define EIGHT                                                                                                          \
+    "name: run\n"                                                                                                      \
+    "model: {kind: gpt, layers: 2, heads: 2, channels: 24, context: 20, vocabulary: 256, dropout: 0.1}\n"              \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/base/*.h\"]}\n"                                               \
+    "train: {steps: 5, batch: 8, micro_batch: 1, lr: 1.0e-2, warmup: 2, clip: 0.05, seed: 7}\n"                        \
+    "parallel: {transport: self, threads: 1}\n"                                                                        \
+    "checkpoint: {every: 0}\n"
 /* Parameters of several pieces. */
 #define WIDE                                                                                                           \
     "name: run\n"                                                                                                      \
@@ -192,6 +200,29 @@ static void unequal(void **state) {
     for (int i = 0; i < 5; i++) assert_int_equal(run_here(YAML, "wrong", 2, "", wrong[i], 2).exit_status, 2);
 }
 
+/* One accumulator for each part of a step: the same bits for every number of replicas that divides them, in every pipeline. */
+static void reproducible(void **state) {
+    (void)state;
+    static const uint32_t grid[][2] = {{1, 1}, {2, 1}, {3, 1}, {1, 2}, {2, 2}, {1, 4}, {3, 4}, {2, 4}};
+    static const char *const more[] = {NULL, "parallel.schedule=zb-h1", "parallel.threads=2", "parallel.zero=0"};
+    run_result plain = train(EIGHT, "plain", 1, 1, "", NULL, NULL), first = {0};
+    for (int i = 0; i < 8; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "reproducible-%u-%u", grid[i][0], grid[i][1]);
+        run_result r = train(EIGHT, name, grid[i][0], grid[i][1], "", "parallel.reproducible=4", more[i % 4]);
+        if (!i) first = r;
+        assert_same(&r, &first, name);
+        assert_near(&r, &plain, 1e-5, name);
+    }
+    run_result wide = train(WIDE, "wide-parts", 1, 1, "", "parallel.reproducible=2", NULL);
+    run_result two = train(WIDE, "wide-parts-2", 2, 2, "", "parallel.reproducible=2", NULL);
+    assert_same(&two, &wide, "parameters of several pieces");
+    const char *wrong[][2] = {{"parallel.data=1", "parallel.reproducible=3"}, /* no power of two */
+                              {"parallel.data=4", "parallel.reproducible=2"},
+                              {"parallel.data=1", "parallel.reproducible=16"}};
+    for (int i = 0; i < 3; i++) assert_int_equal(run_here(EIGHT, "wrong-parts", 0, "", wrong[i], 2).exit_status, 2);
+}
+
 static void contradictions(void **state) {
     (void)state;
     const char *two[] = {"parallel.data=2"}, *six[] = {"parallel.data=3", "parallel.pipeline=2"},
@@ -214,7 +245,7 @@ static int cleanup(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_layout), cmocka_unit_test(few_micro_batches), cmocka_unit_test(pieces),
-        cmocka_unit_test(zero_takes_less), cmocka_unit_test(resume), cmocka_unit_test(resume_pieces), cmocka_unit_test(unequal),
+        cmocka_unit_test(zero_takes_less), cmocka_unit_test(resume), cmocka_unit_test(resume_pieces), cmocka_unit_test(unequal), cmocka_unit_test(reproducible),
         cmocka_unit_test(contradictions)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }

@@ -31,6 +31,7 @@ static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint64_t *seed) 
     r.cut[0] = r.t.cut;
     pst_job_spec spec = {
         .grid = {r.t.n_rank, n, 1}, .schedule = r.schedule, .cut = r.cut, .cost = &cost, .zero = zero};
+    spec.parts = 1 + (uint32_t)(k / 8 % 3);
     MUST(pst_job_build_grid(&spec, &r.job, r.slots));
     return r;
 }
