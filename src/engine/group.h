@@ -56,6 +56,9 @@ pst_status pst_group_numbers(pst_group *g, uint64_t mine, const uint64_t **all);
 /* Of each rank that gives memory, with its whole tensor group: parts of bytes[tensor rank], one after another at mem[local
  * index], which each has its own of. */
 pst_status pst_group_tensor_parts(pst_group *g, void *const *mem, const uint64_t *bytes);
+/* Where weights are copies in 16 bits and replicas share out the step (zero 1), masters are up to date only where they are
+ * stepped: brings them to all who hold the parameter. Nothing to do elsewhere. Collective. */
+pst_status pst_group_masters(pst_group *g, const pst_prepared *p);
 /* The whole of a parameter, from the tensor ranks that hold parts of it, to `whole` where rank *owner is; whole is used
  * there only, the same *owner is said everywhere. Collective. */
 pst_status pst_group_whole(pst_group *g, const pst_prepared *p, uint32_t param, float *whole, uint32_t *owner);

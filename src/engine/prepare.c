@@ -91,10 +91,7 @@ static uint64_t predict_ns(void *arg, const pst_node *node, int is_sum, pst_pass
     return LATENCY_NS + (uint64_t)((double)bytes * 1e9 / a->p->cost.link_bytes_per_s);
 }
 
-/* bf16 keeps whole masters on every rank. */
-static int zero_stage(const pst_prepared *p) {
-    return p->grid.data > 1 && p->graph->dtype == PST_F32 ? (int)p->config->parallel.zero : 0;
-}
+static int zero_stage(const pst_prepared *p) { return p->grid.data > 1 ? (int)p->config->parallel.zero : 0; }
 
 /* Flush costs from bytes moved: a norm reads gradients once, a step moves weight, gradient and state. Replicas share the
  * norm, and with a sharded optimizer the step. */

@@ -264,6 +264,7 @@ static pst_status hash_slices(const pst_trainer *t, uint32_t param, uint64_t *ha
 pst_status pst_save_weights_hash(pst_trainer *t, uint64_t *out) {
     const pst_graph *g = t->p->whole;
     uint32_t n_local = t->group->n_local, n_rank = t->p->options.n_rank, n = g->n_param;
+    PST_TRY(pst_group_masters(t->group, t->p));
     uint64_t *mine = calloc((size_t)n_local * n, sizeof *mine), *all = calloc((size_t)n_rank * n, sizeof *all);
     pst_status status = mine && all ? PST_OK : pst_fail(PST_ENOMEM, "no memory to hash the weights");
     for (uint32_t k = 0; status == PST_OK && k < n_local; k++)

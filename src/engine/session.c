@@ -277,6 +277,7 @@ pst_status pst_session_read(pst_session *s, const char *param, float *out, uint6
     if (pst_param_elements(&g->param[i]) != elements)
         return pst_fail(PST_EINPUT, "parameter %s has %" PRIu64 " elements, not %" PRIu64, param,
                         pst_param_elements(&g->param[i]), elements);
+    PST_TRY(keep(s, pst_group_masters(s->t.group, s->t.p)));
     uint32_t owner = owner_of(s->t.p, i);
     int sliced = s->t.p->graph->param[i].slice.held == PST_HELD_PART;
     if (sliced) PST_TRY(keep(s, pst_group_whole(s->t.group, s->t.p, i, out, &owner)));

@@ -47,3 +47,42 @@ pst_status pst_group_whole(pst_group *g, const pst_prepared *p, uint32_t param, 
     free(mem), free(bytes);
     return status;
 }
+
+/* --- masters ---------------------------------------------------------------------------------------------------- */
+
+/* Elements [from, to) of the master weight of a parameter on rank `root`, to all ranks of its tensor rank that hold it. */
+static pst_status spread(pst_group *g, uint32_t root, uint32_t tensor, uint32_t param, uint64_t from, uint64_t to,
+                         float *room) {
+    size_t bytes = (to - from) * sizeof *room;
+    for (uint32_t k = 0; k < g->n_local; k++)
+        if (g->local[k]->rank == root) memcpy(room, pst_rank_weight(g->local[k], param) + from, bytes);
+    PST_TRY(pst_group_broadcast(g, room, bytes, root));
+    for (uint32_t k = 0; k < g->n_local; k++) {
+        float *weight = g->local[k]->at.tensor == tensor ? pst_rank_weight(g->local[k], param) : NULL;
+        if (weight && g->local[k]->rank != root) memcpy(weight + from, room, bytes);
+    }
+    return PST_OK;
+}
+
+static pst_status spread_param(pst_group *g, const pst_prepared *p, uint32_t param, float *room) {
+    uint32_t stage = pst_grid_at(p->grid, owner_of(p, param)).stage;
+    for (uint32_t t = 0; t < p->grid.tensor; t++)
+        for (uint32_t k = 0; k < p->grid.data; k++) {
+            uint32_t root = pst_grid_rank(p->grid, stage, k, t);
+            const pst_layout *x = p->layout[root];
+            for (uint64_t from = x->own_from[param]; from < x->own_to[param]; from += PST_PIECE) {
+                uint64_t to = x->own_to[param] - from < PST_PIECE ? x->own_to[param] : from + PST_PIECE;
+                PST_TRY(spread(g, root, t, param, from, to, room));
+            }
+        }
+    return PST_OK;
+}
+
+pst_status pst_group_masters(pst_group *g, const pst_prepared *p) {
+    if (p->graph->dtype == PST_F32 || !p->job->zero) return PST_OK;
+    float *room = malloc(PST_PIECE * sizeof *room);
+    pst_status status = pst_group_agree(g, room ? PST_OK : pst_fail(PST_ENOMEM, "no memory to gather master weights"));
+    for (uint32_t i = 0; status == PST_OK && i < p->graph->n_param; i++) status = spread_param(g, p, i, room);
+    free(room);
+    return status;
+}

@@ -223,6 +223,24 @@ static void reproducible(void **state) {
     for (int i = 0; i < 3; i++) assert_int_equal(run_here(EIGHT, "wrong-parts", 0, "", wrong[i], 2).exit_status, 2);
 }
 
+/* Sixteen bits: what is stepped is the fp32 master, which the hash is of; what is sent is the copy. */
+static void sixteen_bits(void **state) {
+    (void)state;
+    static const char *const precision[] = {"train.precision=bf16", "train.precision=fp16"};
+    for (int i = 0; i < 2; i++) {
+        char name[3][32];
+        const char *probe[] = {precision[i]};
+        snprintf(name[0], sizeof name[0], "half-probe-%d", i);
+        if (run_here(YAML, name[0], 1, "", probe, 1).exit_status) continue; /* this CPU cannot */
+        for (uint32_t p = 1; p <= 2; p++) {
+            snprintf(name[1], sizeof name[1], "half-0-%d-%u", i, p), snprintf(name[2], sizeof name[2], "half-1-%d-%u", i, p);
+            run_result all = train(YAML, name[1], p, 2, "", precision[i], "parallel.zero=0");
+            run_result shared = train(YAML, name[2], p, 2, "", precision[i], "parallel.zero=1");
+            assert_same(&shared, &all, name[2]);
+        }
+    }
+}
+
 static void contradictions(void **state) {
     (void)state;
     const char *two[] = {"parallel.data=2"}, *six[] = {"parallel.data=3", "parallel.pipeline=2"},
@@ -245,7 +263,7 @@ static int cleanup(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_layout), cmocka_unit_test(few_micro_batches), cmocka_unit_test(pieces),
-        cmocka_unit_test(zero_takes_less), cmocka_unit_test(resume), cmocka_unit_test(resume_pieces), cmocka_unit_test(unequal), cmocka_unit_test(reproducible),
+        cmocka_unit_test(zero_takes_less), cmocka_unit_test(resume), cmocka_unit_test(resume_pieces), cmocka_unit_test(unequal), cmocka_unit_test(reproducible), cmocka_unit_test(sixteen_bits),
         cmocka_unit_test(contradictions)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }
