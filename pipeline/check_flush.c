@@ -1,12 +1,12 @@
-/* The checker's part about the end of a step: REDUCE, NORM, GATHER, STEP in this order, and every message between them
- * after what it carries is there and before what reads it. */
+/* The checker's part about the end of a step: REDUCE, NORM, GATHER, STEP in this order (with post-validation NORM, STEP,
+ * GATHER, VALIDATE), and every message between them after what it carries is there and before what reads it. */
 #include "pipeline/check_parts.h"
 
 typedef struct {
     const pst_checker *c;
     const pst_instr_list *list;
     uint32_t rank, stage, first; /* of the flush */
-    uint32_t norm, gather, step;
+    uint32_t norm, gather, step, last; /* last: VALIDATE, without it STEP */
     uint32_t n_send, n_recv; /* of norms */
 } flush;
 
@@ -30,27 +30,37 @@ static pst_status need(const flush *f, uint32_t x, uint32_t y) {
 
 /* The compute instructions in order, each as often as it must be. */
 static pst_status check_computes(flush *f) {
-    uint32_t last = 0, counts[PST_OP_COUNT] = {0};
+    static const uint8_t turn[2][PST_OP_COUNT] = {
+        {[PST_OP_REDUCE] = 1, [PST_OP_NORM] = 2, [PST_OP_GATHER] = 3, [PST_OP_STEP] = 4},
+        {[PST_OP_REDUCE] = 1, [PST_OP_NORM] = 2, [PST_OP_STEP] = 3, [PST_OP_GATHER] = 4, [PST_OP_VALIDATE] = 5}};
+    int post = f->c->job->post != 0;
+    uint32_t last = 1, counts[PST_OP_COUNT] = {0};
     f->norm = f->gather = f->step = PST_NONE;
     for (uint32_t i = f->first; i < f->list->n_instr; i++) {
         const pst_instr *in = &f->list->instr[i];
         if (in->queue != PST_Q_COMPUTE) continue;
-        if (in->opcode < last) return fail_flush(f, "REDUCE, NORM, GATHER, STEP are out of order");
-        last = in->opcode;
+        if (turn[post][in->opcode] < last)
+            return fail_flush(f, post ? "REDUCE, NORM, STEP, GATHER, VALIDATE are out of order"
+                                      : "REDUCE, NORM, GATHER, STEP are out of order");
+        last = turn[post][in->opcode];
         counts[in->opcode]++;
         if (in->opcode == PST_OP_NORM) f->norm = i;
         if (in->opcode == PST_OP_GATHER) f->gather = i;
         if (in->opcode == PST_OP_STEP) f->step = i;
+        if (in->opcode == PST_OP_STEP || in->opcode == PST_OP_VALIDATE) f->last = i;
     }
     if (counts[PST_OP_NORM] != 1) return fail_flush(f, "not exactly one NORM");
     if (counts[PST_OP_GATHER] != (f->rank == 0)) return fail_flush(f, "GATHER belongs on rank 0, once,");
-    return counts[PST_OP_STEP] == 1 ? PST_OK : fail_flush(f, "not exactly one STEP");
+    if (counts[PST_OP_STEP] != 1) return fail_flush(f, "not exactly one STEP");
+    if (counts[PST_OP_VALIDATE] != (uint32_t)post) return fail_flush(f, "not exactly one VALIDATE");
+    for (uint32_t x = 0; post && x < f->first; x++) PST_TRY(need(f, x, f->step)); /* what it keeps lies over their memory */
+    return PST_OK;
 }
 
-/* Norms go to rank 0 after NORM and before GATHER, answers come back after GATHER and before STEP. */
+/* Norms go to rank 0 after NORM and before GATHER, answers come back after GATHER and before STEP, or VALIDATE. */
 static pst_status check_norm_message(flush *f, uint32_t i) {
     int sends = f->list->instr[i].opcode == PST_OP_SEND;
-    uint32_t made = f->rank ? f->norm : f->gather, read = f->rank ? f->step : f->gather;
+    uint32_t made = f->rank ? f->norm : f->gather, read = f->rank ? f->last : f->gather;
     if (f->rank && f->list->instr[i].peer) return fail_flush(f, "a norm that does not go by rank 0");
     sends ? f->n_send++ : f->n_recv++;
     return sends ? need(f, made, i) : need(f, i, read);

@@ -10,7 +10,7 @@ typedef struct {
     const pst_checker *c;
     const pst_instr_list *list;
     pst_grid_place at;
-    uint32_t rank, first, norm, step;
+    uint32_t rank, first, norm, step, last; /* last: VALIDATE, without it STEP */
     uint32_t *base;             /* [n_param] number of a parameter's first piece */
     uint32_t *head, *tail, *next; /* instructions of a piece, in list order: [pieces], [pieces], [n_instr] */
     pst_interval *buffer;           /* [buffers] */
@@ -49,6 +49,7 @@ static pst_status list_pieces(exchange *x) {
         const pst_instr *in = &x->list->instr[i];
         if (in->opcode == PST_OP_NORM) x->norm = i;
         if (in->opcode == PST_OP_STEP) x->step = i;
+        if (in->opcode == PST_OP_STEP || in->opcode == PST_OP_VALIDATE) x->last = i;
         if (!in->n) continue;
         uint64_t elements = in->param < g->n_param ? pst_param_elements(g->param + in->param) : 0;
         if (in->from % PST_PIECE || in->from >= elements)
@@ -111,7 +112,7 @@ static pst_status check_owner(const exchange *x, const piece *p) {
         } else {
             if (in->use != (job->zero ? PST_NONE : 0) || first_use_on(x->c, p->param, pst_job_stage(job, in->peer)) == PST_NONE)
                 return fail_piece(x, p->param, p->from, "it goes where it does not belong");
-            PST_TRY(need(x, job->zero ? x->step : reduce == PST_NONE ? x->step : reduce, i));
+            PST_TRY(need(x, job->zero ? x->last : reduce == PST_NONE ? x->step : reduce, i));
             sent++;
         }
     }

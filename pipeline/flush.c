@@ -173,19 +173,28 @@ static void gather(pst_job_builder *b) {
     for (uint32_t r = 1; r < n; r++) pst_builder_depend(b, emit_norm(b, PST_OP_SEND, r, 3, b->channel + 1), at);
 }
 
-/* NORM until STEP; returns NORM, *step the other. */
-static uint32_t norm_and_step(pst_job_builder *b, uint32_t *step) {
-    uint32_t norm = pst_builder_emit_compute(b, PST_OP_NORM, b->cost->norm_ns), answer = PST_NONE;
-    if (b->rank == 0) {
-        gather(b);
-    } else {
-        pst_builder_depend(b, emit_norm(b, PST_OP_SEND, 0, norm_doubles(b, b->rank), b->channel), norm);
-        answer = emit_norm(b, PST_OP_RECV, 0, 3, b->channel + 1);
+/* NORM, STEP, and the last of them: STEP or VALIDATE. */
+typedef struct {
+    uint32_t norm, step, last;
+} stepping;
+
+static stepping norm_and_step(pst_job_builder *b, passes before) {
+    stepping s = {.norm = pst_builder_emit_compute(b, PST_OP_NORM, b->cost->norm_ns)};
+    uint32_t answer = PST_NONE;
+    if (b->rank)
+        pst_builder_depend(b, emit_norm(b, PST_OP_SEND, 0, norm_doubles(b, b->rank), b->channel), s.norm);
+    if (b->job->post) {
+        s.step = pst_builder_emit_compute(b, PST_OP_STEP, b->cost->step_ns);
+        wait_for_all(b, s.step, before);
     }
-    *step = pst_builder_emit_compute(b, PST_OP_STEP, b->cost->step_ns);
-    if (answer != PST_NONE) pst_builder_depend(b, *step, answer);
+    if (b->rank) answer = emit_norm(b, PST_OP_RECV, 0, 3, b->channel + 1);
+    else gather(b);
+    s.last = b->job->post ? pst_builder_emit_compute(b, PST_OP_VALIDATE, b->cost->gather_ns)
+                          : pst_builder_emit_compute(b, PST_OP_STEP, b->cost->step_ns);
+    if (!b->job->post) s.step = s.last;
+    if (answer != PST_NONE) pst_builder_depend(b, s.last, answer);
     b->channel += 2;
-    return norm;
+    return s;
 }
 
 /* Of parameters with one use, those of this rank. */
@@ -196,17 +205,16 @@ static void add_unshared(pst_job_builder *b) {
 }
 
 static void flush_alone(pst_job_builder *b, passes before, uint32_t *returned) {
-    uint32_t step;
     add_unshared(b);
     join_shared(b, before, returned);
-    norm_and_step(b, &step);
+    stepping s = norm_and_step(b, before);
     for (uint32_t p = 0; graph_of(b) && p < graph_of(b)->n_param && b->status == PST_OK; p++)
-        if (returned[p] != PST_NONE) pst_builder_depend(b, step, returned[p]);
+        if (returned[p] != PST_NONE) pst_builder_depend(b, s.step, returned[p]);
 }
 
 static void flush_replicas(pst_job_builder *b, passes before, uint32_t *lent) {
     pst_replica_sums sums;
-    uint32_t channel = b->channel, norm, step, received[2] = {PST_NONE, PST_NONE};
+    uint32_t channel = b->channel, received[2] = {PST_NONE, PST_NONE};
     if ((b->status = pst_replica_sums_open(b, &sums)) != PST_OK) return;
     add_unshared(b);
     pst_replica_reduce(b, &sums, 0, pst_builder_last_compute(b));
@@ -217,11 +225,11 @@ static void flush_replicas(pst_job_builder *b, passes before, uint32_t *lent) {
     pst_replica_reduce(b, &sums, 1, pst_builder_last_compute(b));
     if (!b->job->zero) pst_replica_spread_sums(b, &sums, lent, received);
     b->channel = behind;
-    norm = norm_and_step(b, &step);
+    stepping s = norm_and_step(b, before);
     for (uint32_t i = received[0]; received[0] != PST_NONE && i < received[1] && b->status == PST_OK; i++)
-        if (b->instr[i].opcode == PST_OP_RECV) pst_builder_depend(b, step, i);
+        if (b->instr[i].opcode == PST_OP_RECV) pst_builder_depend(b, s.step, i);
     b->channel = channel;
-    if (b->job->zero) pst_replica_spread_weights(b, norm, step);
+    if (b->job->zero) pst_replica_spread_weights(b, s.norm, s.last);
     pst_replica_sums_close(&sums);
 }
 

@@ -204,7 +204,8 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
                    .rank_of_chunk = s->rank_of_chunk,
                    .grid = grid,
                    .zero = grid.data > 1 ? spec->zero : 0,
-                   .parts = spec->parts ? spec->parts : 1};
+                   .parts = spec->parts ? spec->parts : 1,
+                   .post = spec->cost->post && spec->cost->flush && spec->cut[0]->backward};
     j->list = calloc(j->n_rank, sizeof *j->list);
     j->micros = calloc(grid.data, sizeof *j->micros);
     j->share = calloc(grid.tensor, sizeof(pst_share *));

@@ -48,6 +48,7 @@ typedef struct {
     uint32_t n_seq;             /* seq of every message is below it */
     int zero;                   /* the stage of sharding, 0 with one replica */
     uint32_t parts;             /* accumulators of each use on every rank: as many equal parts of its micro-batches */
+    int post;                   /* post-validation: VALIDATE follows STEP */
     pst_share **share;          /* [grid.tensor] */
 } pst_job;
 
@@ -64,7 +65,11 @@ typedef struct {
  * from the last parameter to the first (those of one use before the shared ones), all replicas SEND their accumulators
  * to the one that answers for the piece (share.h), which RECVs them into receive buffers and REDUCEs them in the order
  * of a fixed binary tree. zero 0: it SENDs the sum to every rank that holds the parameter, and all STEP it. zero 1: it
- * alone STEPs it and then SENDs the new weight to them. */
+ * alone STEPs it and then SENDs the new weight to them.
+ *
+ * Post-validation (2401.10241, section 4): STEP follows NORM at once, with what the rank knows, and keeps what it changes;
+ * the norm travels meanwhile; VALIDATE waits for the answer, and where STEP was wrong puts back what was kept and steps
+ * again. What is kept lies over the memory of the lists, for which STEP waits. Weights are sent after VALIDATE. */
 
 /* Transfer time model: ns = latency_ns + bytes * 1e9 / bytes_per_s (0 bytes_per_s: no time for the bytes). */
 typedef struct {
@@ -74,6 +79,7 @@ typedef struct {
     int fifo;                   /* 1: of any two ranks, messages are received in the order in which they are sent, for
                                    transports without tags; several chunks per rank then hold some for longer */
     int flush;                  /* 0: leave the flush out (studies of schedules) */
+    int post;                   /* 1: post-validation */
 } pst_instr_cost;
 
 /* Slots: for every class which slot a micro-batch uses; computed together with the lists because reuse of a slot is a

@@ -218,6 +218,20 @@ static uint64_t join_bytes(const builder *b) {
     return bytes;
 }
 
+/* What STEP changes, once more. */
+static void place_undo(builder *b, uint64_t start, const pst_optim_row *optim) {
+    pst_layout *x = b->layout;
+    uint64_t at = start;
+    for (uint32_t p = 0; p < n_param(b); p++) {
+        uint64_t bytes = (x->step_to[p] - x->step_from[p]) * sizeof(float);
+        x->undo[p] = ABSENT;
+        if (!bytes || !b->job->post || !optim) continue;
+        x->undo[p] = at;
+        x->undo_end = at + optim->n_state * pst_align(bytes) + bytes;
+        at = pst_align(x->undo_end);
+    }
+}
+
 /* Training first; then whatever lies over it may reach further. */
 static void place_passing(builder *b, const pst_slots *slots, const pst_slots *eval_slots, const pst_optim_row *optim) {
     pst_layout *x = b->layout;
@@ -238,6 +252,8 @@ static void place_passing(builder *b, const pst_slots *slots, const pst_slots *e
     x->join_bytes = optim ? join_bytes(b) : 0;
     x->join = x->join_bytes ? start : ABSENT;
     if (x->join_bytes && start + x->join_bytes > far) far = start + x->join_bytes;
+    place_undo(b, start, optim);
+    if (x->undo_end > far) far = x->undo_end;
     b->end = far;
     finish(b, PST_REGION_SCRATCH);
     if (!x->bytes[PST_REGION_SCRATCH] && far > start)
@@ -269,7 +285,7 @@ static pst_status open_layout(const builder *b, const pst_slots *slots, const ps
     x->weight = offsets(n_param(b)), x->master = offsets(n_param(b));
     x->state[0] = offsets(n_param(b)), x->state[1] = offsets(n_param(b));
     x->own_from = offsets(n_param(b)), x->own_to = offsets(n_param(b));
-    x->step_from = offsets(n_param(b)), x->step_to = offsets(n_param(b));
+    x->step_from = offsets(n_param(b)), x->step_to = offsets(n_param(b)), x->undo = offsets(n_param(b));
     x->data = offsets(n_tensor), x->output = offsets(n_tensor);
     x->class_base = offsets(slots->n_class), x->eval_class_base = offsets(eval_slots ? eval_slots->n_class : 0);
     x->has_chunk = calloc(b->cut->n_chunk, 1);
@@ -277,7 +293,7 @@ static pst_status open_layout(const builder *b, const pst_slots *slots, const ps
     x->norm_of_rank = offsets(x->n_rank);
     x->loss_of_rank = calloc(x->n_rank, sizeof *x->loss_of_rank);
     x->piece_of_rank = calloc(x->n_rank, sizeof *x->piece_of_rank);
-    if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->own_from || !x->own_to || !x->step_from ||
+    if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->own_from || !x->own_to || !x->step_from || !x->undo ||
         !x->step_to || !x->data || !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk || !x->owned ||
         !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
         return pst_fail(PST_ENOMEM, "no memory for a layout");
@@ -315,7 +331,7 @@ void pst_layout_close(pst_layout *x) {
     if (x->grad) free(x->grad[0]);
     free(x->weight), free(x->master), free(x->state[0]), free(x->state[1]), free(x->grad), free(x->data),
         free(x->output);
-    free(x->own_from), free(x->own_to), free(x->step_from), free(x->step_to);
+    free(x->own_from), free(x->own_to), free(x->undo), free(x->step_from), free(x->step_to);
     free(x->class_base), free(x->eval_class_base), free(x->has_chunk), free(x->owned), free(x->norm_of_rank),
         free(x->loss_of_rank), free(x->piece_of_rank);
     free(x);

@@ -45,6 +45,9 @@ struct pst_layout {
     uint64_t join;                           /* offset of the receive buffer of shared accumulators (overlays SLOT and
                                                 SCRATCH, which are idle then); UINT64_MAX when not needed */
     uint64_t join_bytes;
+    uint64_t *undo;                          /* [n_param] with post-validation, where STEP keeps what it changes: master,
+                                                then states, one (aligned) behind the other; overlays as join does */
+    uint64_t undo_end;
     uint64_t buffer, buffer_bytes;           /* offset of receive buffer 0 of replica sums, of each its bytes; the next is
                                                 that (aligned) on */
     uint32_t n_buffer;

@@ -94,6 +94,8 @@ static void add_slots(ranges *all, const pst_layout *x, const uint64_t *base, co
 
 static pst_status check_regions(const pst_layout *x) {
     uint64_t end = 0;
+    if (x->undo_end > x->total)
+        return pst_fail(PST_EINTERNAL, "rank %u: what STEP keeps ends behind the arena", x->rank);
     for (uint32_t r = 0; r < PST_REGION_COUNT; r++) {
         if (!x->bytes[r]) continue;
         if (x->start[r] < end || x->start[r] % PST_ARENA_ALIGN)

@@ -19,6 +19,7 @@ static const look looks[PST_OP_COUNT] = {
     [PST_OP_W] = {"W  weight gradient", "#f0b13c", "#4a3200"}, [PST_OP_BW] = {"BW  backward", "#2b9c9f", "#ffffff"},
     [PST_OP_REDUCE] = {"flush", "#98a1ab", "#ffffff"},         [PST_OP_NORM] = {"flush", "#98a1ab", "#ffffff"},
     [PST_OP_GATHER] = {"flush", "#98a1ab", "#ffffff"},         [PST_OP_STEP] = {"flush", "#98a1ab", "#ffffff"},
+    [PST_OP_VALIDATE] = {"flush", "#98a1ab", "#ffffff"},
 };
 
 typedef struct {

@@ -9,7 +9,8 @@
     X(REDUCE, "REDUCE")                           /* adds a received (or second) accumulator of a shared parameter */  \
     X(NORM, "NORM")                               /* this rank's fp64 sums of squares, one per owned parameter */      \
     X(GATHER, "GATHER")                           /* rank 0: all sums in name order -> norm and clip factor */         \
-    X(STEP, "STEP")                               /* optimizer on this rank's parameters */
+    X(STEP, "STEP")                               /* optimizer on this rank's parameters */                            \
+    X(VALIDATE, "VALIDATE")                       /* post-validation: STEP has not waited for the answer; undo, redo */
 typedef enum {
 #define PST_OPCODE_ENUM(name, text) PST_OP_##name,
     PST_OPCODE_LIST(PST_OPCODE_ENUM)

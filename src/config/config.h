@@ -37,6 +37,7 @@ struct pst_config {
         char *schedule, *schedule_file, *measured, *device, *transport, *bind;
         double memory;                                /* bytes allowed per rank, 0: what the machine has */
         char **recompute; uint32_t n_recompute;       /* one for all chunks, or one for each */
+        char *post_validation;                        /* "true" or "false" */
     } parallel;
     struct { int64_t every, keep; } checkpoint;
     struct { int64_t trace; char *level; } log;       /* trace: write the timeline of this step (0: the last but one) */

@@ -103,6 +103,9 @@ const pst_row pst_rows[] = {
      AT(parallel.n_recompute),
      "What the backward pass computes again instead of keeping it: none, selective (what is cheap: attention, norms, "
      "activation functions), full (all but a chunk's inputs); or a list of these, one for each chunk."},
+    TEXT(parallel, post_validation, "false", 0, "true|false",
+         "Optimizer steps do not wait for the norm of all gradients; a rank that stepped wrongly goes back and steps again, "
+         "with the same bits."),
     TEXT(parallel, device, "auto", FILLED, NULL, "auto, cpu, or timed (computes nothing, takes the predicted times)."),
     TEXT(parallel, transport, "auto", 0, "auto|self|ucx", "How ranks exchange bytes; self: all ranks in one process."),
     {"parallel", "memory", PST_ROW_BYTES, "0", 0, 0x1p60, 0, NULL, AT(parallel.memory), 0,

@@ -205,6 +205,7 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
         "step_ms", s->step_s * 1e3, "predicted_step_ms", s->predicted_step_s * 1e3, "tokens_per_s", rate, "bubble",
         s->bubble, "predicted_bubble", s->predicted_bubble, "peak_bytes", peaks(m, report), "predicted_peak_bytes",
         peaks(m, NULL), "resident_bytes", residents(m, report), "work_s", work_of(m, report, s->step_s));
+    if (line && s->post) json_object_set_new(line, "rolled_back_ranks", json_integer(s->rolled_back));
     if (line && s->scales) {
         json_object_set_new(line, "loss_scale", json_real(s->loss_scale));
         json_object_set_new(line, "skipped_steps", json_integer((json_int_t)s->skipped));

@@ -18,6 +18,7 @@ typedef struct {
     pst_work work;                   /* time by kind of work */
     uint64_t stop;                   /* this rank was asked to stop */
     uint64_t saving;                 /* pst_save_state */
+    uint64_t rolled_back;            /* post-validation: its STEP was wrong */
 } pst_report;
 
 typedef struct {
@@ -26,6 +27,8 @@ typedef struct {
     double step_s, bubble;
     double predicted_step_s, predicted_bubble;
     uint64_t tokens;                 /* since the start of training */
+    int post;                        /* with post-validation: */
+    uint32_t rolled_back;            /* ranks whose STEP was wrong */
     int scales;                      /* there is a loss scale: */
     double loss_scale;               /* of this step */
     uint64_t skipped;                /* steps skipped so far, this one included when it overflowed */

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { FIXED_SCALARS = 12 };
+enum { FIXED_SCALARS = 13 };
 
 static void complain(pst_metrics_board *b) {
     if (!b->complained++)
@@ -66,6 +66,7 @@ void pst_metrics_board_step(pst_metrics_board *b, const pst_metrics_step *s, con
     b->scalar[n++] = (pst_events_scalar){"step_ms/predicted", s->predicted_step_s * 1e3};
     b->scalar[n++] = (pst_events_scalar){"bubble/measured", s->bubble};
     b->scalar[n++] = (pst_events_scalar){"bubble/predicted", s->predicted_bubble};
+    if (s->post) b->scalar[n++] = (pst_events_scalar){"train/rolled_back_ranks", s->rolled_back};
     if (s->scales) {
         b->scalar[n++] = (pst_events_scalar){"train/loss_scale", s->loss_scale};
         b->scalar[n++] = (pst_events_scalar){"train/skipped_steps", (double)s->skipped};

@@ -103,6 +103,7 @@ static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
     return (pst_instr_cost){.latency_ns = LATENCY_NS,
                             .bytes_per_s = p->cost.link_bytes_per_s,
                             .flush = flush,
+                            .post = !strcmp(p->config->parallel.post_validation, "true"),
                             .norm_ns = pst_cost_ns(&p->cost, 0, 4 * elements / replicas),
                             .gather_ns = 5000,
                             .reduce_ns = pst_cost_ns(&p->cost, 0, 4 * added),

@@ -201,55 +201,9 @@ static pst_status gather(pst_device *device, const void *block) {
     return PST_OK;
 }
 
-/* The master weight as kernels read it. Nothing to do in fp32, where it is the same memory. */
-static void refresh_param(pst_rank *r, uint32_t param, uint64_t from, uint64_t to) {
-    const float *master = pst_rank_weight(r, param);
-    if (!master || r->graph->dtype == PST_F32) return;
-    uint16_t *weight = at(r, r->layout->weight[param]);
-    r->flat->narrow(r->device->pool, r->p->graph->dtype, master + from, weight + from, to - from);
-}
-
 void pst_rank_refresh(pst_rank *r) {
     const pst_graph *g = r->graph;
-    for (uint32_t i = 0; i < g->n_param; i++) refresh_param(r, i, 0, pst_param_elements(g->param + i));
-}
-
-/* Until the checkpoint under way has what it needs of the parameter. Messages go on meanwhile; the disk may be slow, and
- * that is no hang. */
-static void await_checkpoint(pst_rank *r, uint32_t param) {
-    if (!r->may_change || r->may_change(r->may_change_arg, param)) return;
-    uint32_t activity = r->position ? PST_POSITION_GET(r->position, activity) : 0;
-    if (r->position) PST_POSITION_SET(r->position, activity, PST_AT_HOST), pst_position_move(r->position);
-    do {
-        if (r->executor) pst_executor_poll(r->executor);
-    } while (!r->may_change(r->may_change_arg, param));
-    if (!r->position) return;
-    PST_POSITION_SET(r->position, activity, activity);
-    PST_POSITION_SET(r->position, since_ns, pst_monotonic_ns());
-    pst_position_move(r->position);
-}
-
-static pst_status step(pst_device *device, const void *block) {
-    pst_rank *r = ((const pst_rank_flush *)block)->rank;
-    const pst_prepared *p = r->p;
-    const double *answer = at(r, r->layout->norm_answer);
-    pst_optim_hyper h = r->hyper;
-    r->loss_sum = answer[0], r->grad_norm = answer[1], r->clip_scale = answer[2];
-    if (!isfinite(answer[0]) || !isfinite(answer[1]) || r->replay) return PST_OK; /* the weights stay numbers */
-    h.grad_scale = (float)(answer[2] / r->loss_scale);
-    for (uint32_t i = 0; i < r->graph->n_param; i++) {
-        uint64_t from = r->layout->step_from[i], to = r->layout->step_to[i];
-        float *state[2] = {NULL, NULL};
-        if (from == to) continue;
-        await_checkpoint(r, i);
-        const float *grad = NULL;
-        for (uint32_t u = 0; u < r->graph->param[i].n_use && !grad; u++) grad = pst_rank_grad(r, i, u);
-        for (uint32_t s = 0; s < p->optim->n_state; s++) state[s] = pst_rank_state(r, i, s);
-        h.decay = r->graph->param[i].decay ? r->hyper.decay : 0;
-        r->flat->update(device->pool, p->optim->kind, &h, pst_rank_weight(r, i) + from, grad + from, state, to - from);
-        refresh_param(r, i, from, to);
-    }
-    return PST_OK;
+    for (uint32_t i = 0; i < g->n_param; i++) pst_rank_refresh_part(r, i, 0, pst_param_elements(g->param + i));
 }
 
 static pst_status run_flush(pst_device *device, const void *block) {
@@ -265,10 +219,11 @@ static pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *f
     r->flush = (pst_rank_flush){.rank = r, .instr = instr};
     *block = &r->flush;
     *fn = run_flush;
-    r->flush.fn = instr->opcode == PST_OP_REDUCE   ? reduce
-                  : instr->opcode == PST_OP_NORM   ? norm
-                  : instr->opcode == PST_OP_GATHER ? gather
-                                                   : step;
+    r->flush.fn = instr->opcode == PST_OP_REDUCE     ? reduce
+                  : instr->opcode == PST_OP_NORM     ? norm
+                  : instr->opcode == PST_OP_GATHER   ? gather
+                  : instr->opcode == PST_OP_VALIDATE ? pst_rank_validate
+                                                     : pst_rank_step;
     return PST_OK;
 }
 

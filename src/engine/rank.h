@@ -57,6 +57,7 @@ struct pst_rank {
     int train;                  /* 1: the training job, 0: the evaluation job */
     uint64_t sample;            /* global index of the first sample of the batch that this rank computes */
     pst_optim_hyper hyper;      /* lr, t, corrections of this step */
+    int stepped, rolled_back;   /* post-validation: STEP has not waited for the answer; that was wrong */
     double loss_scale;          /* of this step's gradients (scaler.h); the norm is without it */
     pst_op_span *op;            /* [room_op] launches of operators in that job, the first n_op; absolute nanoseconds */
     uint32_t n_op, room_op;
@@ -78,6 +79,11 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
 void pst_rank_close(pst_rank *r);
 /* Initial weights from the seed, zero optimizer state. */
 pst_status pst_rank_init_weights(pst_rank *r);
+
+/* rank_step.c: STEP and VALIDATE; a part of the master weight as kernels read it (nothing to do in fp32). */
+pst_status pst_rank_step(pst_device *device, const void *block);
+pst_status pst_rank_validate(pst_device *device, const void *block);
+void pst_rank_refresh_part(pst_rank *r, uint32_t param, uint64_t from, uint64_t to);
 
 /* NULL when the parameter is not on this rank. weight: the fp32 master. state i < optim->n_state, of the elements from
  * layout->step_from on. */

@@ -49,7 +49,9 @@ static uint64_t resident_bytes(int proc_status) {
 /* What one rank measured in the step just done. */
 static pst_report report_of(const pst_rank *r) {
     const pst_instr_list *list = &r->p->job->list[r->rank];
-    pst_report out = {.peak_bytes = pst_arena_touched(&r->arena, 0, r->arena.bytes), .work = r->work};
+    pst_report out = {.peak_bytes = pst_arena_touched(&r->arena, 0, r->arena.bytes),
+                      .work = r->work,
+                      .rolled_back = (uint64_t)r->rolled_back};
     const pst_span *span = pst_executor_spans(r->executor, &out.origin_ns);
     uint64_t count[PST_OP_COUNT] = {0}, first = PST_NEVER, last = 0, end = 0;
     for (uint32_t i = 0; i < list->n_instr; i++) {
@@ -88,7 +90,8 @@ static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
 static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
     const pst_prepared *p = t->p;
     const pst_rank *r = t->group->local[0];
-    uint32_t longest = 0;
+    uint32_t longest = 0, rolled_back = 0;
+    for (uint32_t k = 0; k < p->options.n_rank; k++) rolled_back += t->report[k].rolled_back != 0;
     for (uint32_t k = 1; k < p->options.n_rank; k++)
         if (t->report[k].span_ns > t->report[longest].span_ns) longest = k;
     const pst_report *l = &t->report[longest];
@@ -101,6 +104,8 @@ static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
                               .predicted_step_s = t->fit ? pst_fit_step_s(t->fit) : NAN,
                               .predicted_bubble = t->fit ? pst_fit_bubble(t->fit) : NAN,
                               .tokens = t->step * p->targets,
+                              .post = p->job->post,
+                              .rolled_back = rolled_back,
                               .loss_scale = r->loss_scale,
                               .skipped = t->skipped,
                               .scales = t->scaler.dynamic || r->loss_scale != 1};

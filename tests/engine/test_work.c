@@ -30,7 +30,8 @@ static void the_flush_has_kinds(void **state) {
     for (int op = 0; op < PST_OP_COUNT; op++) {
         const pst_instr instr = {.opcode = (uint8_t)op};
         uint32_t kind = pst_work_of_flush(&instr);
-        int computes = op == PST_OP_REDUCE || op == PST_OP_NORM || op == PST_OP_GATHER || op == PST_OP_STEP;
+        int computes = op == PST_OP_REDUCE || op == PST_OP_NORM || op == PST_OP_GATHER || op == PST_OP_STEP ||
+                       op == PST_OP_VALIDATE;
         assert_int_equal(kind != PST_NONE, computes);
         if (op == PST_OP_STEP) assert_string_equal(pst_work_name(kind), "optimizer");
     }

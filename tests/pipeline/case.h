@@ -15,7 +15,8 @@ typedef struct {
     pst_job *job, *eval;
     pst_slots *slots, *eval_slots;
     pst_layout **layout; /* [n_rank] */
-    int recomputes;      /* set before build_case: each chunk in one of the three ways, at random */
+    int recomputes;      /* set before build_case: each chunk in one of the three ways, at random, and perhaps
+                            post-validation */
 } test_case;
 
 /* Kernel scratch of odd sizes, the same for the same step in every case. */
@@ -115,7 +116,7 @@ static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint
     t->chunk_of_node = random_chunks(t->g->n_node, n_chunk, state);
     for (uint32_t c = 0; t->recomputes && c < n_chunk; c++)
         recompute[c] = (uint8_t)(next_random(state) % PST_RECOMPUTE_COUNT);
-    if (t->recomputes) chooser.recompute = recompute;
+    if (t->recomputes) chooser.recompute = recompute, cost.post = (int)(next_random(state) % 2);
     schedule_case(t, kind, n_micro, 1 + (uint32_t)(next_random(state) % 4));
     MUST(pst_cut_build(t->g, t->chunk_of_node, n_chunk, t->schedule->split, 1, &chooser, &t->cut));
     MUST(pst_cut_build(t->g, t->chunk_of_node, n_chunk, 0, 0, &chooser, &t->eval_cut));

@@ -419,7 +419,7 @@ static void damage_to_the_flush(void **state) {
     uint64_t seed = study_seed();
     uint32_t refused = 0, kept = 0;
     for (uint64_t k = 1; k <= 24; k++) {
-        test_case t = {.g = random_graph(k)};
+        test_case t = {.g = random_graph(k), .recomputes = (int)(k % 2)};
         build_case(&t, 1 + (uint32_t)(k % 4), (uint32_t)(k % 3), 3, &seed);
         if (pst_job_check(t.job, t.cut, t.slots, PST_CHECK_FIFO) != PST_OK) fail_msg("%s", pst_error());
         for (uint32_t r = 0; r < t.n_rank; r++) {
@@ -434,7 +434,7 @@ static void damage_to_the_flush(void **state) {
                 }
                 *in = before;
                 if (in->queue != PST_Q_COMPUTE) continue;
-                in->opcode = (uint8_t)(in->opcode == PST_OP_STEP ? PST_OP_REDUCE : in->opcode + 1);
+                in->opcode = (uint8_t)(in->opcode >= PST_OP_STEP ? PST_OP_REDUCE : in->opcode + 1);
                 assert_int_equal(pst_job_check(t.job, t.cut, t.slots, PST_CHECK_TAGGED), PST_EINPUT);
                 *in = before;
             }
