@@ -217,9 +217,8 @@ static void keep(search *x) {
 
 static void try_priority(search *x) {
     int64_t *saved = malloc(x->s->n_op * sizeof *saved);
-    if (!saved) return; /* one start fewer */
-    memcpy(saved, x->priority, x->s->n_op * sizeof *saved);
-    for (uint32_t patience = 0; patience <= 4; patience += 2) {
+    if (saved) memcpy(saved, x->priority, x->s->n_op * sizeof *saved); /* else one start fewer */
+    for (uint32_t patience = 0; saved && x->decisions && patience <= 4; patience += 2) {
         memcpy(x->priority, saved, x->s->n_op * sizeof *saved);
         build(x, patience);
         keep(x);

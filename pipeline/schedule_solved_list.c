@@ -10,11 +10,13 @@ struct pst_solve_list {
     uint32_t *next;                       /* [n_queue] passes placed */
     uint32_t *n_placed;                   /* [n_rank] */
     uint64_t *free_at, *held, *first_end; /* [n_rank] */
+    uint32_t *first, half; /* [2 * half] a tournament of ranks for the smallest first_end, the winner is first[1] */
 };
 
 void pst_solve_list_close(pst_solve_list *x) {
     if (!x) return;
     free(x->end), free(x->next), free(x->n_placed), free(x->free_at), free(x->held), free(x->first_end);
+    free(x->first);
     free(x);
 }
 
@@ -28,8 +30,10 @@ pst_status pst_solve_list_open(const pst_solver *s, pst_solve_list **list) {
         x->free_at = malloc(s->n_rank * sizeof *x->free_at);
         x->held = malloc(s->n_rank * sizeof *x->held);
         x->first_end = malloc(s->n_rank * sizeof *x->first_end);
+        for (x->half = 1; x->half < s->n_rank; x->half *= 2) {}
+        x->first = malloc(2 * (size_t)x->half * sizeof *x->first);
     }
-    if (!x || !x->end || !x->next || !x->n_placed || !x->free_at || !x->held || !x->first_end) {
+    if (!x || !x->end || !x->next || !x->n_placed || !x->free_at || !x->held || !x->first_end || !x->first) {
         pst_solve_list_close(x);
         return pst_fail(PST_ENOMEM, "schedule solved: no memory for %zu passes", s->n_op);
     }
@@ -73,6 +77,18 @@ static void look(pst_solve_list *x, int direction, uint32_t rank) {
         if (ready + s->ns[queue] < first) first = ready + s->ns[queue];
     }
     x->first_end[rank] = first;
+    for (uint32_t at = (x->half + rank) / 2; at; at /= 2) {
+        uint32_t a = x->first[2 * at], b = x->first[2 * at + 1];
+        x->first[at] = b == SOLVE_NONE || (a != SOLVE_NONE && x->first_end[a] <= x->first_end[b]) ? a : b;
+    }
+}
+
+static void open_tournament(pst_solve_list *x) {
+    for (uint32_t r = 0; r < x->s->n_rank; r++) x->first_end[r] = SOLVE_NEVER;
+    for (uint32_t i = 0; i < x->half; i++) {
+        x->first[i] = SOLVE_NONE;
+        x->first[x->half + i] = i < x->s->n_rank ? i : SOLVE_NONE;
+    }
 }
 
 /* Of the passes that could start before any could end, the one with the smallest priority. *start: when it starts. */
@@ -127,12 +143,11 @@ void pst_solve_list_run(pst_solve_list *x, int direction, const int64_t *priorit
     memset(x->free_at, 0, s->n_rank * sizeof *x->free_at);
     memset(x->held, 0, s->n_rank * sizeof *x->held);
     solution->makespan = 0;
+    open_tournament(x);
     for (uint32_t r = 0; r < s->n_rank; r++) look(x, direction, r);
     for (size_t left = s->n_op; left; left--) {
-        uint32_t rank = 0;
+        uint32_t rank = x->first[1];
         uint64_t start = 0;
-        for (uint32_t r = 1; r < s->n_rank; r++)
-            if (x->first_end[r] < x->first_end[rank]) rank = r;
         if (x->first_end[rank] == SOLVE_NEVER) { /* several chunks of a rank can block each other's memory */
             solution->makespan = SOLVE_NEVER;
             return;
