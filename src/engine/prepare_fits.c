@@ -35,6 +35,20 @@ static uint64_t peak_with(const pst_prepared *p, const char *schedule, const cha
     return most;
 }
 
+/* With the optimizer shared out among replicas, which costs nothing. */
+static uint64_t peak_shared(const pst_prepared *p) {
+    pst_config changed = *p->config;
+    pst_prepare_options options = p->options;
+    pst_prepared *other = NULL;
+    uint32_t rank = 0;
+    changed.parallel.zero = 1;
+    if (p->grid.data == 1 || p->config->parallel.zero || pst_prepare(&changed, &options, &other) != PST_OK)
+        return UINT64_MAX;
+    uint64_t most = largest(other, &rank);
+    pst_prepared_close(other);
+    return most;
+}
+
 /* The cheapest change, in the order of what it costs in speed, that brings every rank under the limit. */
 static void suggest(const pst_prepared *p, uint64_t limit, char *text, size_t bytes) {
     const pst_config *c = p->config;
@@ -42,6 +56,10 @@ static void suggest(const pst_prepared *p, uint64_t limit, char *text, size_t by
     int64_t micro_batch = c->train.micro_batch;
     uint32_t ranks = p->options.n_rank;
     static const char *const sparing[] = {"1f1b", "v-half", "v-min"};
+    if (peak_shared(p) <= limit) {
+        snprintf(text, bytes, "parallel.zero=1 would fit");
+        return;
+    }
     for (size_t i = 0; i < sizeof sparing / sizeof *sparing; i++)
         if (strcmp(schedule, sparing[i]) && peak_with(p, sparing[i], NULL, micro_batch, ranks) <= limit) {
             snprintf(text, bytes, "parallel.schedule=%s would fit", sparing[i]);

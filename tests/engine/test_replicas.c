@@ -125,6 +125,11 @@ static void zero_takes_less(void **state) {
     uint64_t parameters = 1500 * 384 + 8 * 384 + 12 * 384 * 384; /* at least */
     for (int r = 0; r < 2; r++) /* half of two moments in fp32, evenly but for two pieces */
         assert_true(shared.predicted[r] + 2 * parameters / 2 * 4 < all.predicted[r] + 2 * 2 * (256 << 10) * 4);
+    char memory[64]; /* and that is what a run that does not fit is told */
+    const char *little[] = {"parallel.data=2", "parallel.zero=0", memory};
+    snprintf(memory, sizeof memory, "parallel.memory=%llu", (unsigned long long)all.predicted[0] - 4096);
+    assert_int_equal(run_here(WIDE, "little", 2, "", little, 3).exit_status, 4);
+    assert_non_null(strstr(pst_error(), "parallel.zero=1 would fit"));
 }
 
 static void remove_last(const char *folder) {
