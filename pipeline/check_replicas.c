@@ -122,12 +122,14 @@ static pst_status check_owner(const exchange *x, const piece *p) {
     return sent == holders - 1 ? PST_OK : fail_piece(x, p->param, p->from, "not all who hold it get it");
 }
 
-/* All compute instructions before the flush that may write the accumulators, and the REDUCEs of shared uses. */
+/* The last passes that write the accumulators, and the REDUCEs of shared uses and of parts. */
 static pst_status check_ready(const exchange *x, const piece *p, uint32_t send) {
-    for (uint32_t i = x->first; i-- > 0;) {
-        if (x->list->instr[i].queue != PST_Q_COMPUTE) continue;
-        PST_TRY(need(x, i, send));
-        break;
+    const pst_cut *cut = x->c->cut;
+    uint8_t pass = x->c->job->split ? PST_OP_W : PST_OP_BW;
+    for (uint32_t use = cut->use_first[p->param]; use < cut->use_first[p->param + 1]; use++) {
+        uint32_t chunk = cut->use_chunk[use];
+        if (x->c->job->rank_of_chunk[chunk] != x->at.stage) continue;
+        PST_TRY(need(x, *pst_checker_pass(x->c, chunk, pass, x->c->n_micro - 1), send));
     }
     for (uint32_t i = x->first; i < x->list->n_instr; i++) {
         const pst_instr *in = &x->list->instr[i];

@@ -86,6 +86,12 @@ static void collect(pst_job_builder *b, const piece *at, pst_replica_sums *sums)
     free(recv);
 }
 
+/* The pass that finishes the accumulator of a parameter with one use: it may be long before the last one of the rank. */
+static uint32_t finished(const pst_job_builder *b, uint32_t param) {
+    uint32_t chunk = b->cut->use_chunk[b->cut->use_first[param]], last = b->n_micro - 1;
+    return b->compute_at[((size_t)chunk * 4 + (b->cut->split ? PST_OP_W : PST_OP_BW)) * b->n_micro + last];
+}
+
 static void reduce_piece(pst_job_builder *b, const piece *at, void *arg) {
     reducing *r = arg;
     if (pst_builder_stage_of_use(b, at->param, 0) != b->stage) return;
@@ -95,7 +101,8 @@ static void reduce_piece(pst_job_builder *b, const piece *at, void *arg) {
         return;
     }
     uint32_t send = emit_piece(b, PST_OP_SEND, at, 0, rank_at(b, b->stage, at->owner), 0);
-    if (r->ready != PST_NONE) pst_builder_depend(b, send, r->ready);
+    uint32_t ready = r->shared || b->job->parts > 1 ? r->ready : finished(b, at->param);
+    if (ready != PST_NONE) pst_builder_depend(b, send, ready);
     r->sums->at[at->number] = send;
 }
 

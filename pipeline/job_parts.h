@@ -85,8 +85,8 @@ typedef struct {
 } pst_replica_sums;
 pst_status pst_replica_sums_open(const pst_job_builder *b, pst_replica_sums *sums);
 void pst_replica_sums_close(pst_replica_sums *sums);
-/* The sums of all parameters that are shared by stages (shared 1), or of all others; ready: the compute instruction after
- * which this rank's accumulators of them are there. */
+/* The sums of all parameters with several uses (shared 1), or of all others; ready: the compute instruction after which this
+ * rank's accumulators of them are there (of one use and part: the pass that finishes it, while others may follow). */
 void pst_replica_reduce(pst_job_builder *b, pst_replica_sums *sums, int shared, uint32_t ready);
 /* zero 0: sums to all who have the parameter. lent: [n_param] this rank's SEND of its first use's accumulator to another
  * stage. RECVs of sums stand in [received[0], received[1]), beside SENDs; PST_NONE: there are none. */
