@@ -23,6 +23,9 @@ struct pst_heartbeat {
     char host[64];
     int stop_fd; /* eventfd: the thread shall leave */
     int has_thread;
+    pthread_mutex_t tick_lock; /* held while `tick` runs, so that whoever takes it away knows that it has ended */
+    void (*tick)(void *arg);
+    void *tick_arg;
     pthread_t thread;
     uint64_t *seen;   /* [n] ticks of each line when it last moved; the thread's own */
     uint32_t *missed; /* [n] our ticks since then */
@@ -55,8 +58,20 @@ static void *beat(void *arg) {
         if (ready < 0) continue; /* interrupted by a stop: not a tick */
         atomic_fetch_add_explicit(&h->page->line[h->line].ticks, 1, memory_order_relaxed);
         watch(h);
+        pthread_mutex_lock(&h->tick_lock);
+        if (h->tick) h->tick(h->tick_arg);
+        pthread_mutex_unlock(&h->tick_lock);
     }
 }
+
+void pst_heartbeat_on_tick(pst_heartbeat *h, void (*tick)(void *arg), void *arg) {
+    pthread_mutex_lock(&h->tick_lock);
+    h->tick = tick;
+    h->tick_arg = arg;
+    pthread_mutex_unlock(&h->tick_lock);
+}
+
+uint32_t pst_heartbeat_ranks(const pst_heartbeat *h) { return h->page->n; }
 
 /* The thread takes no signals: they belong to the threads of the program. */
 static pst_status start_thread(pst_heartbeat *h) {
@@ -175,6 +190,7 @@ pst_status pst_heartbeat_open(pst_world *world, pst_heartbeat **heartbeat) {
     pst_heartbeat *h = calloc(1, sizeof *h);
     if (!h) return pst_fail(PST_ENOMEM, "no memory for the heartbeat");
     h->stop_fd = -1;
+    pthread_mutex_init(&h->tick_lock, NULL);
     h->line = world->local_rank;
     snprintf(h->host, sizeof h->host, "%s", world->host);
     pst_status status = prepare(h, world->local_size);
@@ -197,6 +213,7 @@ void pst_heartbeat_close(pst_heartbeat *h) {
     pst_heartbeat_page_close(h->page);
     free(h->seen);
     free(h->missed);
+    pthread_mutex_destroy(&h->tick_lock);
     free(h);
 }
 

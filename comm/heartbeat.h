@@ -17,6 +17,11 @@ volatile uint64_t *pst_heartbeat_instr(pst_heartbeat *h);
 /* OK while all peers live; EPEER names the first dead one: rank, host, last instruction; or this rank itself, when the
  * others have given it up. Any thread; cheap. */
 pst_status pst_heartbeat_check(pst_heartbeat *h);
+/* The ranks that share the page: those of this host. */
+uint32_t pst_heartbeat_ranks(const pst_heartbeat *h);
+/* From now on the heartbeat's thread calls this at every tick (PST_HEARTBEAT_MS). NULL: it does not any more, nor is a call
+ * under way when this returns. */
+void pst_heartbeat_on_tick(pst_heartbeat *h, void (*tick)(void *arg), void *arg);
 /* A rank of the job as the others see it: NULL when it is on another host. */
 pst_position *pst_heartbeat_position(pst_heartbeat *h, uint32_t rank);
 /* 1 when that rank has left in good order. */

@@ -69,6 +69,12 @@ static pst_status inject(pst_group *g, uint32_t rank, pst_transport **t) {
     return PST_OK;
 }
 
+pst_status pst_group_watch_self(pst_group *g, const pst_prepared *p) {
+    pst_world *w = g->world;
+    if (g->hub) return PST_OK;
+    return pst_group_agree(g, pst_self_watch_open(p, g->heartbeat, w->rank, w->host, !w->launched_by_us, &g->self));
+}
+
 /* This rank failed and the others may not know. A world that looks after its ranks tells them; our own launcher watches;
  * another one is asked to end the job, for a rank may wait where it hears nothing of us, and some launchers let it. It may
  * end us at once: so why is said before. */
@@ -92,6 +98,7 @@ void pst_group_close(pst_group *g, pst_status status) {
     if (!g) return;
     if (status != PST_OK) give_up(g, status);
     for (uint32_t i = 0; g->local && i < g->n_local; i++) pst_rank_close(g->local[i]);
+    pst_self_watch_close(g->self);
     pst_hang_close(g->hang);
     if (g->transport) g->transport->ops->close(g->transport);
     pst_inject_close(g->inject);
@@ -171,7 +178,10 @@ pst_group *pst_group_at(pst_group *g, const char *file, const char *function, ui
     return g;
 }
 
-void pst_group_learn(pst_group *g, const pst_report *report) { pst_hang_learn(g->hang, report); }
+void pst_group_learn(pst_group *g, const pst_report *report) {
+    pst_hang_learn(g->hang, report);
+    if (g->self) pst_self_watch_learn(g->self, report + g->world->rank);
+}
 
 pst_status pst_group_run(pst_group *g, int train) {
     for (uint32_t i = 0; i < g->n_local; i++) PST_TRY(pst_rank_start(g->local[i], train));

@@ -7,12 +7,14 @@
 #include "comm/transport.h"
 #include "engine/hang.h"
 #include "engine/rank.h"
+#include "engine/self_watch.h"
 
 typedef struct {
     pst_world *world;
     pst_transport *transport;      /* between processes; NULL with self */
     pst_inject *inject;            /* injected on purpose; NULL: none */
     pst_hang *hang;
+    pst_self_watch *self;          /* NULL: all ranks are on this host, or it was not asked for */
     pst_position *position;        /* [n_rank] when this process has all ranks; else they lie in the heartbeat */
     pst_self_hub *hub;             /* self */
     pst_heartbeat *heartbeat;      /* NULL when this process has all ranks */
@@ -34,6 +36,8 @@ pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary)
  * after this thread's message has been said (and cleared). */
 void pst_group_close(pst_group *g, pst_status status);
 
+/* Between hosts: this process ends itself when its rank hangs (self_watch.h). Nothing where all ranks are on this host. */
+pst_status pst_group_watch_self(pst_group *g, const pst_prepared *p);
 /* Every rank's report of a step: what may be expected of the next ones. */
 void pst_group_learn(pst_group *g, const pst_report *report);
 /* Every collective says from where it was called: hangs are explained with it. */

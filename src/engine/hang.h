@@ -1,7 +1,8 @@
 /* The hang detector of one process. While its rank waits and nothing of it moves, it follows the positions of the ranks of
  * this host to the one that holds the job up, and accuses it when that has lasted longer than predicted: factor x the
  * instruction's expected duration + slack. Starvation is no hang: a rank that could run, computes, or has not had the
- * chance to look at its transport is waited for. Ranks on other hosts are not seen. */
+ * chance to look at its transport is waited for. Ranks on other hosts are not seen: they watch
+ * themselves (self_watch.h). */
 #ifndef PST_ENGINE_HANG_H
 #define PST_ENGINE_HANG_H
 #include "comm/heartbeat.h"

@@ -223,6 +223,7 @@ static pst_status run(pst_trainer *t, uint32_t n_rank) {
     PST_TRY(pst_group_open(t->world, t->config->parallel.transport, n_rank, &t->group));
     t->world = NULL;
     PST_TRY(pst_group_open_ranks(t->group, t->p, 1));
+    PST_TRY(pst_group_watch_self(t->group, t->p));
     PST_TRY(pst_link_measure(t->group, t->p));
     PST_TRY(pst_setup_folder(t));
     PST_TRY(pst_setup_weights(t));

@@ -39,6 +39,12 @@ finish() {
 name=good
 start good 30
 for r in 0 1 2; do finish $r 0; done
+export PENSTOCK_FAULT=stall:rank=1,message=600
+name=hang
+start hang 10000000
+unset PENSTOCK_FAULT
+for r in 0 2; do finish $r 3 'rank 1'; done
+finish 1 3 'rank 1 on host-1 hangs (asleep) during'
 for victim in 2 0; do
     name=kill$victim
     start $name 10000000

@@ -1,7 +1,7 @@
 #!/bin/sh
 # test: label=net timeout=180
-# --hostfile over two hosts with a 1 Gbit/s link between them, UCX over tcp: the same weights as on one; a killed rank, a lost
-# host and one that cannot be reached are named; Ctrl-C and the launcher's death leave nothing behind.
+# --hostfile over two hosts with a 1 Gbit/s link between them, UCX over tcp: the same weights as on one; a killed rank, one that hangs, a
+# lost host and one that cannot be reached are named; Ctrl-C and the launcher's death leave nothing behind.
 . "$(dirname "$0")/../net.sh"
 join_hosts 1gbit
 export PENSTOCK_SSH=$ssh UCX_TLS=tcp,self
@@ -36,6 +36,12 @@ kill -9 "$(ip netns pids ${net}b | xargs -n 1 sh -c 'tr "\0" "\n" </proc/$0/envi
 ended 3
 said kill.log "rank 2 on $host_b was killed by signal 9"
 said kill.log 'go on with: penstock train --resume .* -n 4 --hostfile hosts'
+
+printf '%s\n%s\n' $host_a $host_b >pair
+PENSTOCK_FAULT=stall:rank=1,message=600 timeout 60 "$PENSTOCK" train run.yaml --hostfile pair name=hang train.steps=1000 >hang.log 2>&1
+[ $? = 3 ] || fail "a rank that hangs: $(cat hang.log)"
+said hang.log "rank 1 on $host_b hangs (asleep) during"
+nobody_left 10
 
 start lost
 kill -9 "$(pgrep -P $head | sed -n 2p)" # what stands for ssh
