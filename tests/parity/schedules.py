@@ -7,8 +7,6 @@ import sys
 
 from torch.distributed.pipelining import schedules as S
 
-TWO_PER_RANK = ("interleaved", "zb-v", "v-half", "v-min", "dualpipev")
-
 
 def read(path):
     with open(path, newline="", encoding="ascii") as f:
@@ -16,10 +14,10 @@ def read(path):
 
 
 def check(path):
-    name, p, m = os.path.basename(path)[:-4].rsplit("-", 2)
+    _, p, m = os.path.basename(path)[:-4].rsplit("-", 2)
     p, m = int(p), int(m)
-    stages = 2 * p if name in TWO_PER_RANK else p
     actions = read(path)
+    stages = 1 + max(action.stage_index for order in actions.values() for action in order)
     rank_of = S._validate_schedule(actions, p, stages, m)
     with_messages = S._add_send_recv(actions, lambda stage: rank_of[stage], stages)
     S._simulate_comms_compute(with_messages, lambda stage: rank_of[stage], stages)
