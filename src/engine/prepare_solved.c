@@ -2,7 +2,7 @@
  * shortest. What takes part: for one chunk per rank, and for two there and back, the order that is solved from the modelled
  * durations, messages and stashes of this plan's stages; and every named schedule. Each is prepared as a run would be, so that
  * memory and prediction are those of the run. Every rank comes to the same result by itself: nothing here depends on the
- * machine, which is why the limit is parallel.memory, or else what 1f1b needs on its fullest rank. */
+ * machine, which is why the limit is parallel.memory, or else what zb-h1 needs on its fullest rank. */
 #include "engine/prepare.h"
 #include "base/arena.h"
 #include "base/log.h"
@@ -183,7 +183,7 @@ static pst_status find_limit(contest *c) {
     if (c->limit) return PST_OK;
     pst_prepare_options options = c->options;
     c->options.plan = NULL; /* whose chunks may lie in another way */
-    pst_status status = prepare_with(c, "1f1b", 1, NULL, &p);
+    pst_status status = prepare_with(c, "zb-h1", 1, NULL, &p); /* the stashes of 1f1b, with W apart */
     c->options = options;
     PST_TRY(status);
     c->limit = largest(p);
