@@ -1,9 +1,10 @@
 /* See suspect.h. */
 #include "pipeline/suspect.h"
 
-/* What a rank waits for: a message of kind RECV (from peer) or SEND (to peer), or for peer to come to the same exchange. */
+/* What a rank waits for: a message of kind RECV (from peer) or SEND (to peer), or for peer to come to the same exchange, or,
+ * when all are there, for one of its messages. */
 typedef struct {
-    int is_recv, is_exchange;
+    int is_recv, is_exchange, all_there;
     uint32_t peer, instr; /* instr: PST_NONE in a collective */
     uint64_t message;     /* of a collective; the other half, as its peer posts it */
 } awaited;
@@ -40,17 +41,19 @@ static int awaits(const pst_suspect_scene *s, uint32_t rank, awaited *a) {
         if (!at->coll_wait) return 0;
         uint32_t peer = (uint32_t)(at->coll_wait >> 32) & 0x3fffffff;
         int is_recv = at->coll_wait >> 62 & 1;
-        *a = (awaited){is_recv, 0, peer, PST_NONE, pst_position_message(!is_recv, rank, (uint32_t)at->coll_wait)};
+        *a = (awaited){is_recv, 0, 0, peer, PST_NONE, pst_position_message(!is_recv, rank, (uint32_t)at->coll_wait)};
         return peer < s->n_rank;
     }
     if (at->activity == PST_AT_EXCHANGE) {
-        *a = (awaited){0, 1, behind(s, rank), PST_NONE, 0};
-        return a->peer != PST_NONE;
+        uint32_t late = behind(s, rank), first = s->group ? rank / s->group * s->group : rank;
+        *a = (awaited){1, 1, late == PST_NONE, late, PST_NONE, 0};
+        if (a->all_there) a->peer = first + (rank - first + 1) % (s->group ? s->group : 1);
+        return a->peer != rank;
     }
     const pst_job *job = job_of(s, rank);
     if (at->activity != PST_AT_WAIT || !job || at->waits_for >= job->list[rank].n_instr) return 0;
     const pst_instr *in = job->list[rank].instr + at->waits_for;
-    *a = (awaited){in->opcode == PST_OP_RECV, 0, in->peer, at->waits_for, 0};
+    *a = (awaited){in->opcode == PST_OP_RECV, 0, 0, in->peer, at->waits_for, 0};
     return in->queue != PST_Q_COMPUTE && in->peer < s->n_rank;
 }
 
@@ -69,7 +72,7 @@ static uint32_t partner(const pst_job *job, uint32_t rank, uint32_t instr) {
 /* Whether the peer has posted the other half of what `rank` waits for. */
 static int peer_posted(const pst_suspect_scene *s, uint32_t rank, const awaited *a) {
     const pst_position_view *me = &s->rank[rank].at, *at = &s->rank[a->peer].at;
-    if (a->is_exchange) return 0;
+    if (a->is_exchange) return a->all_there;
     if (a->instr == PST_NONE) {
         uint64_t first = at->n_coll_post > PST_POSITION_POSTS ? at->n_coll_post - PST_POSITION_POSTS : 0;
         for (uint64_t i = first; i < at->n_coll_post; i++)

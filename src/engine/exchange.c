@@ -9,6 +9,7 @@ enum { CHANNEL = PST_CHANNEL_COLLECTIVE + 1 };
 
 struct pst_exchanger {
     pst_coll *coll;
+    pst_position at; /* what it does; the rank's own position says for the others that it is in an exchange */
     uint32_t n;
     uint64_t *bytes; /* [n] of each rank's part */
     /* The pass under way. */
@@ -23,6 +24,7 @@ pst_status pst_exchanger_open(pst_transport *t, const uint32_t *members, uint32_
     if (x) x->n = n, x->bytes = calloc(n, sizeof *x->bytes);
     pst_status status = x && x->bytes ? pst_coll_open(t, members, n, CHANNEL, &x->coll)
                                       : pst_fail(PST_ENOMEM, "no memory for a group of %u tensor ranks", n);
+    if (status == PST_OK) pst_coll_watch(x->coll, &x->at);
     if (status == PST_OK) *out = x;
     else pst_exchanger_close(x);
     return status;
@@ -201,4 +203,6 @@ pst_status pst_exchange_test(pst_exchanger *x) {
     return PST_OK;
 }
 
+uint64_t pst_exchange_moves(const pst_exchanger *x) { return PST_POSITION_GET(&x->at, moves); }
+uint64_t pst_exchange_mismatch(const pst_exchanger *x) { return pst_coll_mismatch(x->coll); }
 void pst_exchange_break(pst_exchanger *x, pst_status status) { pst_coll_break(x->coll, status); }

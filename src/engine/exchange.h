@@ -24,6 +24,9 @@ pst_status pst_exchange_start(pst_exchanger *x, const pst_graph *g, const pst_no
 pst_status pst_exchange_parts(pst_exchanger *x, void *mem, const uint64_t *bytes);
 /* OK: done, or nothing was started. BUSY: ask again. */
 pst_status pst_exchange_test(pst_exchanger *x);
-/* As pst_coll_break. */
+/* Grows whenever a message of what is under way has been posted or has arrived. */
+uint64_t pst_exchange_moves(const pst_exchanger *x);
+/* As pst_coll_mismatch, pst_coll_break. */
+uint64_t pst_exchange_mismatch(const pst_exchanger *x);
 void pst_exchange_break(pst_exchanger *x, pst_status status);
 #endif

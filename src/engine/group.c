@@ -135,7 +135,9 @@ static pst_status check_peers(void *arg) {
 static pst_status blame_size(pst_group *g, pst_status status) {
     for (uint32_t i = 0; status == PST_EINPUT && g->hang && i < g->n_local; i++) {
         uint32_t instr = pst_executor_mismatch(g->executor[i]);
-        uint64_t message = pst_coll_mismatch(g->local[i]->coll);
+        const pst_rank *r = g->local[i];
+        uint64_t message = pst_coll_mismatch(r->coll);
+        if (!message && r->exchanger) message = pst_exchange_mismatch(r->exchanger);
         if (instr == PST_NONE && !message) continue;
         return pst_hang_mismatch(g->hang, g->local[i]->rank, message ? PST_NONE : instr, message);
     }

@@ -118,6 +118,7 @@ static pst_status exchange_hook(void *arg, uint32_t chunk, const pst_step *step,
     pst_rank *r = arg;
     r->call.spent = r->work.ns + pst_work_of_step(r->graph, step);
     r->exchange_step = step, r->exchange_micro = micro, r->exchange_ns = pst_monotonic_ns();
+    if (r->position) PST_POSITION_SET(r->position, coll_bytes, step->bytes);
     return pst_exchange_start(r->exchanger, r->graph, r->graph->node + step->node, (pst_pass)step->pass,
                               address_of(r, chunk, step, 0, micro), address_of(r, chunk, step, 1, micro),
                               pst_layout_scratch(r->layout, cut_of(r), step, r->arena.base));
@@ -125,7 +126,10 @@ static pst_status exchange_hook(void *arg, uint32_t chunk, const pst_step *step,
 
 static pst_status exchanged_hook(void *arg) {
     pst_rank *r = arg;
-    PST_TRY(pst_exchange_test(r->exchanger));
+    uint64_t moves = pst_exchange_moves(r->exchanger);
+    pst_status status = pst_exchange_test(r->exchanger);
+    if (r->position && pst_exchange_moves(r->exchanger) != moves) pst_position_move(r->position);
+    if (status != PST_OK) return status;
     uint64_t ended = pst_monotonic_ns();
     const pst_step *step = r->exchange_step;
     *r->call.spent += ended - r->exchange_ns;
