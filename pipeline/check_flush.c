@@ -57,6 +57,33 @@ static pst_status check_computes(flush *f) {
     return PST_OK;
 }
 
+static int is_partial(const flush *f) {
+    const pst_graph *g = f->c->cut->graph;
+    for (uint32_t p = 0; g && f->c->job->grid.tensor > 1 && p < g->n_param; p++)
+        for (uint32_t u = 0; u < uses_of(f->c, p) && g->param[p].slice.partial; u++)
+            if (stage_of_use(f->c, p, u) == f->stage) return 1;
+    return 0;
+}
+
+/* What the tensor group adds up first, once, and before any of it leaves. */
+static pst_status check_partial(const flush *f) {
+    uint32_t n = 0, at = f->first;
+    for (uint32_t i = f->first; i < f->list->n_instr; i++) {
+        const pst_instr *in = &f->list->instr[i];
+        n += in->opcode == PST_OP_REDUCE && in->param == PST_NONE;
+    }
+    if (n != (uint32_t)is_partial(f)) return fail_flush(f, "the tensor group does not add up its gradients once");
+    if (!n) return PST_OK;
+    if (f->list->instr[at].opcode != PST_OP_REDUCE || f->list->instr[at].param != PST_NONE)
+        return fail_flush(f, "the tensor group does not add up its gradients first");
+    for (uint32_t i = f->first; i < f->list->n_instr; i++) {
+        const pst_instr *in = &f->list->instr[i];
+        int leaves = in->opcode == PST_OP_SEND && in->param < f->c->cut->graph->n_param;
+        if (leaves && f->c->cut->graph->param[in->param].slice.partial) PST_TRY(need(f, at, i));
+    }
+    return PST_OK;
+}
+
 /* Norms go to rank 0 after NORM and before GATHER, answers come back after GATHER and before STEP, or VALIDATE. */
 static pst_status check_norm_message(flush *f, uint32_t i) {
     int sends = f->list->instr[i].opcode == PST_OP_SEND;
@@ -128,6 +155,7 @@ static pst_status check_return(const flush *f, uint32_t param) {
 
 static pst_status check_flush(flush *f) {
     PST_TRY(check_computes(f));
+    PST_TRY(check_partial(f));
     uint32_t n_param = f->c->cut->graph ? f->c->cut->graph->n_param : 0;
     for (uint32_t i = f->first; i < f->list->n_instr; i++) {
         const pst_instr *in = &f->list->instr[i];

@@ -235,6 +235,8 @@ static pst_status launch(pst_executor *x, const pst_instr *instr) {
         ns = step->ns;
         if (step->exchange && hooks->exchange) return exchange(x, instr, step);
         if (hooks->step) PST_TRY(hooks->step(hooks->arg, instr->chunk, step, instr->micro, &fn, &call));
+    } else if (instr->opcode == PST_OP_REDUCE && instr->param == PST_NONE && hooks->exchange) {
+        return exchange(x, instr, NULL);
     } else if (hooks->flush) {
         PST_TRY(hooks->flush(hooks->arg, instr, &fn, &call));
     }

@@ -48,7 +48,8 @@ uint32_t pst_builder_last_compute(const pst_job_builder *b) {
     return at ? at - 1 : PST_NONE;
 }
 
-/* What is there when the flush begins: its first instruction, and the compute instruction before that, PST_NONE. */
+/* What is there when the flush begins: its first instruction, and the compute instruction after which gradients are there,
+ * PST_NONE. */
 typedef struct {
     uint32_t first, computed;
 } passes;
@@ -154,8 +155,8 @@ static void join_shared(pst_job_builder *b, passes before, uint32_t *returned) {
 static uint32_t norm_doubles(const pst_job_builder *b, uint32_t rank) {
     const pst_job *j = b->job;
     pst_grid_place at = pst_grid_at(j->grid, rank);
-    return j->micros[at.replica] + pst_share_pieces(j->share[at.tensor], b->spec->cut[at.tensor], j->rank_of_chunk,
-                                                    at.stage, at.replica);
+    return j->micros[at.replica] +
+           pst_share_pieces(j->share[at.tensor], b->spec->cut[at.tensor], j->rank_of_chunk, at.stage, at.replica);
 }
 
 static uint32_t emit_norm(pst_job_builder *b, uint8_t opcode, uint32_t peer, uint32_t doubles, uint32_t channel) {
@@ -233,12 +234,30 @@ static void flush_replicas(pst_job_builder *b, passes before, uint32_t *lent) {
     pst_replica_sums_close(&sums);
 }
 
+/* Bytes of this stage's accumulators that are partial. */
+static uint64_t partial_bytes(const pst_job_builder *b) {
+    const pst_graph *g = graph_of(b);
+    uint64_t bytes = 0;
+    for (uint32_t p = 0; g && p < g->n_param; p++)
+        for (uint32_t u = 0; u < g->param[p].n_use && g->param[p].slice.partial; u++)
+            if (pst_builder_stage_of_use(b, p, u) == b->stage)
+                bytes += pst_param_elements(g->param + p) * sizeof(float);
+    return bytes;
+}
+
+/* Down and up again, so that it takes twice as long as one message. */
+static void add_partial(pst_job_builder *b, passes *before) {
+    uint64_t bytes = b->job->grid.tensor > 1 ? partial_bytes(b) : 0;
+    if (bytes) before->computed = pst_builder_emit_compute(b, PST_OP_REDUCE, 2 * pst_builder_transfer_ns(b, bytes));
+}
+
 void pst_builder_flush(pst_job_builder *b) {
     const pst_graph *g = graph_of(b);
     passes before = {b->n_instr, pst_builder_last_compute(b)};
     uint32_t *returned = malloc(((size_t)(g ? g->n_param : 0) + 1) * sizeof *returned);
     if (!returned) b->status = pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);
     b->channel = b->cut->n_channel;
+    add_partial(b, &before);
     if (b->status == PST_OK && b->job->grid.data == 1) flush_alone(b, before, returned);
     else if (b->status == PST_OK) flush_replicas(b, before, returned);
     b->n_flush = b->n_instr - before.first;

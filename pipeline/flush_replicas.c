@@ -101,7 +101,8 @@ static void reduce_piece(pst_job_builder *b, const piece *at, void *arg) {
         return;
     }
     uint32_t send = emit_piece(b, PST_OP_SEND, at, 0, rank_at(b, b->stage, at->owner), 0);
-    uint32_t ready = r->shared || b->job->parts > 1 ? r->ready : finished(b, at->param);
+    int later = r->shared || b->job->parts > 1 || b->cut->graph->param[at->param].slice.partial;
+    uint32_t ready = later ? r->ready : finished(b, at->param);
     if (ready != PST_NONE) pst_builder_depend(b, send, ready);
     r->sums->at[at->number] = send;
 }

@@ -52,9 +52,10 @@ typedef struct {
     pst_share **share;          /* [grid.tensor] */
 } pst_job;
 
-/* The flush, in list order on every rank. Where a use has several accumulators, each is joined by itself as said below, and
- * then they are added up as a binary tree over the parts (the lower half of the tree over all replicas' parts), into the
- * first. With one replica:
+/* The flush, in list order on every rank. Where tensor ranks have parts of the sequence, first a REDUCE without a parameter:
+ * the group adds up the accumulators of partial parameters (graph/graph.h), which it does together as it does exchanges. Where
+ * a use has several accumulators, each is joined by itself as said below, and then they are added up as a binary tree over
+ * the parts (the lower half of the tree over all replicas' parts), into the first. With one replica:
  *   shared parameters, by index: the owner (stage of use 0) REDUCEs every other use's accumulator into its own, first
  *     RECVing it into the join buffer when it is another rank's; then it SENDs the sum to each other rank, which RECVs
  *     it into the accumulator of its first use. REDUCE's operand is use's accumulator when that is on this rank, else

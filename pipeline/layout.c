@@ -113,11 +113,18 @@ static uint64_t accumulator_bytes(const builder *b, uint32_t p) {
     return (b->layout->parts - 1) * pst_align(param_bytes(b, p)) + param_bytes(b, p);
 }
 
+static void place_accumulators(builder *b, const pst_optim_row *optim, int partial) {
+    for (uint32_t p = 0; p < n_param(b); p++)
+        for (uint32_t u = 0; u < b->g->param[p].n_use && b->g->param[p].slice.partial == partial; u++)
+            b->layout->grad[p][u] = optim && use_is_mine(b, p, u) ? take(b, accumulator_bytes(b, p)) : ABSENT;
+}
+
 static void place_gradients(builder *b, const pst_optim_row *optim) {
     begin(b, PST_REGION_GRAD);
-    for (uint32_t p = 0; p < n_param(b); p++)
-        for (uint32_t u = 0; u < b->g->param[p].n_use; u++)
-            b->layout->grad[p][u] = optim && use_is_mine(b, p, u) ? take(b, accumulator_bytes(b, p)) : ABSENT;
+    place_accumulators(b, optim, 1);
+    b->layout->partial = b->layout->start[PST_REGION_GRAD];
+    b->layout->partial_bytes = b->end > b->layout->partial ? b->end - b->layout->partial : 0;
+    place_accumulators(b, optim, 0);
     place_buffers(b, optim);
     finish(b, PST_REGION_GRAD);
 }

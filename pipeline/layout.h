@@ -35,6 +35,8 @@ struct pst_layout {
     uint64_t *own_from, *own_to, *step_from, *step_to;
     uint64_t **grad;                         /* [n_param][n_use] accumulator of part 0; the next is (aligned) on */
     uint32_t parts, part_micros;             /* accumulators per use; micro-batches that each is for */
+    uint64_t partial, partial_bytes;         /* where the accumulators that the tensor group adds up lie together; 0 bytes:
+                                                there are none */
     uint64_t *data;                          /* [n_tensor] offset of micro-batch 0; the next is pst_tensor_bytes on */
     uint64_t *output;                        /* [n_tensor] */
     /* Of the training cut and of the evaluation cut: [n_class] offset of slot 0 (UINT64_MAX when the chunk is not on

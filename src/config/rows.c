@@ -79,6 +79,8 @@ const pst_row pst_rows[] = {
     WHOLE(parallel, pipeline, "0", 0, PST_RANKS_MAX,
           "Pipeline stages (ranks in a row); 0: what the number of ranks leaves."),
     WHOLE(parallel, tensor, "0", 0, PST_RANKS_MAX, "Ranks that share every layer of a stage (heads, hidden features, vocabulary)."),
+    TEXT(parallel, sequence, "off", 0, "off|on",
+         "With tensor ranks: each has a part of the positions of what lies between split layers; less memory."),
     WHOLE(parallel, data, "0", 0, PST_RANKS_MAX,
           "Replicas of the pipeline, each with its part of the micro-batches of a step; 0: 1."),
     WHOLE(parallel, zero, "1", 0, 1,

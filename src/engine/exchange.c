@@ -1,6 +1,5 @@
-/* See exchange.h. What lies together in a tensor need not lie together on the
- * way: a rank's positions of several samples do not, so they are packed before
- * and unpacked behind the collective. */
+/* See exchange.h. What lies together in a tensor need not lie together on the way: a rank's positions of several
+ * samples do not, so they are packed before and unpacked behind the collective. */
 #include "engine/exchange.h"
 #include <stdlib.h>
 #include <string.h>
@@ -41,8 +40,7 @@ void pst_exchanger_close(pst_exchanger *x) {
  * ------------------------------------------------------------------------------------------------------
  */
 
-/* The tensor of all positions: both ends of a pass along the sequence have its
- * samples and columns. */
+/* The tensor of all positions: both ends of a pass along the sequence have its samples and columns. */
 static const pst_tensor *longer(const pst_graph *g, const pst_node *node) {
     const pst_tensor *in = g->tensor + node->in[0], *out = g->tensor + node->out[0];
     return pst_tensor_elements(in) > pst_tensor_elements(out) ? in : out;
@@ -66,29 +64,29 @@ static void widen(const void *from, pst_dtype dtype, float *to, uint64_t n) {
     const uint16_t *narrow = from;
     if (dtype == PST_F32) memcpy(to, from, n * sizeof *to);
     else
-        for (uint64_t i = 0; i < n; i++) to[i] = pst_f32_from_bf16(narrow[i]);
+        for (uint64_t i = 0; i < n; i++) to[i] = pst_f32_from_half(dtype, narrow[i]);
 }
 
 static void narrow(const float *from, void *to, pst_dtype dtype, uint64_t n) {
     uint16_t *out = to;
     if (dtype == PST_F32) memcpy(to, from, n * sizeof *from);
     else
-        for (uint64_t i = 0; i < n; i++) out[i] = pst_bf16_from_f32(from[i]);
+        for (uint64_t i = 0; i < n; i++) out[i] = pst_half_from_f32(dtype, from[i]);
 }
 
 /* --- along the sequence
  * -----------------------------------------------------------------------------------------
  */
 
-/* Of a pass along the sequence: samples, positions, elements of a position;
- * bytes of each in the tensor. */
+/* Of a pass along the sequence: samples, positions, elements of a position; bytes of each in the tensor. */
 typedef struct {
     uint64_t b, t, c, size;
+    pst_dtype dtype;
 } sizes;
 
 static sizes sizes_of(const pst_exchanger *x) {
     const pst_tensor *t = longer(x->g, x->node);
-    return (sizes){t->dim[0], t->dim[1], t->dim[2], pst_dtype_bytes(t->dtype)};
+    return (sizes){t->dim[0], t->dim[1], t->dim[2], pst_dtype_bytes(t->dtype), t->dtype};
 }
 
 /* size: bytes of an element on the way. */
@@ -105,8 +103,7 @@ static pst_status start_scatter(pst_exchanger *x) {
     for (uint32_t k = 0; k < x->n; k++) {
         pst_part p = part_of(x, k, &s, sizeof *packed);
         for (uint64_t r = 0; r < s.b; r++, packed += p.count * s.c)
-            widen(x->from + (r * s.t + p.first) * s.c * s.size, s.size == 4 ? PST_F32 : PST_BF16, packed,
-                  p.count * s.c);
+            widen(x->from + (r * s.t + p.first) * s.c * s.size, s.dtype, packed, p.count * s.c);
     }
     return pst_coll_start_parts(x->coll, PST_COLL_REDUCE_SCATTER, x->scratch, x->bytes, PST_F32);
 }
@@ -115,11 +112,10 @@ static void finish_scatter(pst_exchanger *x) {
     sizes s = sizes_of(x);
     pst_part own = pst_part_of(s.t, x->n, x->node->attr.part);
     const float *sum = (const float *)x->scratch + s.b * own.first * s.c;
-    narrow(sum, x->to, s.size == 4 ? PST_F32 : PST_BF16, s.b * own.count * s.c);
+    narrow(sum, x->to, s.dtype, s.b * own.count * s.c);
 }
 
-/* Of one sample, the ranks' parts are one after the other; of several, they are
- * in scratch as above. */
+/* Of one sample, the ranks' parts are one after the other; of several, they are in scratch as above. */
 static pst_status start_gather(pst_exchanger *x) {
     sizes s = sizes_of(x);
     uint8_t *mem = s.b == 1 ? x->to : x->scratch, *own = mem;
@@ -192,6 +188,16 @@ pst_status pst_exchange_share(pst_exchanger *x, const uint32_t *host) {
 pst_status pst_exchange_parts(pst_exchanger *x, void *mem, const uint64_t *bytes) {
     x->kind = PST_EXCHANGE_NONE;
     return pst_coll_start_parts(x->coll, PST_COLL_ALL_GATHER, mem, bytes, PST_F32);
+}
+
+pst_status pst_exchange_sum(pst_exchanger *x, float *sum, uint64_t n) {
+    x->kind = PST_EXCHANGE_NONE;
+    /* Which numbers lie together depends on the stages: the order in which each is added must not depend on where it
+     * lies. */
+    PST_TRY(pst_coll_force(x->coll, "tree"));
+    pst_status status = pst_coll_start(x->coll, PST_COLL_ALL_REDUCE, sum, n * sizeof *sum, PST_F32, 0);
+    PST_TRY(pst_coll_force(x->coll, NULL));
+    return status;
 }
 
 pst_status pst_exchange_test(pst_exchanger *x) {

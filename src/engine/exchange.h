@@ -22,6 +22,8 @@ pst_status pst_exchange_start(pst_exchanger *x, const pst_graph *g, const pst_no
                               void *to, void *scratch);
 /* Instead, for what is no pass: all ranks' parts of bytes[tensor rank], one after another at mem, from each its own. */
 pst_status pst_exchange_parts(pst_exchanger *x, void *mem, const uint64_t *bytes);
+/* Instead: n numbers at x become their sums over the group. */
+pst_status pst_exchange_sum(pst_exchanger *x, float *sum, uint64_t n);
 /* OK: done, or nothing was started. BUSY: ask again. */
 pst_status pst_exchange_test(pst_exchanger *x);
 /* Grows whenever a message of what is under way has been posted or has arrived. */

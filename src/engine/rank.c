@@ -113,9 +113,19 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
     return PST_OK;
 }
 
+/* The group's sum of the accumulators that are partial. */
+static pst_status start_partial(pst_rank *r) {
+    const pst_instr reduce = {.opcode = PST_OP_REDUCE};
+    r->call.spent = r->work.ns + pst_work_of_flush(&reduce);
+    r->exchange_step = NULL, r->exchange_ns = pst_monotonic_ns();
+    if (r->position) PST_POSITION_SET(r->position, coll_bytes, r->layout->partial_bytes);
+    return pst_exchange_sum(r->exchanger, at(r, r->layout->partial), r->layout->partial_bytes / sizeof(float));
+}
+
 /* A step of the tensor group; the time until it is done counts as work of its kind, waiting for the others included. */
 static pst_status exchange_hook(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro) {
     pst_rank *r = arg;
+    if (!step) return start_partial(r);
     r->call.spent = r->work.ns + pst_work_of_step(r->graph, step);
     r->exchange_step = step, r->exchange_micro = micro, r->exchange_ns = pst_monotonic_ns();
     if (r->position) PST_POSITION_SET(r->position, coll_bytes, step->bytes);
@@ -133,7 +143,7 @@ static pst_status exchanged_hook(void *arg) {
     uint64_t ended = pst_monotonic_ns();
     const pst_step *step = r->exchange_step;
     *r->call.spent += ended - r->exchange_ns;
-    note_operator(r, step, r->exchange_micro, r->exchange_ns, ended);
+    if (step) note_operator(r, step, r->exchange_micro, r->exchange_ns, ended);
     return PST_OK;
 }
 

@@ -31,10 +31,16 @@ typedef struct {
 } pst_tensor;
 
 /* Which part of a parameter this graph holds, when shard.c has split the model over tensor ranks. All zero: all of it. */
-typedef enum { PST_HELD_WHOLE, PST_HELD_PART, PST_HELD_ELSEWHERE /* by tensor rank 0 alone: no operator uses it here */ } pst_holding;
+typedef enum {
+    PST_HELD_WHOLE,    /* and so has every other rank */
+    PST_HELD_PART,
+    PST_HELD_ALONE,    /* all of it, by this tensor rank, the first; to the others it is */
+    PST_HELD_ELSEWHERE /* no operator uses it here */
+} pst_holding;
 enum { PST_MAX_RANGE = 3 };
 typedef struct {
     pst_holding held;
+    int partial;                /* WHOLE: its gradient on one rank is that of the rank's positions, the group's sum the whole */
     uint64_t whole;             /* PART: the size of dimension `dim` in the whole parameter, */
     uint32_t dim, n_range;
     struct {

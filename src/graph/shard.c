@@ -109,7 +109,7 @@ static pst_slice slice_of(const builder *b, uint32_t dim, uint32_t blocks, uint6
 }
 
 static void elsewhere(builder *b, uint32_t param) {
-    if (b->o.part) b->slice[param].held = PST_HELD_ELSEWHERE;
+    b->slice[param].held = b->o.part ? PST_HELD_ELSEWHERE : PST_HELD_ALONE;
 }
 
 /* Columns go to a part of the features, or of the heads of q, k and v. */
@@ -163,6 +163,7 @@ static pst_status add_params(builder *b) {
         pst_param p = b->whole->param[i];
         uint32_t index;
         p.slice = b->slice[i];
+        p.slice.partial = b->o.sequence && p.slice.held == PST_HELD_WHOLE;
         if (p.slice.held == PST_HELD_PART) p.dim[p.slice.dim] = p.slice.n_range * p.slice.range[0].count;
         PST_TRY(pst_graph_param(b->g, &p, &index));
     }
@@ -293,10 +294,4 @@ pst_status pst_graph_shard(const pst_graph *whole, const pst_shard_options *opti
     if (status == PST_OK) *shard = b.g;
     else pst_graph_close(b.g);
     return status;
-}
-
-int pst_param_is_partial(const pst_graph *shard, uint32_t param) {
-    int along = 0;
-    for (uint32_t i = 0; i < shard->n_node && !along; i++) along = is_op(shard->node + i, "tensor_scatter");
-    return along && shard->param[param].slice.held == PST_HELD_WHOLE && shard->param[param].n_use;
 }

@@ -42,6 +42,4 @@ int pst_param_run(const pst_param *param, uint64_t i, uint64_t *at, uint64_t *co
 /* Copies between a whole parameter and this part of it. */
 void pst_param_take(const pst_param *param, const float *whole, float *part);
 void pst_param_put(const pst_param *param, const float *part, float *whole);
-/* 1 when its gradient on one rank is only that of the rank's positions. */
-int pst_param_is_partial(const pst_graph *shard, uint32_t param);
 #endif

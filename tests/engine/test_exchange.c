@@ -1,6 +1,5 @@
-/* Exchanges of a tensor group over `self`, several groups at once: what arrives
- * is what each operator's row promises, for fp32 and bf16, one sample and
- * several, sizes that do not divide; all ranks have the same bits. */
+/* Exchanges of a tensor group over `self`, several groups at once: what arrives is what each operator's row
+ * promises, for fp32 and bf16, one sample and several, sizes that do not divide; all ranks have the same bits. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -57,25 +56,26 @@ static uint64_t bytes_of(const member *m, uint64_t n) {
 }
 
 static void fill(member *m, uint64_t key, int in_place) {
-    int wide = m->g->tensor[m->node->in[0]].dtype == PST_F32;
+    pst_dtype dtype = m->g->tensor[m->node->in[0]].dtype;
+    int wide = dtype == PST_F32;
     m->room_from = malloc(bytes_of(m, m->n_from));
     m->room_to = in_place ? m->room_from : malloc(bytes_of(m, m->n_to));
     pst_rng_normal(key, 0, 1, m->from, m->n_from);
     for (uint64_t i = 0; i < m->n_from; i++) {
-        uint16_t narrow = pst_bf16_from_f32(m->from[i]);
+        uint16_t narrow = pst_half_from_f32(dtype, m->from[i]);
         if (wide) ((float *)m->room_from)[i] = m->from[i];
-        else ((uint16_t *)m->room_from)[i] = narrow, m->from[i] = pst_f32_from_bf16(narrow);
+        else ((uint16_t *)m->room_from)[i] = narrow, m->from[i] = pst_f32_from_half(dtype, narrow);
     }
 }
 
 static void fetch(member *m) {
-    int wide = m->g->tensor[m->node->in[0]].dtype == PST_F32;
+    pst_dtype dtype = m->g->tensor[m->node->in[0]].dtype;
+    int wide = dtype == PST_F32;
     for (uint64_t i = 0; i < m->n_to; i++)
-        m->to[i] = wide ? ((float *)m->room_to)[i] : pst_f32_from_bf16(((uint16_t *)m->room_to)[i]);
+        m->to[i] = wide ? ((float *)m->room_to)[i] : pst_f32_from_half(dtype, ((uint16_t *)m->room_to)[i]);
 }
 
-/* Element i of what rank `part` should have, in double; *sums: of how many it
- * is a sum. */
+/* Element i of what rank `part` should have, in double; *sums: of how many it is a sum. */
 static double want(const member *all, uint32_t parts, uint32_t part, pst_exchange kind, uint64_t b, uint64_t i,
                    int *sums) {
     uint64_t c = i % CHANNELS, per = POSITIONS;
@@ -154,8 +154,8 @@ static void test_all(void **state) {
     (void)state;
     for (uint32_t parts = 1; parts <= MOST; parts++)
         for (uint64_t b = 1; b <= 3; b += 2)
-            for (int narrow = 0; narrow < 2; narrow++) {
-                pst_dtype dtype = narrow ? PST_BF16 : PST_F32;
+            for (int type = 0; type < 3; type++) {
+                pst_dtype dtype = (pst_dtype[]){PST_F32, PST_BF16, PST_F16}[type];
                 check("tensor_sum", 0, b, dtype, parts);
                 check("tensor_copy", 1, b, dtype, parts);
                 check("tensor_gather", 0, b, dtype, parts), check("tensor_gather", 1, b, dtype, parts);

@@ -1,9 +1,8 @@
 /* test: label=quick timeout=60
- * Tensor parallelism, all ranks over `self`: three heads and 257 tokens on two
- * and three ranks, so that nothing divides; tied embeddings on the first and
- * the last stage; dropout and clipping that bites. Losses are those of one rank
- * within 1e-5, and to the bit the same in every repeated run and whatever
- * pipeline and schedule; checkpoints go from any degree to any other. */
+ * Tensor parallelism, all ranks over `self`: three heads and 257 tokens on two and three ranks, so that nothing
+ * divides; tied embeddings on the first and the last stage; dropout and clipping that bites. Losses are those of one
+ * rank within 1e-5, and to the bit the same in every repeated run and whatever pipeline and schedule; checkpoints go
+ * from any degree to any other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,26 +57,36 @@ static void test_base(void **state) {
     assert_true(base.value[5] < base.value[0]);
 }
 
-static void check_degree(int tensor) {
+/* along: the sequence is split, too, or not. */
+static void check_degree(int tensor, const char *along) {
     static const char *const schedule[] = {"parallel.schedule=gpipe", "parallel.schedule=1f1b",
                                            "parallel.schedule=interleaved", "parallel.schedule=zb-v"};
     char name[64];
-    snprintf(name, sizeof name, "tensor-%d", tensor);
-    run_result first = run(name, tensor, tensor, NULL, NULL);
+    snprintf(name, sizeof name, "tensor-%d-%s", tensor, along + strlen("parallel."));
+    run_result first = run(name, tensor, tensor, along, NULL);
     close_to(&first, &base, name);
-    run_result again = run(name, tensor, tensor, NULL, NULL);
+    snprintf(name, sizeof name, "again-%d-%s", tensor, along + strlen("parallel."));
+    run_result again = run(name, tensor, tensor, along, NULL);
     same(&again, &first, name);
     for (int p = 2; p <= 3; p++)
         for (size_t s = 0; s < sizeof schedule / sizeof *schedule; s++) {
-            snprintf(name, sizeof name, "tensor-%d-%d-%zu", tensor, p, s);
-            run_result r = run(name, p * tensor, tensor, schedule[s], NULL);
+            snprintf(name, sizeof name, "tensor-%d-%d-%zu-%s", tensor, p, s, along + strlen("parallel."));
+            run_result r = run(name, p * tensor, tensor, schedule[s], along);
             same(&r, &first, name);
         }
 }
 
 static void test_degrees(void **state) {
     (void)state;
-    for (int tensor = 2; tensor <= 3; tensor++) check_degree(tensor);
+    for (int tensor = 2; tensor <= 3; tensor++) check_degree(tensor, "parallel.sequence=off");
+}
+
+static void test_sequence(void **state) {
+    (void)state;
+    for (int tensor = 2; tensor <= 3; tensor++) check_degree(tensor, "parallel.sequence=on");
+    run_result whole = run("whole", 2, 2, "train.micro_batch=6", NULL);
+    run_result part = run("part", 2, 2, "train.micro_batch=6", "parallel.sequence=on");
+    assert_true(part.peak[0] < whole.peak[0]);
 }
 
 /* From one degree to another in the middle. */
@@ -106,6 +115,10 @@ static void test_data(void **state) {
     close_to(&first, &base, "data");
     run_result deep = run("data", 8, 2, "parallel.data=2", "parallel.zero=1");
     same(&deep, &first, "data, deep");
+    run_result along = run("along", 4, 2, "parallel.data=2", "parallel.sequence=on");
+    close_to(&along, &base, "data, sequence");
+    deep = run("along, deep", 8, 2, "parallel.data=2", "parallel.sequence=on");
+    same(&deep, &along, "data, sequence, deep");
 }
 
 static void test_refused(void **state) {
@@ -125,8 +138,8 @@ static int cleanup(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_base), cmocka_unit_test(test_degrees),
-                                       cmocka_unit_test(test_resume), cmocka_unit_test(test_data),
-                                       cmocka_unit_test(test_refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_base),     cmocka_unit_test(test_degrees),
+                                       cmocka_unit_test(test_sequence), cmocka_unit_test(test_resume),
+                                       cmocka_unit_test(test_data),     cmocka_unit_test(test_refused)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }

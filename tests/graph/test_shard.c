@@ -216,7 +216,7 @@ static float *whole_grad(const group *x, uint32_t i) {
             assert_int_equal(param->n_use, 0);
         } else if (param->slice.held == PST_HELD_PART) {
             pst_param_put(param, x->part[k].grad[i], out);
-        } else if (pst_param_is_partial(x->part[k].g, i)) {
+        } else if (param->slice.partial) {
             for (uint64_t e = 0; e < here; e++) out[e] += x->part[k].grad[i][e];
         } else if (k == 0 || first->g->param[i].slice.held == PST_HELD_WHOLE) {
             if (k) assert_memory_equal(out, x->part[k].grad[i], here * sizeof *out);
