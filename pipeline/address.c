@@ -72,13 +72,14 @@ void *pst_layout_message(const pst_layout *x, const pst_cut *cut, const pst_slot
     if (instr->param == PST_NONE) return address_norm(x, instr, arena);
     if (instr->use == PST_NONE)
         return arena + x->weight[instr->param] + instr->from * (uint64_t)pst_dtype_bytes(g->dtype);
-    return instr->buffer ? address_buffer(x, instr->buffer, arena) : address_accumulator(x, g, instr, instr->use, instr->micro, arena);
+    return instr->buffer ? address_buffer(x, instr->buffer, arena)
+                         : address_accumulator(x, g, instr, instr->use, instr->micro, arena);
 }
 
 void pst_layout_reduce(const pst_layout *x, const pst_graph *g, const pst_instr *instr, uint8_t *arena, float **sum,
                        float **operand) {
-    *sum = instr->into ? address_buffer(x, instr->into, arena)
-                       : address_accumulator(x, g, instr, 0, instr->chunk, arena);
+    *sum =
+        instr->into ? address_buffer(x, instr->into, arena) : address_accumulator(x, g, instr, 0, instr->chunk, arena);
     *operand = instr->buffer ? address_buffer(x, instr->buffer, arena)
                              : address_accumulator(x, g, instr, instr->use, instr->micro, arena);
 }

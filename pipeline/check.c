@@ -12,8 +12,8 @@ const char *pst_instr_text(const pst_job *job, uint32_t rank, uint32_t index, ch
     const pst_instr *in = &list->instr[index];
     char what[48] = "";
     if (in->param != PST_NONE) {
-        int used = snprintf(what, sizeof what, in->use == PST_NONE ? " parameter %u" : " parameter %u use %u", in->param,
-                            in->use);
+        int used = snprintf(what, sizeof what, in->use == PST_NONE ? " parameter %u" : " parameter %u use %u",
+                            in->param, in->use);
         if (in->n) snprintf(what + used, sizeof what - (size_t)used, " from %u", in->from);
         else if (in->micro) snprintf(what + used, sizeof what - (size_t)used, " part %u", in->micro);
     } else if (in->opcode <= PST_OP_BW || (in->queue != PST_Q_COMPUTE && !pst_instr_is_flush(list, index))) {

@@ -5,9 +5,9 @@
 typedef struct {
     const pst_checker *c;
     const pst_instr_list *list;
-    uint32_t rank, stage, first; /* of the flush */
+    uint32_t rank, stage, first;       /* of the flush */
     uint32_t norm, gather, step, last; /* last: VALIDATE, without it STEP */
-    uint32_t n_send, n_recv; /* of norms */
+    uint32_t n_send, n_recv;           /* of norms */
 } flush;
 
 static uint32_t stage_of_use(const pst_checker *c, uint32_t param, uint32_t use) {
@@ -53,7 +53,8 @@ static pst_status check_computes(flush *f) {
     if (counts[PST_OP_GATHER] != (f->rank == 0)) return fail_flush(f, "GATHER belongs on rank 0, once,");
     if (counts[PST_OP_STEP] != 1) return fail_flush(f, "not exactly one STEP");
     if (counts[PST_OP_VALIDATE] != (uint32_t)post) return fail_flush(f, "not exactly one VALIDATE");
-    for (uint32_t x = 0; post && x < f->first; x++) PST_TRY(need(f, x, f->step)); /* what it keeps lies over their memory */
+    for (uint32_t x = 0; post && x < f->first; x++)
+        PST_TRY(need(f, x, f->step)); /* what it keeps lies over their memory */
     return PST_OK;
 }
 

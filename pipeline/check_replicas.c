@@ -11,10 +11,10 @@ typedef struct {
     const pst_instr_list *list;
     pst_grid_place at;
     uint32_t rank, first, norm, step, last; /* last: VALIDATE, without it STEP */
-    uint32_t *base;             /* [n_param] number of a parameter's first piece */
-    uint32_t *head, *tail, *next; /* instructions of a piece, in list order: [pieces], [pieces], [n_instr] */
-    pst_interval *buffer;           /* [buffers] */
-    uint32_t *touched;          /* [buffers] the last instruction that reads or writes it, PST_NONE */
+    uint32_t *base;                         /* [n_param] number of a parameter's first piece */
+    uint32_t *head, *tail, *next;           /* instructions of a piece, in list order: [pieces], [pieces], [n_instr] */
+    pst_interval *buffer;                   /* [buffers] */
+    uint32_t *touched;                      /* [buffers] the last instruction that reads or writes it, PST_NONE */
 } exchange;
 
 static pst_status need(const exchange *x, uint32_t before, uint32_t after) {
@@ -88,7 +88,7 @@ static pst_status check_buffers(const exchange *x) {
 typedef struct {
     uint32_t param, owner; /* replica */
     uint64_t from;
-    uint32_t first;        /* instruction */
+    uint32_t first; /* instruction */
 } piece;
 
 /* Sum and spreading at the rank that answers for the piece. */
@@ -110,7 +110,8 @@ static pst_status check_owner(const exchange *x, const piece *p) {
                 return fail_piece(x, p->param, p->from, "replicas are not added in the order of the tree");
             reduce = i;
         } else {
-            if (in->use != (job->zero ? PST_NONE : 0) || first_use_on(x->c, p->param, pst_job_stage(job, in->peer)) == PST_NONE)
+            if (in->use != (job->zero ? PST_NONE : 0) ||
+                first_use_on(x->c, p->param, pst_job_stage(job, in->peer)) == PST_NONE)
                 return fail_piece(x, p->param, p->from, "it goes where it does not belong");
             PST_TRY(need(x, job->zero ? x->last : reduce == PST_NONE ? x->step : reduce, i));
             sent++;
@@ -142,7 +143,8 @@ static pst_status check_ready(const exchange *x, const piece *p, uint32_t send) 
 static pst_status check_lent(const exchange *x, uint32_t param, uint32_t use, uint32_t recv) {
     for (uint32_t i = x->first; i < x->list->n_instr; i++) {
         const pst_instr *in = &x->list->instr[i];
-        if (in->opcode == PST_OP_SEND && !in->n && !in->micro && in->param == param && in->use == use) return need(x, i, recv);
+        if (in->opcode == PST_OP_SEND && !in->n && !in->micro && in->param == param && in->use == use)
+            return need(x, i, recv);
     }
     return fail_piece(x, param, 0, "its accumulator is not lent");
 }
@@ -160,7 +162,8 @@ static pst_status check_return(const exchange *x, const piece *p, uint32_t sent,
 
 /* At the others: a gradient leaves (where the parameter's first use is), a sum or weight comes. */
 static pst_status check_other(const exchange *x, const piece *p) {
-    int adds = stage_of_use(x->c, p->param, 0) == x->at.stage, holds = first_use_on(x->c, p->param, x->at.stage) != PST_NONE;
+    int adds = stage_of_use(x->c, p->param, 0) == x->at.stage,
+        holds = first_use_on(x->c, p->param, x->at.stage) != PST_NONE;
     uint32_t sent = PST_NONE, received = PST_NONE;
     for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {
         const pst_instr *in = &x->list->instr[i];

@@ -33,7 +33,8 @@ static pst_status check_param(const pst_checker *c, uint32_t rank, uint32_t p, c
     uint32_t n_use = c->cut->use_first[p + 1] - c->cut->use_first[p];
     int owner = n_use && c->job->rank_of_chunk[c->cut->use_chunk[c->cut->use_first[p]]] == pst_checker_stage(c, rank);
     for (uint32_t k = 0; k < c->job->parts; k++)
-        if (at[k].joined != (owner ? n_use - 1 : 0)) return fail_sum(rank, p, "a shared parameter is not added up once");
+        if (at[k].joined != (owner ? n_use - 1 : 0))
+            return fail_sum(rank, p, "a shared parameter is not added up once");
     uint32_t all = owner ? c->job->parts : 1;
     return at[0].sum.lo == 0 && at[0].sum.hi == all ? PST_OK : fail_sum(rank, p, "a part is not added");
 }
@@ -44,7 +45,8 @@ pst_status pst_checker_sums(const pst_checker *c, uint32_t rank) {
     pst_status status = PST_OK;
     part *at = calloc((size_t)n_param * n + 1, sizeof *at);
     if (!at) return pst_fail(PST_ENOMEM, "no memory to check the flush of rank %u", rank);
-    for (size_t k = 0; k < (size_t)n_param * n; k++) at[k].sum = (pst_interval){(uint32_t)(k % n), (uint32_t)(k % n) + 1};
+    for (size_t k = 0; k < (size_t)n_param * n; k++)
+        at[k].sum = (pst_interval){(uint32_t)(k % n), (uint32_t)(k % n) + 1};
     for (uint32_t i = list->n_instr - list->n_flush; status == PST_OK && i < list->n_instr; i++) {
         const pst_instr *in = &list->instr[i];
         if (in->opcode == PST_OP_REDUCE && in->param == PST_NONE) continue; /* the tensor group's: check_flush.c */

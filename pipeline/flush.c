@@ -182,8 +182,7 @@ typedef struct {
 static stepping norm_and_step(pst_job_builder *b, passes before) {
     stepping s = {.norm = pst_builder_emit_compute(b, PST_OP_NORM, b->cost->norm_ns)};
     uint32_t answer = PST_NONE;
-    if (b->rank)
-        pst_builder_depend(b, emit_norm(b, PST_OP_SEND, 0, norm_doubles(b, b->rank), b->channel), s.norm);
+    if (b->rank) pst_builder_depend(b, emit_norm(b, PST_OP_SEND, 0, norm_doubles(b, b->rank), b->channel), s.norm);
     if (b->job->post) {
         s.step = pst_builder_emit_compute(b, PST_OP_STEP, b->cost->step_ns);
         wait_for_all(b, s.step, before);

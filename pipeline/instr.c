@@ -267,8 +267,7 @@ pst_status pst_job_build_grid(const pst_job_spec *spec, pst_job **job, pst_slots
 
 pst_status pst_job_build(const pst_schedule *schedule, const pst_cut *cut, const pst_instr_cost *cost, pst_job **job,
                          pst_slots **slots) {
-    pst_job_spec spec = {
-        .grid = {schedule->n_rank, 1, 1}, .schedule = &schedule, .cut = &cut, .cost = cost};
+    pst_job_spec spec = {.grid = {schedule->n_rank, 1, 1}, .schedule = &schedule, .cut = &cut, .cost = cost};
     return pst_job_build_grid(&spec, job, slots);
 }
 

@@ -300,9 +300,9 @@ static pst_status open_layout(const builder *b, const pst_slots *slots, const ps
     x->norm_of_rank = offsets(x->n_rank);
     x->loss_of_rank = calloc(x->n_rank, sizeof *x->loss_of_rank);
     x->piece_of_rank = calloc(x->n_rank, sizeof *x->piece_of_rank);
-    if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->own_from || !x->own_to || !x->step_from || !x->undo ||
-        !x->step_to || !x->data || !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk || !x->owned ||
-        !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
+    if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->own_from || !x->own_to || !x->step_from ||
+        !x->undo || !x->step_to || !x->data || !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk ||
+        !x->owned || !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
         return pst_fail(PST_ENOMEM, "no memory for a layout");
     for (uint32_t c = 0; c < b->cut->n_chunk; c++) x->has_chunk[c] = (uint8_t)is_mine(b, c);
     return open_grads(x, b->g);

@@ -72,8 +72,7 @@ static uint64_t norm_bytes(const pst_layout *x, uint32_t rank) {
 static void add_norms(ranges *all, const pst_layout *x) {
     add(all, x, PST_REGION_CONTROL, x->norm_own, norm_bytes(x, x->rank), x->rank);
     add(all, x, PST_REGION_CONTROL, x->norm_answer, 3 * sizeof(double), x->n_rank);
-    for (uint32_t r = 1; r < x->n_rank; r++)
-        add(all, x, PST_REGION_CONTROL, x->norm_of_rank[r], norm_bytes(x, r), r);
+    for (uint32_t r = 1; r < x->n_rank; r++) add(all, x, PST_REGION_CONTROL, x->norm_of_rank[r], norm_bytes(x, r), r);
 }
 
 static void add_buffers(ranges *all, const pst_layout *x) {

@@ -134,36 +134,6 @@ static pst_status take_plan(pst_prepared *p, const pst_plan *given) {
     return PST_OK;
 }
 
-/* One for every number of micro-batches that a replica has. */
-static pst_status make_schedules(pst_prepared *p, const char *name) {
-    for (uint32_t k = 0; k < p->grid.data; k++) {
-        uint32_t n = p->micro[k + 1] - p->micro[k];
-        for (uint32_t j = 0; j < k && !p->schedules[k]; j++)
-            if (p->schedules[j]->n_micro == n) p->schedules[k] = p->schedules[j];
-        if (p->schedules[k]) continue;
-        if (!p->options.schedule)
-            PST_TRY(pst_prepare_schedule(p->config, name, p->grid.pipeline, n, p->plan, &p->schedules[k]));
-        else if (p->options.schedule->n_micro == n) PST_TRY(pst_schedule_copy(p->options.schedule, &p->schedules[k]));
-        else
-            return pst_fail(PST_EINPUT, "schedule %s needs as many micro-batches on every replica, not %u and %u", name,
-                            p->options.schedule->n_micro, n);
-    }
-    p->schedule = p->schedules[0];
-    return PST_OK;
-}
-
-static pst_status make_eval_schedules(pst_prepared *p) {
-    for (uint32_t k = 0; k < p->grid.data; k++) {
-        uint32_t n = p->eval_micro[k + 1] - p->eval_micro[k];
-        for (uint32_t j = 0; j < k && !p->eval_schedules[k]; j++)
-            if (p->eval_schedules[j]->n_micro == n) p->eval_schedules[k] = p->eval_schedules[j];
-        if (p->eval_schedules[k]) continue;
-        PST_TRY(pst_schedule_forward(p->schedules[k], n, &p->eval_schedules[k]));
-        PST_TRY(pst_schedule_check(p->eval_schedules[k]));
-    }
-    return PST_OK;
-}
-
 /* As configured: for all chunks, or for each. */
 static pst_status choose_recompute(pst_prepared *p) {
     const pst_config *c = p->config;
@@ -196,7 +166,7 @@ static pst_status build_plan(pst_prepared *p) {
         return pst_fail(PST_EINPUT, "schedule 'forward' computes no gradients; choose one that trains");
     if (given) PST_TRY(take_plan(p, given));
     PST_TRY(pst_prepare_share(p, n_micro, p->micro));
-    PST_TRY(make_schedules(p, schedule));
+    PST_TRY(pst_prepare_schedules(p, schedule));
     if (!given) PST_TRY(pst_partition_solve(p->graph, &p->cost, p->schedule, &p->plan));
     if (!given && !p->options.infer) PST_TRY(choose_recompute(p));
     p->plan->n_micro = n_micro;
@@ -251,7 +221,7 @@ static pst_status build_job(pst_prepared *p) {
     PST_TRY(pst_job_check_grid(p->job, spec.cut, p->slots, PST_CHECK_TAGGED));
     if (!train) return PST_OK;
     PST_TRY(pst_prepare_share(p, p->options.n_eval_micro, p->eval_micro));
-    PST_TRY(make_eval_schedules(p));
+    PST_TRY(pst_prepare_eval_schedules(p));
     PST_TRY(build_cuts(p, 0, 0, p->eval_cuts));
     p->eval_cut = p->eval_cuts[0];
     spec.cut = (const pst_cut *const *)p->eval_cuts, spec.cost = &eval_cost;
@@ -435,15 +405,6 @@ pst_status pst_prepare(const pst_config *config, const pst_prepare_options *opti
     return PST_OK;
 }
 
-/* Each once, though several replicas have it. */
-static void close_schedules(pst_schedule **s, uint32_t n) {
-    for (uint32_t k = 0; k < n; k++) {
-        for (uint32_t j = k + 1; s[k] && j < n; j++)
-            if (s[j] == s[k]) s[j] = NULL;
-        pst_schedule_close(s[k]);
-    }
-}
-
 void pst_prepared_close(pst_prepared *p) {
     if (!p) return;
     for (uint32_t r = 0; p->layout && r < p->options.n_rank; r++) pst_layout_close(p->layout[r]);
@@ -459,8 +420,7 @@ void pst_prepared_close(pst_prepared *p) {
         if (p->graphs[t] != p->whole) pst_graph_close(p->graphs[t]);
     }
     free(p->graphs), free(p->cuts), free(p->eval_cuts);
-    if (p->schedules) close_schedules(p->schedules, p->grid.data);
-    if (p->eval_schedules) close_schedules(p->eval_schedules, p->grid.data);
+    pst_prepare_close_schedules(p);
     free(p->micro), free(p->eval_micro), free(p->schedules), free(p->eval_schedules);
     free(p->slots), free(p->eval_slots), free(p->throttle);
     pst_plan_close(p->plan);

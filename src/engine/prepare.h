@@ -64,6 +64,10 @@ pst_status pst_prepare_share(const pst_prepared *p, uint32_t n_micro, uint32_t *
 pst_status pst_prepare_throttle(pst_prepared *p);
 /* Accumulators of each use, once p->micro is there (parallel.reproducible). EINPUT for contradictions. */
 pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts);
+/* The schedules of all replicas, one for every number of micro-batches that a replica has, and those of evaluation. */
+pst_status pst_prepare_schedules(pst_prepared *p, const char *name);
+pst_status pst_prepare_eval_schedules(pst_prepared *p);
+void pst_prepare_close_schedules(pst_prepared *p);
 /* EINPUT for contradictions, EINTERNAL when the checker refuses what was built. */
 pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared);
 /* prepare_solved.c: the same for parallel.schedule solved, which pst_prepare hands on. */

@@ -60,3 +60,49 @@ pst_status pst_prepare_schedule(const pst_config *c, const char *name, uint32_t 
     if (status != PST_OK) pst_schedule_close(*schedule), *schedule = NULL;
     return status;
 }
+
+/* --- of all replicas -------------------------------------------------------------------------------------------- */
+
+/* One for every number of micro-batches that a replica has. */
+pst_status pst_prepare_schedules(pst_prepared *p, const char *name) {
+    for (uint32_t k = 0; k < p->grid.data; k++) {
+        uint32_t n = p->micro[k + 1] - p->micro[k];
+        for (uint32_t j = 0; j < k && !p->schedules[k]; j++)
+            if (p->schedules[j]->n_micro == n) p->schedules[k] = p->schedules[j];
+        if (p->schedules[k]) continue;
+        if (!p->options.schedule)
+            PST_TRY(pst_prepare_schedule(p->config, name, p->grid.pipeline, n, p->plan, &p->schedules[k]));
+        else if (p->options.schedule->n_micro == n) PST_TRY(pst_schedule_copy(p->options.schedule, &p->schedules[k]));
+        else
+            return pst_fail(PST_EINPUT, "schedule %s needs as many micro-batches on every replica, not %u and %u", name,
+                            p->options.schedule->n_micro, n);
+    }
+    p->schedule = p->schedules[0];
+    return PST_OK;
+}
+
+pst_status pst_prepare_eval_schedules(pst_prepared *p) {
+    for (uint32_t k = 0; k < p->grid.data; k++) {
+        uint32_t n = p->eval_micro[k + 1] - p->eval_micro[k];
+        for (uint32_t j = 0; j < k && !p->eval_schedules[k]; j++)
+            if (p->eval_schedules[j]->n_micro == n) p->eval_schedules[k] = p->eval_schedules[j];
+        if (p->eval_schedules[k]) continue;
+        PST_TRY(pst_schedule_forward(p->schedules[k], n, &p->eval_schedules[k]));
+        PST_TRY(pst_schedule_check(p->eval_schedules[k]));
+    }
+    return PST_OK;
+}
+
+/* Each once, though several replicas have it. */
+static void close_schedules(pst_schedule **s, uint32_t n) {
+    for (uint32_t k = 0; k < n; k++) {
+        for (uint32_t j = k + 1; s[k] && j < n; j++)
+            if (s[j] == s[k]) s[j] = NULL;
+        pst_schedule_close(s[k]);
+    }
+}
+
+void pst_prepare_close_schedules(pst_prepared *p) {
+    if (p->schedules) close_schedules(p->schedules, p->grid.data);
+    if (p->eval_schedules) close_schedules(p->eval_schedules, p->grid.data);
+}

@@ -12,8 +12,8 @@ static pst_status number_of(const char *key, char *const *list, uint32_t i, doub
         *out = x;
         return PST_OK;
     }
-    return pst_fail(PST_EINPUT, "%s: expected a %snumber from %.10g to %.10g, found '%.40s'", key, whole ? "whole " : "", least,
-                    most, list[i]);
+    return pst_fail(PST_EINPUT, "%s: expected a %snumber from %.10g to %.10g, found '%.40s'", key,
+                    whole ? "whole " : "", least, most, list[i]);
 }
 
 pst_status pst_prepare_throttle(pst_prepared *p) {
@@ -27,7 +27,8 @@ pst_status pst_prepare_throttle(pst_prepared *p) {
     for (uint32_t r = 0; r < n; r++) {
         p->throttle[r] = 1;
         if (given)
-            PST_TRY(number_of("parallel.throttle", c->parallel.throttle, given > 1 ? r : 0, 1, 1000, 0, &p->throttle[r]));
+            PST_TRY(
+                number_of("parallel.throttle", c->parallel.throttle, given > 1 ? r : 0, 1, 1000, 0, &p->throttle[r]));
     }
     return PST_OK;
 }
@@ -64,7 +65,8 @@ static pst_status share_as_given(const pst_prepared *p, uint32_t n_micro, uint32
         sum += count[k] = (uint32_t)x;
     }
     if (sum == n_micro) return PST_OK;
-    return pst_fail(PST_EINPUT, "parallel.replicas: %llu micro-batches together, but a step has %u (train.batch / micro_batch)",
+    return pst_fail(PST_EINPUT,
+                    "parallel.replicas: %llu micro-batches together, but a step has %u (train.batch / micro_batch)",
                     (unsigned long long)sum, n_micro);
 }
 
@@ -88,11 +90,13 @@ pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts) {
     if (!all) return PST_OK;
     if (all & (all - 1)) return pst_fail(PST_EINPUT, "parallel.reproducible must be a power of two, not %u", all);
     if (all % n)
-        return pst_fail(PST_EINPUT, "parallel.reproducible: %u parts cannot be shared out evenly to %u replicas", all, n);
+        return pst_fail(PST_EINPUT, "parallel.reproducible: %u parts cannot be shared out evenly to %u replicas", all,
+                        n);
     if (n_micro % all)
-        return pst_fail(PST_EINPUT,
-                        "parallel.reproducible: %u micro-batches of a step (train.batch / micro_batch) are no multiple of %u",
-                        n_micro, all);
+        return pst_fail(
+            PST_EINPUT,
+            "parallel.reproducible: %u micro-batches of a step (train.batch / micro_batch) are no multiple of %u",
+            n_micro, all);
     for (uint32_t k = 0; k < n; k++)
         if (p->micro[k + 1] - p->micro[k] != n_micro / n)
             return pst_fail(PST_EINPUT, "parallel.reproducible needs as many micro-batches on every replica");

@@ -238,7 +238,8 @@ static void sixteen_bits(void **state) {
         snprintf(name[0], sizeof name[0], "half-probe-%d", i);
         if (run_here(YAML, name[0], 1, "", probe, 1).exit_status) continue; /* this CPU cannot */
         for (uint32_t p = 1; p <= 2; p++) {
-            snprintf(name[1], sizeof name[1], "half-0-%d-%u", i, p), snprintf(name[2], sizeof name[2], "half-1-%d-%u", i, p);
+            snprintf(name[1], sizeof name[1], "half-0-%d-%u", i, p),
+                snprintf(name[2], sizeof name[2], "half-1-%d-%u", i, p);
             run_result all = train(YAML, name[1], p, 2, "", precision[i], "parallel.zero=0");
             run_result shared = train(YAML, name[2], p, 2, "", precision[i], "parallel.zero=1");
             assert_same(&shared, &all, name[2]);
@@ -254,7 +255,7 @@ static void contradictions(void **state) {
     assert_int_equal(run_here(YAML, "five", 5, "", six, 2).exit_status, 2);
     assert_int_equal(run_here(YAML, "two", 2, "", six, 2).exit_status, 2);
     assert_int_equal(run_here(YAML, "seven", 7, "", many, 1).exit_status, 2); /* and 6 micro-batches */
-    run_result r = run_here(YAML, "six", 0, "", six, 2);                     /* without -n: the product */
+    run_result r = run_here(YAML, "six", 0, "", six, 2);                      /* without -n: the product */
     assert_int_equal(r.exit_status, 0);
     assert_int_equal(r.n_rank, 6);
 }
@@ -266,9 +267,10 @@ static int cleanup(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_layout), cmocka_unit_test(few_micro_batches), cmocka_unit_test(pieces),
-        cmocka_unit_test(zero_takes_less), cmocka_unit_test(resume), cmocka_unit_test(resume_pieces), cmocka_unit_test(unequal), cmocka_unit_test(reproducible), cmocka_unit_test(sixteen_bits),
-        cmocka_unit_test(contradictions)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_layout), cmocka_unit_test(few_micro_batches),
+                                       cmocka_unit_test(pieces),       cmocka_unit_test(zero_takes_less),
+                                       cmocka_unit_test(resume),       cmocka_unit_test(resume_pieces),
+                                       cmocka_unit_test(unequal),      cmocka_unit_test(reproducible),
+                                       cmocka_unit_test(sixteen_bits), cmocka_unit_test(contradictions)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }

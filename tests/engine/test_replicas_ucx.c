@@ -70,13 +70,20 @@ static void same_bits_as_one_rank(void **state) {
 /* Two replicas until a rank is killed or the job interrupted, behind the first checkpoint; then one, or four. */
 static void goes_on(void **state) {
     (void)state;
-    run_result one = run_program(PST_BINARY, YAML, "long-one",
-                                 "-q -n 1 " LONG);
+    run_result one = run_program(PST_BINARY, YAML, "long-one", "-q -n 1 " LONG);
     assert_int_equal(one.exit_status, 0);
     for (int kills = 0; kills < 2; kills++) {
         char name[32], run[600], words[900];
-        const char *first[] = {"-q", "-n", "2", "parallel.data=2", "train.steps=240", "train.validate_every=0",
-                               "train.lr=1e-3", "checkpoint.every=20", "parallel.reproducible=4", NULL};
+        const char *first[] = {"-q",
+                               "-n",
+                               "2",
+                               "parallel.data=2",
+                               "train.steps=240",
+                               "train.validate_every=0",
+                               "train.lr=1e-3",
+                               "checkpoint.every=20",
+                               "parallel.reproducible=4",
+                               NULL};
         snprintf(name, sizeof name, "goes-on-%d", kills);
         snprintf(run, sizeof run, "%s/%s/run", run_folder(), name);
         process p = process_train(YAML, name, first);
@@ -89,7 +96,8 @@ static void goes_on(void **state) {
         assert_int_equal(kill(kills ? victim : p.pid, kills ? SIGKILL : SIGINT), 0);
         assert_int_equal(process_wait(&p, 60), kills ? 3 : 0);
         assert_true(process_steps(run) < LONG_STEPS);
-        snprintf(words, sizeof words, "-q -n %d --resume '%s' parallel.data=%d " LONG, kills ? 4 : 1, run, kills ? 4 : 1);
+        snprintf(words, sizeof words, "-q -n %d --resume '%s' parallel.data=%d " LONG, kills ? 4 : 1, run,
+                 kills ? 4 : 1);
         run_result r = run_program(PST_BINARY, YAML, name, words);
         same(&r, &one, name);
     }

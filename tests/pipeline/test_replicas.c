@@ -24,13 +24,13 @@ typedef struct {
 static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint64_t *seed) {
     replicas r = {.t = {.g = random_graph(k)}, .n = n};
     uint32_t kind = (uint32_t)(k % 3);
-    pst_instr_cost cost = {.latency_ns = 50, .bytes_per_s = 1e8, .norm_ns = 1, .reduce_ns = 1, .step_ns = 1, .flush = 1};
+    pst_instr_cost cost = {
+        .latency_ns = 50, .bytes_per_s = 1e8, .norm_ns = 1, .reduce_ns = 1, .step_ns = 1, .flush = 1};
     build_case(&r.t, 1 + (uint32_t)(k % 4), kind, 3, seed);
     MUST(pst_schedule_generate(case_schedule[kind], r.t.n_rank, 0, 4, &r.other));
     for (uint32_t i = 0; i < n; i++) r.schedule[i] = i + 1 < n ? r.t.schedule : r.other;
     r.cut[0] = r.t.cut;
-    pst_job_spec spec = {
-        .grid = {r.t.n_rank, n, 1}, .schedule = r.schedule, .cut = r.cut, .cost = &cost, .zero = zero};
+    pst_job_spec spec = {.grid = {r.t.n_rank, n, 1}, .schedule = r.schedule, .cut = r.cut, .cost = &cost, .zero = zero};
     spec.parts = 1 + (uint32_t)(k / 8 % 3);
     MUST(pst_job_build_grid(&spec, &r.job, r.slots));
     return r;
@@ -114,7 +114,8 @@ static void changes_are_refused(void **state) {
                     if (change == 3 && in->queue == PST_Q_COMPUTE) in->buffer = in->into;
                     else if (change == 3) in->peer = (in->peer + 1) % t.job->n_rank;
                     if (change == 4) in->use = in->use == PST_NONE ? 0 : PST_NONE;
-                    if (change == 5 && in->opcode == PST_OP_RECV && before.buffer) in->buffer = pst_job_buffers(t.job) + 1;
+                    if (change == 5 && in->opcode == PST_OP_RECV && before.buffer)
+                        in->buffer = pst_job_buffers(t.job) + 1;
                     if (memcmp(in, &before, sizeof before) && check(&t, PST_CHECK_TAGGED) == PST_OK)
                         fail_msg("graph %u rank %u instruction %u: change %d is let pass", (unsigned)k, r, i, change);
                     *in = before;
@@ -132,7 +133,8 @@ static void shares_are_even(void **state) {
         uint64_t seed = k;
         test_case t = {.g = random_graph(k)};
         build_case(&t, 1 + (uint32_t)(k % 3), 0, 2, &seed);
-        for (uint32_t p = 0; p < t.g->n_param; p++) t.g->param[p].dim[0] = 1 + (k * 7919 + p * 104729) % (9 * PST_PIECE);
+        for (uint32_t p = 0; p < t.g->n_param; p++)
+            t.g->param[p].dim[0] = 1 + (k * 7919 + p * 104729) % (9 * PST_PIECE);
         for (uint32_t n = 1; n <= 7; n++) {
             pst_share *s;
             uint64_t load[3][7] = {{0}}, most_param = 0;
