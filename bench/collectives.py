@@ -63,7 +63,7 @@ int main(int argc, char **argv) {
 
 def ours(size, args):
     """us, and the name of the algorithm."""
-    command = [PENSTOCK, "bench", "collectives", "--op", "all-reduce", "--bytes", str(size), "--seconds",
+    command = [PENSTOCK, "bench", "collectives", "--collective", "all-reduce", "--bytes", str(size), "--seconds",
                str(args.seconds), "--json"]
     out = subprocess.run(command, check=True, timeout=300, capture_output=True, text=True).stdout
     chosen = json.loads(out)["collectives"]["rows"][0]["algorithms"][0]

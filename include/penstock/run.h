@@ -94,12 +94,13 @@ typedef struct {
     int64_t threads;         /* 0: all processors that this process may use */
     const char *precision;   /* "fp32", "bf16", "fp16", "both" (fp32, and bf16 where the CPU has it) */
     int json;
-    const char *op;          /* kernels: only this operator; collectives: only this kind; "": all */
+    const char *op;          /* kernels: only this operator; "": all */
     double seconds;          /* p2p, collectives: for each size; 0: half a second */
     double compute_ms;       /* p2p: > 0: the receiver computes in tiles of this length */
     int64_t bytes;           /* p2p, collectives: only this size; 0: from 8 B to 64 MiB */
     char *const *argv;       /* the program's own arguments, which start ranks of it; NULL: never start any */
     int64_t ranks;           /* collectives: how many; 0: two */
+    const char *collective;  /* collectives: only this kind, "all-reduce", ...; NULL or "": all */
 } pst_bench_options;
 /* Measures this machine: kernels, every distinct operator of the model beside FMA peak and memory bandwidth of the same
  * run; p2p, messages between two ranks of this host; collectives, every algorithm of each kind beside what the cost

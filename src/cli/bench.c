@@ -14,14 +14,15 @@ int pst_cli_bench(const pst_cli_call *call) {
         {0, "threads", "N", PST_OPTION_INT, 1, 4096, "Threads to compute with; all processors by default.", &o.threads},
         {0, "precision", "NAME", PST_OPTION_STRING, 0, 0, "fp32, bf16, fp16, or both: fp32, and bf16 where there is.",
          &o.precision},
-        {0, "op", "NAME", PST_OPTION_STRING, 0, 0,
-         "Only this operator, such as linear, or this collective, such as all-reduce.", &o.op},
+        {0, "op", "NAME", PST_OPTION_STRING, 0, 0, "Only this operator, such as linear or attention.", &o.op},
         {0, "seconds", "S", PST_OPTION_FLOAT, 0.001, 60, "p2p, collectives: for each size.", &o.seconds},
         {0, "compute", "MS", PST_OPTION_FLOAT, 0, 1000, "p2p: the receiver computes in tiles of this length.",
          &o.compute_ms},
         {0, "bytes", "N", PST_OPTION_INT, 1, 1 << 30, "p2p, collectives: only this size; 8 B to 64 MiB by default.",
          &o.bytes},
         {'n', "ranks", "N", PST_OPTION_INT, 2, 4096, "collectives: among so many ranks; 2 by default.", &o.ranks},
+        {0, "collective", "NAME", PST_OPTION_STRING, 0, 0, "collectives: only this kind, such as all-reduce.",
+         &o.collective},
         {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Print JSON.", &o.json},
     };
     const pst_command command = {

@@ -1,5 +1,6 @@
 /* `penstock bench`: runs suites and prints what they found. */
 #include "base/sized.h"
+#include "comm/collective.h"
 #include "engine/bench.h"
 #include "base/status.h"
 #include "engine/machine.h"
@@ -23,6 +24,16 @@ static pst_status find(const char *name, const pst_bench_suite **suite) {
     }
     const char *meant = pst_did_you_mean(name, names, N_SUITE);
     return pst_fail(PST_EINPUT, "unknown suite '%.60s'; did you mean '%s'?", name, meant ? meant : names[0]);
+}
+
+static pst_status find_collective(const char *name) {
+    const char *names[PST_COLL_KINDS];
+    for (uint32_t i = 0; i < PST_COLL_KINDS; i++) {
+        names[i] = pst_coll_name((pst_coll_kind)i);
+        if (!strcmp(name, names[i])) return PST_OK;
+    }
+    const char *meant = pst_did_you_mean(name, names, PST_COLL_KINDS);
+    return pst_fail(PST_EINPUT, "unknown collective '%.60s'; did you mean '%s'?", name, meant ? meant : "all-reduce");
 }
 
 /* A run file of the sizes asked for; no data is read. */
@@ -80,10 +91,12 @@ pst_status pst_bench_run(const pst_bench_options *options, FILE *out) {
     if (!out || (!o->run && !o->preset))
         return pst_fail(PST_EINPUT, "pst_bench_run: %s is NULL", out ? "run or preset" : "out");
     if (!o->op) taken.op = "";
+    if (!o->collective) taken.collective = "";
     if (!o->precision) taken.precision = "both";
     if (!(o->seconds > 0)) taken.seconds = 0.5;
     pst_bench b = {.options = o, .threads = o->threads ? (uint32_t)o->threads : pst_machine_cpus()};
     for (size_t i = 0; i < o->n_suite; i++) PST_TRY(find(o->suite[i], &suite)); /* before any is measured */
+    if (*o->collective) PST_TRY(find_collective(o->collective));
     PST_TRY(configure(o, &config));
     b.config = config;
     json_t *all = json_object();

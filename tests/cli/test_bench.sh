@@ -17,6 +17,13 @@ grep -q '^ *65536  *[0-9.]*  *[0-9.]*  *[0-9.]*$' text || fail "p2p: $(cat text)
 "$PENSTOCK" bench p2p --bytes 8 --compute 0.1 --seconds 0.01 --json >json </dev/null || fail "p2p --json: status $?"
 grep -q '"gb_per_s"' json && grep -q '"compute_ms": 0.1' json || fail "p2p --json: $(cat json)"
 
+"$PENSTOCK" bench collectives --collective all-reduce --bytes 65536 --seconds 0.01 >text 2>err </dev/null ||
+    fail "collectives: status $?: $(cat err)"
+grep -q '^all-reduce  *65536  shared .*direct .*(all are on one host)$' text || fail "collectives: $(cat text)"
+"$PENSTOCK" bench collectives --collective broadcast --bytes 8 --seconds 0.01 -n 3 --json >json </dev/null ||
+    fail "collectives --json: status $?"
+grep -q '"modelled_us"' json && grep -q '"ranks": 3' json || fail "collectives --json: $(cat json)"
+
 refused() { # PATTERN ARGUMENT...
     pattern=$1 rc=0
     shift
@@ -25,6 +32,7 @@ refused() { # PATTERN ARGUMENT...
 }
 refused "did you mean 'kernels'" kernals
 refused "expected fp32, bf16, fp16 or both" --precision fp8
+refused "did you mean 'all-reduce'" collectives --collective all-redcue
 refused "nanno" kernels --preset nanno
 refused "no operator 'convolution'" kernels --preset nano -B 1 -T 8 --op convolution
 refused "nosuch.yaml" kernels --run nosuch.yaml
