@@ -36,7 +36,7 @@ static pst_status make_step(const pst_cut *cut, const pst_chooser *chooser, cons
     }
     if (chooser && chooser->choose)
         PST_TRY(chooser->choose(chooser->arg, cut->graph, node, extra, from->pass, &step->kernel, &step->scratch));
-    step->ns = chooser && chooser->ns ? chooser->ns(chooser->arg, node, is_sum, from->pass, step->flops, step->bytes)
+    step->ns = chooser && chooser->ns ? chooser->ns(chooser->arg, node, extra, from->pass, step->flops, step->bytes)
                                       : step->flops + step->bytes;
     return PST_OK;
 }

@@ -100,7 +100,7 @@ typedef struct {
     /* extra: 0, or what the step is beside the node's own passes. */
     pst_status (*choose)(void *arg, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
                          uint32_t *kernel, uint64_t *scratch);
-    uint64_t (*ns)(void *arg, const pst_node *node, int is_sum, pst_pass pass, uint64_t flops, uint64_t bytes);
+    uint64_t (*ns)(void *arg, const pst_node *node, int extra, pst_pass pass, uint64_t flops, uint64_t bytes);
     const uint8_t *recompute;   /* [n_chunk] pst_recompute; NULL: none */
 } pst_chooser;
 

@@ -82,11 +82,12 @@ static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, in
     return PST_OK;
 }
 
-static uint64_t predict_ns(void *arg, const pst_node *node, int is_sum, pst_pass pass, uint64_t flops, uint64_t bytes) {
+static uint64_t predict_ns(void *arg, const pst_node *node, int extra, pst_pass pass, uint64_t flops, uint64_t bytes) {
     const chooser_arg *a = arg;
-    uint64_t measured = pst_measured_ns(a->p->measured, node->name, pass, is_sum);
+    if (extra == PST_EXTRA_RESTORE) return pst_cost_ns(&a->p->cost, flops, bytes); /* measured was the pass itself */
+    uint64_t measured = pst_measured_ns(a->p->measured, node->name, pass, extra == PST_EXTRA_SUM);
     if (measured) return measured;
-    pst_exchange kind = pst_node_exchange(node, is_sum, pass);
+    pst_exchange kind = pst_node_exchange(node, extra, pass);
     if (kind == PST_EXCHANGE_NONE || kind == PST_EXCHANGE_COPY) return pst_cost_ns(&a->p->cost, flops, bytes);
     return LATENCY_NS + (uint64_t)((double)bytes * 1e9 / a->p->cost.link_bytes_per_s);
 }
