@@ -33,7 +33,7 @@ def peer(name, stages, message):
     """Milliseconds of PyTorch's laps; none where it does not run."""
     command = [sys.executable, os.path.join(HERE, "peer_schedules.py"), "--schedule", name, "--stages", str(stages),
                "--micro-batches", str(4 * stages), "--message", str(message), "--json"]
-    found = subprocess.run(command, check=False, timeout=300, capture_output=True, text=True)
+    found = subprocess.run(command, check=False, timeout=900, capture_output=True, text=True)
     if found.returncode:
         print(f"PyTorch, {name}, {stages} stages: {found.stderr.strip().splitlines()[-1:]}", file=sys.stderr)
         return []
