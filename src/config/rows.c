@@ -78,18 +78,21 @@ const pst_row pst_rows[] = {
 
     WHOLE(parallel, pipeline, "0", 0, PST_RANKS_MAX,
           "Pipeline stages (ranks in a row); 0: what the number of ranks leaves."),
-    WHOLE(parallel, tensor, "0", 0, PST_RANKS_MAX, "Ranks that share every layer of a stage (heads, hidden features, vocabulary)."),
-    TEXT(parallel, sequence, "off", 0, "off|on",
+    WHOLE(parallel, tensor, "0", 0, PST_RANKS_MAX,
+          "Ranks that share every layer of a stage (heads, hidden features, vocabulary)."),
+    TEXT(parallel, sequence, "false", 0, "true|false",
          "With tensor ranks: each has a part of the positions of what lies between split layers; less memory."),
     WHOLE(parallel, data, "0", 0, PST_RANKS_MAX,
           "Replicas of the pipeline, each with its part of the micro-batches of a step; 0: 1."),
     WHOLE(parallel, zero, "1", 0, 1,
           "With replicas, what they share out: 1: optimizer state and the step; 0: nothing, all do it alike."),
     {"parallel", "replicas", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.replicas), AT(parallel.n_replicas),
-     "Micro-batches that each replica takes of a step, such as [3, 5]; by default as many, or by the speeds that throttle "
+     "Micro-batches that each replica takes of a step, such as [3, 5]; by default as many, or by the speeds that "
+     "throttle "
      "leaves."},
     WHOLE(parallel, reproducible, "0", 0, PST_RANKS_MAX,
-          "Parts of a step's micro-batches with an accumulator each, a power of two, such as 4: then 1, 2 and 4 replicas give "
+          "Parts of a step's micro-batches with an accumulator each, a power of two, such as 4: then 1, 2 and 4 "
+          "replicas give "
           "the same bits; 0: off."),
     {"parallel", "throttle", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.throttle), AT(parallel.n_throttle),
      "Makes ranks slower, to try out unequal devices: each rank's factor, such as [1, 2], or one for all."},
@@ -100,20 +103,23 @@ const pst_row pst_rows[] = {
          "For schedule custom: CSV as PyTorch's pipelining runtime has it (0F0, 1I3, 1W3), a line per rank."),
     TEXT(parallel, measured, "", PATH, NULL,
          "Folder of a run of this model and micro_batch: its operators' measured durations replace the modelled ones."),
-    WHOLE(parallel, chunks, "0", 0, 64, "Parts of the model on each rank; 0: as the schedule has them (interleaved: 2)."),
+    WHOLE(parallel, chunks, "0", 0, 64,
+          "Parts of the model on each rank; 0: as the schedule has them (interleaved: 2)."),
     {"parallel", "recompute", PST_ROW_LIST, "none", 0, 0, FILLED, "none|selective|full", AT(parallel.recompute),
      AT(parallel.n_recompute),
      "What the backward pass computes again instead of keeping it: none, selective (what is cheap: attention, norms, "
      "activation functions), full (all but a chunk's inputs); or a list of these, one for each chunk."},
     TEXT(parallel, post_validation, "false", 0, "true|false",
-         "Optimizer steps do not wait for the norm of all gradients; a rank that stepped wrongly goes back and steps again, "
+         "Optimizer steps do not wait for the norm of all gradients; a rank that stepped wrongly goes back and steps "
+         "again, "
          "with the same bits."),
     TEXT(parallel, device, "auto", FILLED, NULL, "auto, cpu, or timed (computes nothing, takes the predicted times)."),
     TEXT(parallel, transport, "auto", 0, "auto|self|ucx", "How ranks exchange bytes; self: all ranks in one process."),
     {"parallel", "memory", PST_ROW_BYTES, "0", 0, 0x1p60, 0, NULL, AT(parallel.memory), 0,
      "Bytes each rank may use, such as 512M or 8G; 0: what the machine has."},
     TEXT(parallel, bind, "auto", 0, "auto|none|core",
-         "Ranks of a host on cores of their own: where it has several NUMA nodes (memory is taken there, too), never, always."),
+         "Ranks of a host on cores of their own: where it has several NUMA nodes (memory is taken there, too), never, "
+         "always."),
     WHOLE(parallel, wait, "60", 1, 86400,
           "Seconds in which all ranks of a host file, or started one by one, have to arrive."),
 

@@ -336,7 +336,7 @@ static pst_status take_graph(pst_prepared *p, const pst_graph *given) {
 }
 
 static pst_status split_graph(pst_prepared *p) {
-    pst_shard_options o = {.parts = p->grid.tensor, .sequence = !strcmp(p->config->parallel.sequence, "on")};
+    pst_shard_options o = {.parts = p->grid.tensor, .sequence = !strcmp(p->config->parallel.sequence, "true")};
     PST_TRY(pst_graph_check(p->whole));
     if (o.parts == 1) p->graphs[0] = p->whole;
     for (; o.parts > 1 && o.part < o.parts; o.part++) {

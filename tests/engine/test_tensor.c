@@ -78,14 +78,14 @@ static void check_degree(int tensor, const char *along) {
 
 static void test_degrees(void **state) {
     (void)state;
-    for (int tensor = 2; tensor <= 3; tensor++) check_degree(tensor, "parallel.sequence=off");
+    for (int tensor = 2; tensor <= 3; tensor++) check_degree(tensor, "parallel.sequence=false");
 }
 
 static void test_sequence(void **state) {
     (void)state;
-    for (int tensor = 2; tensor <= 3; tensor++) check_degree(tensor, "parallel.sequence=on");
+    for (int tensor = 2; tensor <= 3; tensor++) check_degree(tensor, "parallel.sequence=true");
     run_result whole = run("whole", 2, 2, "train.micro_batch=6", NULL);
-    run_result part = run("part", 2, 2, "train.micro_batch=6", "parallel.sequence=on");
+    run_result part = run("part", 2, 2, "train.micro_batch=6", "parallel.sequence=true");
     assert_true(part.peak[0] < whole.peak[0]);
 }
 
@@ -115,9 +115,9 @@ static void test_data(void **state) {
     close_to(&first, &base, "data");
     run_result deep = run("data", 8, 2, "parallel.data=2", "parallel.zero=1");
     same(&deep, &first, "data, deep");
-    run_result along = run("along", 4, 2, "parallel.data=2", "parallel.sequence=on");
+    run_result along = run("along", 4, 2, "parallel.data=2", "parallel.sequence=true");
     close_to(&along, &base, "data, sequence");
-    deep = run("along, deep", 8, 2, "parallel.data=2", "parallel.sequence=on");
+    deep = run("along, deep", 8, 2, "parallel.data=2", "parallel.sequence=true");
     same(&deep, &along, "data, sequence, deep");
 }
 

@@ -39,7 +39,7 @@ static void test_layouts(void **state) {
         const char *name, *degrees[2];
         int ranks;
     } way[] = {{"t2", {"parallel.tensor=2", "parallel.data=1"}, 2},
-               {"t3", {"parallel.tensor=3", "parallel.sequence=on"}, 3},
+               {"t3", {"parallel.tensor=3", "parallel.sequence=true"}, 3},
                {"t2p2", {"parallel.tensor=2", "parallel.data=1"}, 4},
                {"t2d2", {"parallel.tensor=2", "parallel.data=2"}, 4},
                {"t2p2d2", {"parallel.tensor=2", "parallel.data=2"}, 8}};
