@@ -9,6 +9,7 @@
 
 typedef struct {
     const uint64_t *cost, *boundary, *crossing; /* the last two may be NULL */
+    const double *slow;                         /* [k] of each chunk; NULL: 1 */
     uint32_t n, k;
 } problem;
 
@@ -16,6 +17,12 @@ typedef struct {
 static uint64_t plus(uint64_t a, uint64_t b) {
     uint64_t sum;
     return __builtin_add_overflow(a, b, &sum) || sum == IMPOSSIBLE ? IMPOSSIBLE - 1 : sum;
+}
+
+/* What the chunk with so many chunks to go, itself included, takes for its items. */
+static uint64_t slowed(const problem *p, uint32_t chunks, uint64_t items) {
+    double ns = p->slow ? (double)items * p->slow[p->k - chunks] : 0;
+    return !p->slow ? items : ns < 0x1p63 ? (uint64_t)ns : IMPOSSIBLE - 1;
 }
 
 /* What a chunk pays for its ends besides its items. */
@@ -27,7 +34,7 @@ static void one_chunk(const problem *p, uint64_t *cost) {
     uint64_t items = 0;
     for (uint32_t i = p->n; i-- > 0;) {
         items = plus(items, p->cost[i]);
-        cost[i] = plus(items, edge(p, i));
+        cost[i] = plus(slowed(p, 1, items), edge(p, i));
     }
 }
 
@@ -41,12 +48,13 @@ static uint64_t smallest_maximum(const problem *p, uint64_t *best, uint64_t *nex
     for (uint32_t chunks = 2; chunks <= p->k; chunks++) {
         next[p->n] = IMPOSSIBLE;
         for (uint32_t i = 0; i < starts(p, chunks); i++) {
-            uint64_t items = edge(p, i);
+            uint64_t items = 0;
             next[i] = IMPOSSIBLE;
             for (uint32_t end = i + 1; end <= p->n; end++) {
                 items = plus(items, p->cost[end - 1]);
-                if (items >= next[i]) break; /* can only get worse */
-                uint64_t chunk = plus(items, edge(p, end));
+                uint64_t here = plus(slowed(p, chunks, items), edge(p, i));
+                if (here >= next[i]) break; /* can only get worse */
+                uint64_t chunk = plus(here, edge(p, end));
                 uint64_t most = chunk > best[end] ? chunk : best[end];
                 if (most < next[i]) next[i] = most;
             }
@@ -66,14 +74,15 @@ static void fewest_bytes(const problem *p, uint64_t bound, uint64_t *least) {
     for (uint32_t i = 0; i < p->n; i++) least[row + i] = least[row + i] <= bound ? 0 : IMPOSSIBLE;
     for (uint32_t c = 2; c <= p->k; c++)
         for (uint32_t i = 0; i < starts(p, c); i++) {
-            uint64_t items = edge(p, i), *here = &least[c * row + i];
+            uint64_t items = 0, *fewest = &least[c * row + i];
             for (uint32_t end = i + 1; end <= p->n; end++) {
                 items = plus(items, p->cost[end - 1]);
-                if (items > bound) break;
+                uint64_t here = plus(slowed(p, c, items), edge(p, i));
+                if (here > bound) break;
                 uint64_t rest = least[(c - 1) * row + end];
-                if (rest == IMPOSSIBLE || plus(items, edge(p, end)) > bound) continue;
+                if (rest == IMPOSSIBLE || plus(here, edge(p, end)) > bound) continue;
                 uint64_t bytes = plus(rest, cross(p, end));
-                if (bytes < *here) *here = bytes;
+                if (bytes < *fewest) *fewest = bytes;
             }
         }
 }
@@ -83,12 +92,12 @@ static void read_cuts(const problem *p, uint64_t bound, const uint64_t *least, u
     uint64_t row = (uint64_t)p->n + 1;
     uint32_t i = 0;
     for (uint32_t c = p->k; c > 0; c--) {
-        uint64_t items = edge(p, i);
+        uint64_t items = 0;
         uint32_t end = i;
         for (;;) {
             items = plus(items, p->cost[end++]);
-            uint64_t rest = least[(c - 1) * row + end];
-            if (rest != IMPOSSIBLE && plus(items, edge(p, end)) <= bound &&
+            uint64_t rest = least[(c - 1) * row + end], here = plus(slowed(p, c, items), edge(p, i));
+            if (rest != IMPOSSIBLE && plus(here, edge(p, end)) <= bound &&
                 plus(rest, cross(p, end)) == least[c * row + i])
                 break;
         }
@@ -96,11 +105,11 @@ static void read_cuts(const problem *p, uint64_t bound, const uint64_t *least, u
     }
 }
 
-pst_status pst_partition_cut(const uint64_t *cost, const uint64_t *boundary_cost, const uint64_t *crossing, uint32_t n,
-                             uint32_t n_chunk, uint32_t *chunk_of_item) {
+pst_status pst_partition_cut(const uint64_t *cost, const uint64_t *boundary_cost, const uint64_t *crossing,
+                             const double *slow, uint32_t n, uint32_t n_chunk, uint32_t *chunk_of_item) {
     if (n_chunk == 0) return pst_fail(PST_EINPUT, "a partition needs at least one chunk");
     if (n < n_chunk) return pst_fail(PST_EINPUT, "%u operators cannot fill %u chunks", n, n_chunk);
-    problem p = {cost, boundary_cost, crossing, n, n_chunk};
+    problem p = {cost, boundary_cost, crossing, slow, n, n_chunk};
     size_t row = (size_t)n + 1;
     uint64_t *table = malloc(row * ((size_t)n_chunk + 1) * sizeof(*table));
     uint64_t *pair = malloc(2 * row * sizeof(*pair));

@@ -60,23 +60,31 @@ static pst_status measure(const pst_graph *g, const pst_cost_model *model, const
     return status;
 }
 
-static pst_status fill_plan(const pst_graph *g, const profile *p, const pst_schedule *s, pst_plan **plan) {
+static pst_status fill_plan(const pst_graph *g, const profile *p, const pst_schedule *s, const double *slow,
+                            pst_plan **plan) {
     pst_plan *made;
-    PST_TRY(pst_plan_open(g->n_node, s->n_rank, s->n_chunk, &made));
+    double *of_chunk = slow ? malloc(s->n_chunk * sizeof *of_chunk) : NULL;
+    if (slow && !of_chunk) return pst_fail(PST_ENOMEM, "no memory to partition %u operators", g->n_node);
+    for (uint32_t c = 0; slow && c < s->n_chunk; c++) of_chunk[c] = slow[s->rank_of_chunk[c]];
+    pst_status status = pst_plan_open(g->n_node, s->n_rank, s->n_chunk, &made);
+    if (status != PST_OK) {
+        free(of_chunk);
+        return status;
+    }
     made->graph_hash = pst_graph_hash(g);
     snprintf(made->schedule, sizeof(made->schedule), "%s", s->name);
     made->n_micro = s->n_micro;
     made->micro_batch = g->micro_batch;
     memcpy(made->rank_of_chunk, s->rank_of_chunk, s->n_chunk * sizeof(*s->rank_of_chunk));
-    pst_status status =
-        pst_partition_cut(p->cost, p->boundary, p->crossing, g->n_node, s->n_chunk, made->chunk_of_node);
+    status = pst_partition_cut(p->cost, p->boundary, p->crossing, of_chunk, g->n_node, s->n_chunk, made->chunk_of_node);
+    free(of_chunk);
     if (status == PST_OK) *plan = made;
     else pst_plan_close(made);
     return status;
 }
 
 pst_status pst_partition_solve(const pst_graph *g, const pst_cost_model *model, const pst_schedule *schedule,
-                               pst_plan **plan) {
+                               const double *slow, pst_plan **plan) {
     uint32_t n_rank = schedule->n_rank, most = g->n_node / (schedule->n_chunk / n_rank);
     if (n_rank == schedule->n_chunk && n_rank > g->n_node)
         return pst_fail(PST_EINPUT, "%u ranks are more than the %u operators of the model; use at most %u", n_rank,
@@ -89,7 +97,7 @@ pst_status pst_partition_solve(const pst_graph *g, const pst_cost_model *model, 
     if (!arrays) return pst_fail(PST_ENOMEM, "no memory to partition %u operators", g->n_node);
     profile p = {arrays, arrays + g->n_node, arrays + 2 * (size_t)g->n_node};
     pst_status status = measure(g, model, &p);
-    if (status == PST_OK) status = fill_plan(g, &p, schedule, plan);
+    if (status == PST_OK) status = fill_plan(g, &p, schedule, slow, plan);
     free(arrays);
     return status;
 }

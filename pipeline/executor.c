@@ -232,7 +232,10 @@ static pst_status launch(pst_executor *x, const pst_instr *instr) {
     uint64_t ns = instr->ns, after = x->after_ns[PST_Q_COMPUTE];
     if (instr->opcode <= PST_OP_BW) {
         const pst_step *step = x->cut->chunk[instr->chunk].program[instr->opcode].step + x->step;
-        ns = step->ns;
+        if (!x->step) x->steps_ns = 0;
+        ns = pst_job_slowed(x->job, x->config.rank, x->steps_ns + step->ns) -
+             pst_job_slowed(x->job, x->config.rank, x->steps_ns);
+        x->steps_ns += step->ns;
         if (step->exchange && hooks->exchange) return exchange(x, instr, step);
         if (hooks->step) PST_TRY(hooks->step(hooks->arg, instr->chunk, step, instr->micro, &fn, &call));
     } else if (instr->opcode == PST_OP_REDUCE && instr->param == PST_NONE && hooks->exchange) {

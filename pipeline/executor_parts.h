@@ -26,6 +26,7 @@ struct pst_executor {
     uint32_t n_pending, cap;
     /* The compute queue: step `step` of instruction cursor[COMPUTE] runs while `launched`. */
     uint32_t step;
+    uint64_t steps_ns; /* by the cut, of its steps before and with this one */
     int launched, exchanging;    /* exchanging: what is launched is a step of the tensor group, not of the device */
     uint64_t event, start_ns, end_ns; /* start: of the instruction's first step; end: of the queue's last */
     int in_transfers;                 /* guards against poll inside poll */

@@ -28,6 +28,8 @@ uint32_t pst_builder_emit(pst_job_builder *b, const pst_instr *instr) {
     b->instr[b->n_instr].queue = instr->opcode == PST_OP_SEND   ? PST_Q_SEND
                                  : instr->opcode == PST_OP_RECV ? PST_Q_RECV
                                                                 : PST_Q_COMPUTE;
+    if (b->instr[b->n_instr].queue == PST_Q_COMPUTE)
+        b->instr[b->n_instr].ns = pst_job_slowed(b->job, b->rank, instr->ns);
     return b->n_instr++;
 }
 
@@ -215,6 +217,10 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
         if (j->micros[k] > j->n_micro) j->n_micro = j->micros[k];
     }
     j->n_seq = j->n_micro; /* not less than parts */
+    if (spec->slow) {
+        if (!(j->slow = malloc(j->n_rank * sizeof *j->slow))) return pst_fail(PST_ENOMEM, "no memory for a job");
+        memcpy(j->slow, spec->slow, j->n_rank * sizeof *j->slow);
+    }
     for (uint32_t t = 0; t < grid.tensor; t++) {
         PST_TRY(pst_share_build(spec->cut[t], s->rank_of_chunk, grid.pipeline, grid.data, j->share + t));
         uint32_t pieces = pst_share_count(j->share[t]);
@@ -275,7 +281,7 @@ void pst_job_close(pst_job *job) {
     if (!job) return;
     for (uint32_t r = 0; job->list && r < job->n_rank; r++) free(job->list[r].instr), free(job->list[r].dep);
     for (uint32_t t = 0; job->share && t < job->grid.tensor; t++) pst_share_close(job->share[t]);
-    free(job->list), free(job->micros), free(job->share), free(job);
+    free(job->list), free(job->micros), free(job->share), free(job->slow), free(job);
 }
 
 pst_status pst_job_print(const pst_job *job, FILE *out) {

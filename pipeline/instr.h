@@ -50,7 +50,12 @@ typedef struct {
     uint32_t parts;             /* accumulators of each use on every rank: as many equal parts of its micro-batches */
     int post;                   /* post-validation: VALIDATE follows STEP */
     pst_share **share;          /* [grid.tensor] */
+    double *slow;               /* [n_rank] what it computes takes so many times as long as the cut says; NULL: 1 */
 } pst_job;
+/* A duration by the cut, on a rank. Sums of steps are slowed as a whole, so that they come out as their program. */
+static inline uint64_t pst_job_slowed(const pst_job *job, uint32_t rank, uint64_t ns) {
+    return job->slow && job->slow[rank] != 1 ? (uint64_t)((double)ns * job->slow[rank]) : ns;
+}
 
 /* The flush, in list order on every rank. Where tensor ranks have parts of the sequence, first a REDUCE without a parameter:
  * the group adds up the accumulators of partial parameters (graph/graph.h), which it does together as it does exchanges. Where
@@ -103,6 +108,7 @@ typedef struct {
     const pst_instr_cost *cost;
     int zero;
     uint32_t parts;                         /* 0 and 1: one accumulator per use */
+    const double *slow;                     /* [ranks of the grid] as in pst_job, copied; NULL */
 } pst_job_spec;
 /* slots: [lanes of the grid], each owned by the caller, who has the room. */
 pst_status pst_job_build_grid(const pst_job_spec *spec, pst_job **job, pst_slots **slots);

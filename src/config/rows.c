@@ -101,6 +101,8 @@ const pst_row pst_rows[] = {
          "Order of forward and backward passes, such as gpipe, 1f1b or zb-v; solved: the best found."),
     TEXT(parallel, schedule_file, "", PATH, NULL,
          "For schedule custom: CSV as PyTorch's pipelining runtime has it (0F0, 1I3, 1W3), a line per rank."),
+    TEXT(parallel, cluster, "", PATH, NULL,
+         "A file that gives each rank's device its speed and memory; empty: all alike, but for throttle."),
     TEXT(parallel, measured, "", PATH, NULL,
          "Folder of a run of this model and micro_batch: its operators' measured durations replace the modelled ones."),
     WHOLE(parallel, chunks, "0", 0, 64,

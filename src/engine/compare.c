@@ -68,8 +68,7 @@ const char *pst_compare_version(void) {
 static int may_differ(const pst_config *config, const char *section, const char *line) {
     static const char *const keys[] = {
         "data.paths: ",    "model.weights: ", "parallel.threads: ", "parallel.memory: ", "parallel.schedule_file: ",
-        "parallel.measured: ",
-        "parallel.wait: ", "log.level: "};
+        "parallel.cluster: ", "parallel.measured: ", "parallel.wait: ", "log.level: "};
     char key[128];
     snprintf(key, sizeof key, "%.40s.%.80s", section, line);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)

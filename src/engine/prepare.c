@@ -151,6 +151,15 @@ static pst_status choose_recompute(pst_prepared *p) {
     return PST_OK;
 }
 
+static pst_status solve_cut(pst_prepared *p) {
+    double *slow = malloc(p->grid.pipeline * sizeof *slow);
+    if (!slow) return pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", p->options.n_rank);
+    pst_prepare_slow_stages(p, slow);
+    pst_status status = pst_partition_solve(p->graph, &p->cost, p->schedule, slow, &p->plan);
+    free(slow);
+    return status;
+}
+
 static pst_status build_plan(pst_prepared *p) {
     const pst_config *c = p->config;
     const pst_plan *given = p->options.plan;
@@ -168,7 +177,7 @@ static pst_status build_plan(pst_prepared *p) {
     if (given) PST_TRY(take_plan(p, given));
     PST_TRY(pst_prepare_share(p, n_micro, p->micro));
     PST_TRY(pst_prepare_schedules(p, schedule));
-    if (!given) PST_TRY(pst_partition_solve(p->graph, &p->cost, p->schedule, &p->plan));
+    if (!given) PST_TRY(solve_cut(p));
     if (!given && !p->options.infer) PST_TRY(choose_recompute(p));
     p->plan->n_micro = n_micro;
     if (p->micro[1] < p->grid.pipeline && !p->options.infer)
@@ -216,6 +225,7 @@ static pst_status build_job(pst_prepared *p) {
                          .schedule = (const pst_schedule *const *)p->schedules,
                          .cut = (const pst_cut *const *)p->cuts,
                          .cost = &cost,
+                         .slow = p->slow,
                          .zero = zero_stage(p)};
     PST_TRY(pst_prepare_parts(p, &spec.parts));
     PST_TRY(pst_job_build_grid(&spec, &p->job, p->slots));
@@ -363,7 +373,7 @@ static pst_status open_grid(pst_prepared *p) {
     p->cuts = calloc(p->grid.tensor, sizeof *p->cuts), p->eval_cuts = calloc(p->grid.tensor, sizeof *p->eval_cuts);
     return p->graphs && p->cuts && p->eval_cuts && p->micro && p->eval_micro && p->schedules && p->eval_schedules &&
                    p->slots && p->eval_slots
-               ? pst_prepare_throttle(p)
+               ? pst_prepare_devices(p)
                : pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", p->options.n_rank);
 }
 
@@ -423,7 +433,8 @@ void pst_prepared_close(pst_prepared *p) {
     free(p->graphs), free(p->cuts), free(p->eval_cuts);
     pst_prepare_close_schedules(p);
     free(p->micro), free(p->eval_micro), free(p->schedules), free(p->eval_schedules);
-    free(p->slots), free(p->eval_slots), free(p->throttle);
+    free(p->slots), free(p->eval_slots), free(p->throttle), free(p->slow);
+    pst_cluster_close(p->cluster);
     pst_plan_close(p->plan);
     pst_graph_close(p->whole);
     free(p);

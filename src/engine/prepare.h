@@ -7,6 +7,7 @@
 #include "engine/measured.h"
 #include "engine/registry.h"
 #include "partition/partition.h"
+#include "pipeline/cluster.h"
 #include "pipeline/layout.h"
 #include "pipeline/simulate.h"
 
@@ -40,7 +41,9 @@ typedef struct {
     /* [grid.data + 1] Replica k has micro-batches [micro[k], micro[k + 1]) of a step, [eval_micro[k], eval_micro[k + 1]) of
      * an evaluation pass. */
     uint32_t *micro, *eval_micro;
-    double *throttle;           /* [n_rank] a rank takes so many times as long as it could; 1: it does not */
+    pst_cluster *cluster;       /* NULL: parallel.cluster is not given */
+    double *throttle;           /* [n_rank] a rank is made to take so many times as long as it could; 1: it is not */
+    double *slow;               /* [n_rank] it is expected to take so many times as long as modelled or measured */
     pst_schedule **schedules, **eval_schedules; /* [grid.data] may be the same one for several */
     const pst_schedule *schedule; /* of replica 0 */
     pst_cut **cuts, **eval_cuts; /* [grid.tensor] */
@@ -59,15 +62,21 @@ typedef struct {
 pst_status pst_prepare_schedule(const pst_config *c, const char *name, uint32_t n_rank, uint32_t n_micro,
                                 const pst_plan *plan, pst_schedule **schedule);
 /* prepare_share.c. The micro-batches of each replica, contiguous parts of n_micro, as the run file says or by the speeds of
- * replicas; first: [grid.data + 1], all 0. The factors of all ranks. EINPUT for contradictions. */
+ * replicas; first: [grid.data + 1], all 0. throttle, cluster and slow of all ranks. EINPUT for contradictions. */
 pst_status pst_prepare_share(const pst_prepared *p, uint32_t n_micro, uint32_t *first);
-pst_status pst_prepare_throttle(pst_prepared *p);
 /* Accumulators of each use, once p->micro is there (parallel.reproducible). EINPUT for contradictions. */
 pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts);
 /* The schedules of all replicas, one for every number of micro-batches that a replica has, and those of evaluation. */
 pst_status pst_prepare_schedules(pst_prepared *p, const char *name);
 pst_status pst_prepare_eval_schedules(pst_prepared *p);
 void pst_prepare_close_schedules(pst_prepared *p);
+pst_status pst_prepare_devices(pst_prepared *p);
+/* How slow each stage is, that of its slowest replica; slow: [grid.pipeline]. */
+void pst_prepare_slow_stages(const pst_prepared *p, double *slow);
+/* What a rank may use when each may use `limit` (0: no limit): its device may have less. 0: not limited. */
+uint64_t pst_prepare_room(const pst_prepared *p, uint64_t limit, uint32_t rank);
+/* By how much the rank that exceeds its room most does so; 0: none does. */
+uint64_t pst_prepare_excess(const pst_prepared *p, uint64_t limit, uint32_t *rank);
 /* EINPUT for contradictions, EINTERNAL when the checker refuses what was built. */
 pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared);
 /* prepare_solved.c: the same for parallel.schedule solved, which pst_prepare hands on. */

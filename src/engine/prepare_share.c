@@ -1,4 +1,4 @@
-/* Which micro-batches each replica takes, and how much slower than it is each rank is made. */
+/* What each rank runs on: how slow it is, what memory it has; and which micro-batches each replica takes. */
 #include "engine/prepare.h"
 #include <math.h>
 #include <stdlib.h>
@@ -16,14 +16,12 @@ static pst_status number_of(const char *key, char *const *list, uint32_t i, doub
                     whole ? "whole " : "", least, most, list[i]);
 }
 
-pst_status pst_prepare_throttle(pst_prepared *p) {
+static pst_status read_throttle(pst_prepared *p) {
     const pst_config *c = p->config;
     uint32_t n = p->options.n_rank, given = p->options.infer ? 0 : c->parallel.n_throttle;
     if (given > 1 && given != n)
         return pst_fail(PST_EINPUT, "parallel.throttle has %u factors for %u ranks; give one for each, or one for all",
                         given, n);
-    if (!(p->throttle = malloc(n * sizeof *p->throttle)))
-        return pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", n);
     for (uint32_t r = 0; r < n; r++) {
         p->throttle[r] = 1;
         if (given)
@@ -33,11 +31,49 @@ pst_status pst_prepare_throttle(pst_prepared *p) {
     return PST_OK;
 }
 
+static pst_status read_cluster(pst_prepared *p) {
+    if (p->options.infer || !*p->config->parallel.cluster) return PST_OK;
+    PST_TRY(pst_cluster_load(p->config->parallel.cluster, &p->cluster));
+    if (p->cluster->n_device >= p->options.n_rank) return PST_OK;
+    return pst_fail(PST_EINPUT, "%s has %u devices, too few for %u ranks", p->config->parallel.cluster,
+                    p->cluster->n_device, p->options.n_rank);
+}
+
+/* As the cluster file says, else as throttled. The ranks of a tensor group wait for each other in every layer, so they
+ * are as slow as the slowest. */
+pst_status pst_prepare_devices(pst_prepared *p) {
+    uint32_t n = p->options.n_rank, group = p->grid.tensor;
+    p->throttle = malloc(n * sizeof *p->throttle), p->slow = malloc(n * sizeof *p->slow);
+    if (!p->throttle || !p->slow) return pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", n);
+    PST_TRY(read_throttle(p));
+    PST_TRY(read_cluster(p));
+    for (uint32_t r = 0; r < n; r++) p->slow[r] = p->cluster ? 1 / p->cluster->device[r].speed : p->throttle[r];
+    for (uint32_t first = 0; first < n; first += group) {
+        double slowest = 0;
+        for (uint32_t t = 0; t < group; t++) slowest = fmax(slowest, p->slow[first + t]);
+        for (uint32_t t = 0; t < group; t++) p->slow[first + t] = slowest;
+    }
+    return PST_OK;
+}
+
+void pst_prepare_slow_stages(const pst_prepared *p, double *slow) {
+    for (uint32_t s = 0; s < p->grid.pipeline; s++) slow[s] = 0;
+    for (uint32_t r = 0; r < p->options.n_rank; r++) {
+        uint32_t stage = pst_grid_at(p->grid, r).stage;
+        slow[stage] = fmax(slow[stage], p->slow[r]);
+    }
+}
+
+uint64_t pst_prepare_room(const pst_prepared *p, uint64_t limit, uint32_t rank) {
+    uint64_t own = p->cluster ? p->cluster->device[rank].memory : 0;
+    return own && (!limit || own < limit) ? own : limit;
+}
+
 /* A pipeline is as fast as its slowest rank. */
 static double speed_of(const pst_prepared *p, uint32_t replica) {
-    double slowest = 1;
+    double slowest = 0;
     for (uint32_t r = 0; r < p->options.n_rank; r++)
-        if (pst_grid_at(p->grid, r).replica == replica && p->throttle[r] > slowest) slowest = p->throttle[r];
+        if (pst_grid_at(p->grid, r).replica == replica) slowest = fmax(slowest, p->slow[r]);
     return 1 / slowest;
 }
 

@@ -49,7 +49,8 @@ static pst_status prepare_with(const contest *c, const char *name, uint32_t chun
 
 /* Takes p over. */
 static void enter(contest *c, pst_prepared *p, const char *from) {
-    if (largest(p) > c->limit || (c->best && c->best->timing->step_ns <= p->timing->step_ns)) {
+    uint32_t rank;
+    if (pst_prepare_excess(p, c->limit, &rank) || (c->best && c->best->timing->step_ns <= p->timing->step_ns)) {
         pst_prepared_close(p);
         return;
     }
@@ -91,6 +92,16 @@ static void time_hops(const pst_prepared *p, pst_hop_ns *hop) {
     }
 }
 
+/* Of its ranks the one that may use least. */
+static uint64_t stage_room(const contest *c, const pst_prepared *p, uint32_t stage) {
+    uint64_t least = c->limit;
+    for (uint32_t r = 0; r < p->options.n_rank; r++) {
+        uint64_t room = pst_grid_at(p->grid, r).stage == stage ? pst_prepare_room(p, c->limit, r) : least;
+        if (room < least) least = room;
+    }
+    return least;
+}
+
 /* What a rank may stash is what is left beside everything else that it has. */
 static pst_status open_stages(const contest *c, const pst_prepared *p, stages *x) {
     uint32_t n = p->cut->n_chunk, ranks = p->grid.pipeline;
@@ -102,7 +113,10 @@ static pst_status open_stages(const contest *c, const pst_prepared *p, stages *x
     if (!x->ns || !x->hop || !x->held || !x->limit) return pst_fail(PST_ENOMEM, "no memory to solve for %u chunks", n);
     for (uint32_t k = 0; k < n; k++) {
         const pst_program *program = p->cut->chunk[k].program;
-        x->ns[k] = (pst_pass_ns){program[PST_OP_F].ns, program[PST_OP_B].ns, program[PST_OP_W].ns};
+        uint32_t rank = pst_grid_rank(p->grid, p->schedule->rank_of_chunk[k], 0, 0);
+        x->ns[k] = (pst_pass_ns){pst_job_slowed(p->job, rank, program[PST_OP_F].ns),
+                                 pst_job_slowed(p->job, rank, program[PST_OP_B].ns),
+                                 pst_job_slowed(p->job, rank, program[PST_OP_W].ns)};
     }
     time_hops(p, x->hop);
     for (uint32_t r = 0; r < ranks; r++) x->limit[r] = p->plan->peak_bytes[r];
@@ -113,7 +127,10 @@ static pst_status open_stages(const contest *c, const pst_prepared *p, stages *x
         *part += bytes;
         x->limit[p->job->rank_of_chunk[class_->chunk]] -= bytes * p->slots[0]->class_[k].n_slot;
     }
-    for (uint32_t r = 0; r < ranks; r++) x->limit[r] = x->limit[r] < c->limit ? c->limit - x->limit[r] : 0;
+    for (uint32_t r = 0; r < ranks; r++) {
+        uint64_t room = stage_room(c, p, r);
+        x->limit[r] = x->limit[r] < room ? room - x->limit[r] : 0;
+    }
     x->problem = (pst_solve_problem){ranks,   n,       p->schedule->n_micro, p->schedule->rank_of_chunk, x->ns, x->hop,
                                      x->held, x->limit};
     return PST_OK;
@@ -123,7 +140,8 @@ static pst_status open_stages(const contest *c, const pst_prepared *p, stages *x
 static int take_from_limits(const contest *c, const pst_prepared *p, stages *x) {
     int taken = 0;
     for (uint32_t r = 0; r < p->grid.pipeline; r++) {
-        uint64_t over = p->plan->peak_bytes[r] > c->limit ? p->plan->peak_bytes[r] - c->limit : 0;
+        uint64_t room = stage_room(c, p, r);
+        uint64_t over = p->plan->peak_bytes[r] > room ? p->plan->peak_bytes[r] - room : 0;
         if (!over) continue;
         if (over > x->limit[r]) return 0;
         x->limit[r] -= over;

@@ -17,9 +17,9 @@ check() { # TREE
         may["models"]    = may["graph"] " models"
         may["kernels"]   = may["graph"] " kernels"
         may["comm"]      = may["base"] " comm"
-        may["pipeline"]  = may["graph"] " pipeline"
+        may["pipeline"]  = may["graph"] " config pipeline"
         may["partition"] = may["pipeline"] " partition"
-        may["report"]    = may["pipeline"] " config report"
+        may["report"]    = may["pipeline"] " report"
         may["engine"]    = may["partition"] " models kernels comm data config report engine"
         may["cli"]       = "penstock cli"
     }

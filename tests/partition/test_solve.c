@@ -21,7 +21,7 @@ static pst_graph *gpt(const char *preset, int infer) {
 static pst_status try_solve(const pst_graph *g, const char *schedule, uint32_t n_rank, pst_plan **plan) {
     pst_schedule *s;
     if (pst_schedule_generate(schedule, n_rank, 0, 8, &s) != PST_OK) fail_msg("%s", pst_error());
-    pst_status status = pst_partition_solve(g, &pst_cost_nominal, s, plan);
+    pst_status status = pst_partition_solve(g, &pst_cost_nominal, s, NULL, plan);
     pst_schedule_close(s);
     return status;
 }

@@ -75,7 +75,7 @@ static void faults_are_named_with_their_place(void **state) {
         {HEAD "chunks:\n  - {chunk: 0, rank: 0, nodes: [1, 3]}\n", "p.yaml:7:33", "from 0 to 0"},
         {HEAD "chunks:\n  - {chunk: 0, rank: 0, nodes: [0, 99999999999]}\n", "p.yaml:7:36", "whole number"},
         {HEAD "chunks:\n  - {chunk: 0, rank: 0}\n", "p.yaml:7:5", "missing key: nodes"},
-        {HEAD CHUNKS "predicted: {peak_bytes: [1]}\n", "p.yaml:9:25", "as many numbers"},
+        {HEAD CHUNKS "predicted: {peak_bytes: [1]}\n", "p.yaml:9:25", "2 numbers, the bytes of each rank"},
         {HEAD CHUNKS "predicted: {bubble: nan}\n", "p.yaml:9:21", "number from 0 to 1"},
         {"graph_hash: 12\nschedule: gpipe\nranks: 2\nmicro_batches: 4\nmicro_batch: 1\n" CHUNKS, "p.yaml:1:13",
          "16 hex"},
