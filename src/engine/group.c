@@ -320,8 +320,10 @@ pst_status pst_group_agree(pst_group *g, pst_status mine) {
 }
 
 pst_status pst_group_agree_world(pst_world *w, pst_status mine) {
-    static const char key[] = "penstock.verdict";
+    static _Thread_local uint32_t calls; /* a key of each call's own: values are kept where they were read */
+    char key[40];
     if (w->size == 1) return mine;
+    snprintf(key, sizeof key, "penstock.verdict.%u", calls++);
     verdict own = verdict_of(mine);
     pst_status status = w->ops->put(w, key, &own, sizeof own);
     if (status == PST_OK) status = w->ops->fence(w);
