@@ -66,6 +66,7 @@ pst_status pst_dmlc_read(pst_dmlc_role *role, pst_tcp_job *job) {
     for (int i = 0; i < 2 && *role == PST_DMLC_WORKER && j.rank == UINT32_MAX; i++)
         if (getenv(ids[i])) PST_TRY(read_number(ids[i], j.size - 1, &j.rank));
     PST_TRY(pst_tcp_check_secret(&j));
+    if (!j.secret) j.secret = ""; /* one worker: nobody to tell apart */
     *job = j;
     return PST_OK;
 }
@@ -278,8 +279,8 @@ static pst_status ask(const pst_tcp_job *job, pst_dmlc_place *p, uint64_t until)
 
 pst_status pst_dmlc_ask(const pst_tcp_job *job, pst_dmlc_place *place) {
     pst_dmlc_place p = {.fd = -1};
-    uint64_t until = pst_monotonic_ns() + job->seconds * SECOND;
     PST_TRY(pst_tcp_reach(job, job->seconds, "the scheduler", &p.fd));
+    uint64_t until = pst_monotonic_ns() + job->seconds * SECOND; /* the scheduler may have begun just now */
     pst_status status = listen_beside(p.fd, &p);
     if (status == PST_OK) status = ask(job, &p, until + 2 * SECOND); /* the scheduler's own limit comes first */
     if (status == PST_OK) return *place = p, PST_OK;

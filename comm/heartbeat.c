@@ -87,18 +87,18 @@ static pst_status start_thread(pst_heartbeat *h) {
 
 /* --- getting the page -------------------------------------------------------------------------------------------- */
 
-static pst_heartbeat_page *page_of_launcher(uint32_t n) {
+/* *page stays NULL where our launcher has given none. */
+static pst_status page_of_launcher(uint32_t n, pst_heartbeat_page **page) {
     const char *text = getenv("PENSTOCK_HEARTBEAT_FD");
     struct stat st;
     int fd = text ? atoi(text) : -1;
-    if (fd < 0 || fstat(fd, &st) || (size_t)st.st_size != pst_page_bytes(n)) return NULL;
+    if (fd < 0 || fstat(fd, &st) || (size_t)st.st_size != pst_page_bytes(n)) return PST_OK;
     fcntl(fd, F_SETFD, FD_CLOEXEC);
-    pst_heartbeat_page *page = pst_page_map(fd, n);
-    if (page && page->n != n) {
-        pst_heartbeat_page_close(page);
-        return NULL;
-    }
-    return page;
+    pst_heartbeat_page *mapped = pst_page_map(fd, n);
+    if (!mapped) return pst_fail(PST_ENOMEM, "no memory for the heartbeat page");
+    if (mapped->n == n) *page = mapped;
+    else pst_heartbeat_page_close(mapped);
+    return PST_OK;
 }
 
 /* Where the first rank of a host has the page's file: it has no name that could stay behind. */
@@ -194,8 +194,9 @@ pst_status pst_heartbeat_open(pst_world *world, pst_heartbeat **heartbeat) {
     h->line = world->local_rank;
     snprintf(h->host, sizeof h->host, "%s", world->host);
     pst_status status = prepare(h, world->local_size);
-    if (world->launched_by_us) h->page = page_of_launcher(world->local_size);
-    if (!h->page) status = page_of_host(h, world, status);
+    pst_status given = world->launched_by_us ? page_of_launcher(world->local_size, &h->page) : PST_OK;
+    if (given != PST_OK) status = given;
+    else if (!h->page) status = page_of_host(h, world, status);
     else if (status == PST_OK) status = begin(h, world);
     if (status == PST_OK) *heartbeat = h;
     else pst_heartbeat_close(h);

@@ -6,6 +6,8 @@
 #include <ifaddrs.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -138,25 +140,87 @@ static pst_status check_twice(const pst_hosts *h, uint32_t n) {
 }
 
 /* Names are looked up at once, and no longer than it takes to say who has none: a resolver may wait for its server for
- * half a minute. */
+ * half a minute. Threads that are still at it then keep what they use, and the last one frees it. */
+enum { LOOKERS = 16, LOOKER_STACK = 1 << 20 };
+
 typedef struct {
-    struct gaicb request;
-    struct addrinfo hints;
+    char name[sizeof((pst_host *)0)->name];
+    struct addrinfo *found;
+    int rc, over;
 } lookup;
 
-static pst_status wait_for(const pst_hosts *h, struct gaicb *const *list, uint32_t n) {
+typedef struct {
+    pthread_mutex_t lock;
+    pthread_cond_t one_is_over;
+    uint32_t n, next, users;
+    lookup each[];
+} lookups;
+
+static void leave(lookups *l) {
+    pthread_mutex_lock(&l->lock);
+    int last = !--l->users;
+    pthread_mutex_unlock(&l->lock);
+    if (!last) return;
+    for (uint32_t i = 0; i < l->n; i++)
+        if (l->each[i].found) freeaddrinfo(l->each[i].found);
+    pthread_cond_destroy(&l->one_is_over);
+    pthread_mutex_destroy(&l->lock);
+    free(l);
+}
+
+static void *look_up(void *arg) {
+    lookups *l = arg;
+    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
+    pthread_mutex_lock(&l->lock);
+    while (l->next < l->n) {
+        lookup *one = &l->each[l->next++];
+        pthread_mutex_unlock(&l->lock);
+        struct addrinfo *found = NULL;
+        int rc = getaddrinfo(one->name, NULL, &hints, &found);
+        pthread_mutex_lock(&l->lock);
+        one->found = rc ? NULL : found, one->rc = rc, one->over = 1;
+        pthread_cond_signal(&l->one_is_over);
+    }
+    pthread_mutex_unlock(&l->lock);
+    leave(l);
+    return NULL;
+}
+
+/* The threads take no signals: they belong to the launcher. */
+static pst_status start_lookers(lookups *l) {
+    sigset_t all, before;
+    pthread_attr_t attr;
+    pthread_t thread;
+    int failed = 0;
+    sigfillset(&all);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    pthread_attr_setstacksize(&attr, LOOKER_STACK);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    for (uint32_t i = 0; i < LOOKERS && i < l->n && !failed; i++) {
+        pthread_mutex_lock(&l->lock);
+        l->users++;
+        pthread_mutex_unlock(&l->lock);
+        if ((failed = pthread_create(&thread, &attr, look_up, l))) leave(l);
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    pthread_attr_destroy(&attr);
+    return failed ? pst_fail(PST_ENOMEM, "no thread to look names up: %s", strerror(failed)) : PST_OK;
+}
+
+static pst_status wait_for(const pst_hosts *h, lookups *l) {
     uint64_t until = pst_monotonic_ns() + RESOLVE_S * UINT64_C(1000000000);
-    for (uint32_t i = 0; i < n; i++) {
-        while (gai_error(list[i]) == EAI_INPROGRESS) {
-            uint64_t now = pst_monotonic_ns();
-            if (now >= until)
-                return pst_fail(PST_EINPUT, "%s:%u: host %s: no answer from the name server within %d s", h->path,
-                                h->host[i].line, h->host[i].name, RESOLVE_S);
-            struct timespec left = {.tv_sec = (time_t)((until - now) / 1000000000),
-                                    .tv_nsec = (long)((until - now) % 1000000000)};
-            gai_suspend((const struct gaicb *const *)list + i, 1, &left);
-        }
-        int rc = gai_error(list[i]);
+    struct timespec limit = {.tv_sec = (time_t)(until / 1000000000), .tv_nsec = (long)(until % 1000000000)};
+    for (uint32_t i = 0; i < l->n; i++) {
+        int late = 0;
+        pthread_mutex_lock(&l->lock);
+        while (!l->each[i].over && !late)
+            late = pthread_cond_clockwait(&l->one_is_over, &l->lock, CLOCK_MONOTONIC, &limit) == ETIMEDOUT;
+        int over = l->each[i].over, rc = l->each[i].rc;
+        pthread_mutex_unlock(&l->lock);
+        if (!over)
+            return pst_fail(PST_EINPUT, "%s:%u: host %s: no answer from the name server within %d s", h->path,
+                            h->host[i].line, h->host[i].name, RESOLVE_S);
         if (rc)
             return pst_fail(PST_EINPUT, "%s:%u: host %s has no address: %s", h->path, h->host[i].line, h->host[i].name,
                             gai_strerror(rc));
@@ -165,29 +229,17 @@ static pst_status wait_for(const pst_hosts *h, struct gaicb *const *list, uint32
 }
 
 pst_status pst_hosts_resolve(pst_hosts *h, uint32_t n) {
-    lookup *each = calloc(n, sizeof *each);
-    struct gaicb **list = calloc(n, sizeof *list);
-    if (!each || !list) {
-        free(each);
-        free(list);
-        return pst_fail(PST_ENOMEM, "no memory for %u hosts", n);
-    }
-    for (uint32_t i = 0; i < n; i++) {
-        each[i].hints = (struct addrinfo){.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-        each[i].request = (struct gaicb){.ar_name = without_user(h->host[i].name), .ar_request = &each[i].hints};
-        list[i] = &each[i].request;
-    }
-    int rc = getaddrinfo_a(GAI_NOWAIT, list, (int)n, NULL);
-    pst_status status = rc ? pst_fail(PST_ENOMEM, "cannot look names up: %s", gai_strerror(rc)) : wait_for(h, list, n);
-    int running = 0; /* what still runs goes on writing there: it is left behind */
-    for (uint32_t i = 0; i < n; i++) {
-        running |= gai_error(list[i]) == EAI_INPROGRESS && gai_cancel(list[i]) != EAI_CANCELED;
-        if (status == PST_OK) status = take_address(h, &h->host[i], each[i].request.ar_result, n > 1);
-        if (each[i].request.ar_result) freeaddrinfo(each[i].request.ar_result);
-    }
-    if (!running) {
-        free(each);
-        free(list);
-    }
+    lookups *l = calloc(1, sizeof *l + n * sizeof *l->each);
+    if (!l) return pst_fail(PST_ENOMEM, "no memory for %u hosts", n);
+    pthread_mutex_init(&l->lock, NULL);
+    pthread_cond_init(&l->one_is_over, NULL);
+    l->n = n, l->users = 1;
+    for (uint32_t i = 0; i < n; i++)
+        snprintf(l->each[i].name, sizeof l->each[i].name, "%s", without_user(h->host[i].name));
+    pst_status status = start_lookers(l);
+    if (status == PST_OK) status = wait_for(h, l);
+    for (uint32_t i = 0; i < n && status == PST_OK; i++)
+        status = take_address(h, &h->host[i], l->each[i].found, n > 1);
+    leave(l);
     return status == PST_OK ? check_twice(h, n) : status;
 }

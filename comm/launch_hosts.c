@@ -100,13 +100,12 @@ static void obey(head *j, host_process *h, const char *text) {
 
 static void pass_on(head *j, host_process *h, size_t bytes) {
     const size_t mark = sizeof PST_LAUNCH_MARK - 1;
-    if (bytes > mark && !memcmp(h->line, PST_LAUNCH_MARK, mark)) {
-        h->line[bytes - (h->line[bytes - 1] == '\n')] = 0;
-        obey(j, h, h->line + mark);
-        return;
-    }
-    ssize_t n = write(STDERR_FILENO, h->line, bytes);
+    char *word = memmem(h->line, bytes, PST_LAUNCH_MARK, mark); /* a rank may have died in the middle of a line */
+    ssize_t n = write(STDERR_FILENO, h->line, word ? (size_t)(word - h->line) : bytes);
     (void)n;
+    if (!word) return;
+    h->line[bytes - (h->line[bytes - 1] == '\n')] = 0;
+    obey(j, h, word + mark);
 }
 
 static void hear(head *j, host_process *h) {

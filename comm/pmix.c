@@ -167,7 +167,7 @@ static pst_status come_together(pmix_world *w, pmix_info_t *info, pmix_status_t 
     if (*rc != PMIX_SUCCESS) return PST_OK;
     clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += join_seconds;
-    while (sem_clockwait(&arrival, CLOCK_MONOTONIC, &until) && !late) late = errno == ETIMEDOUT;
+    while (!late && sem_clockwait(&arrival, CLOCK_MONOTONIC, &until)) late = errno == ETIMEDOUT;
     if (late) return fail_missing(w);
     *rc = arrival_rc;
     return PST_OK;

@@ -78,6 +78,9 @@ static pst_status check_lists(const pst_checker *c) {
     for (uint32_t t = 0; t < job->grid.tensor; t++) {
         if (job->n_chunk != c->cuts[t]->n_chunk)
             return pst_fail(PST_EINPUT, "the job's sizes are not those of its cut");
+        for (uint32_t k = 0; k < job->n_chunk; k++)
+            if (c->cuts[t]->chunk[k].n_local != c->cuts[0]->chunk[k].n_local)
+                return pst_fail(PST_EINPUT, "chunk %u has other values on tensor rank %u", k, t);
     }
     for (uint32_t k = 0; k < job->n_chunk; k++) {
         if (job->rank_of_chunk[k] >= job->grid.pipeline) return pst_fail(PST_EINPUT, "chunk %u is on no rank", k);

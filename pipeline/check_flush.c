@@ -104,9 +104,9 @@ static pst_status check_join(const flush *f, uint32_t i) {
         if (other->opcode == PST_OP_REDUCE && !other->n && other->param == in->param && other->use == in->use &&
             other->micro == in->micro)
             reduce = x;
-        int joins = other->opcode == PST_OP_RECV && other->param != PST_NONE && !other->n &&
+        int joins = x < i && other->opcode == PST_OP_RECV && other->param != PST_NONE && !other->n &&
                     stage_of_use(f->c, other->param, other->use) != f->stage;
-        if (!joins || x >= i) continue;
+        if (!joins) continue;
         uint32_t r = x + 1; /* the earlier one's REDUCE has read the buffer */
         while (r < f->list->n_instr &&
                (f->list->instr[r].opcode != PST_OP_REDUCE || f->list->instr[r].param != other->param ||

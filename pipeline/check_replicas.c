@@ -91,6 +91,22 @@ typedef struct {
     uint32_t first; /* instruction */
 } piece;
 
+/* The last passes that write the accumulators, and the REDUCEs of shared uses and of parts. */
+static pst_status check_ready(const exchange *x, const piece *p, uint32_t send) {
+    const pst_cut *cut = x->c->cut;
+    uint8_t pass = x->c->job->split ? PST_OP_W : PST_OP_BW;
+    for (uint32_t use = cut->use_first[p->param]; use < cut->use_first[p->param + 1]; use++) {
+        uint32_t chunk = cut->use_chunk[use];
+        if (x->c->job->rank_of_chunk[chunk] != x->at.stage) continue;
+        PST_TRY(need(x, *pst_checker_pass(x->c, chunk, pass, x->c->n_micro - 1), send));
+    }
+    for (uint32_t i = x->first; i < x->list->n_instr; i++) {
+        const pst_instr *in = &x->list->instr[i];
+        if (in->opcode == PST_OP_REDUCE && !in->n && in->param == p->param) PST_TRY(need(x, i, send));
+    }
+    return PST_OK;
+}
+
 /* Sum and spreading at the rank that answers for the piece. */
 static pst_status check_owner(const exchange *x, const piece *p) {
     const pst_job *job = x->c->job;
@@ -105,6 +121,7 @@ static pst_status check_owner(const exchange *x, const piece *p) {
                 return fail_piece(x, p->param, p->from, "it comes from where it is not added up");
             x->buffer[in->buffer - 1] = (pst_interval){from.replica, from.replica + 1};
         } else if (in->opcode == PST_OP_REDUCE) {
+            if (reduce == PST_NONE) PST_TRY(check_ready(x, p, i));
             if (in->use || !in->buffer || in->buffer == in->into ||
                 !pst_checker_add_up(in->into ? &x->buffer[in->into - 1] : &own, &x->buffer[in->buffer - 1]))
                 return fail_piece(x, p->param, p->from, "replicas are not added in the order of the tree");
@@ -121,22 +138,6 @@ static pst_status check_owner(const exchange *x, const piece *p) {
     for (uint32_t s = 0; s < job->grid.pipeline; s++)
         if (first_use_on(x->c, p->param, s) != PST_NONE) holders += job->grid.data;
     return sent == holders - 1 ? PST_OK : fail_piece(x, p->param, p->from, "not all who hold it get it");
-}
-
-/* The last passes that write the accumulators, and the REDUCEs of shared uses and of parts. */
-static pst_status check_ready(const exchange *x, const piece *p, uint32_t send) {
-    const pst_cut *cut = x->c->cut;
-    uint8_t pass = x->c->job->split ? PST_OP_W : PST_OP_BW;
-    for (uint32_t use = cut->use_first[p->param]; use < cut->use_first[p->param + 1]; use++) {
-        uint32_t chunk = cut->use_chunk[use];
-        if (x->c->job->rank_of_chunk[chunk] != x->at.stage) continue;
-        PST_TRY(need(x, *pst_checker_pass(x->c, chunk, pass, x->c->n_micro - 1), send));
-    }
-    for (uint32_t i = x->first; i < x->list->n_instr; i++) {
-        const pst_instr *in = &x->list->instr[i];
-        if (in->opcode == PST_OP_REDUCE && !in->n && in->param == p->param) PST_TRY(need(x, i, send));
-    }
-    return PST_OK;
 }
 
 /* This rank's whole accumulator of a use, lent to another stage. */

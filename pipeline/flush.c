@@ -241,7 +241,7 @@ static uint64_t partial_bytes(const pst_job_builder *b) {
         for (uint32_t u = 0; u < g->param[p].n_use && g->param[p].slice.partial; u++)
             if (pst_builder_stage_of_use(b, p, u) == b->stage)
                 bytes += pst_param_elements(g->param + p) * sizeof(float);
-    return bytes;
+    return bytes * b->job->parts;
 }
 
 /* Down and up again, so that it takes twice as long as one message. */

@@ -86,11 +86,12 @@ static void fill_taken(pst_solver *s) {
 static pst_status check_problem(const pst_solve_problem *p) {
     uint64_t ops = (uint64_t)p->n_chunk * SOLVE_KINDS * p->n_micro;
     if (!p->n_rank || !p->n_chunk || !p->n_micro || p->n_chunk % p->n_rank ||
-        p->n_chunk / p->n_rank > PST_SCHEDULE_MAX_VIRTUAL || ops > PST_SOLVE_MOST_PASSES)
+        p->n_chunk / p->n_rank > PST_SCHEDULE_MAX_VIRTUAL || ops > PST_SOLVE_MOST_PASSES ||
+        p->n_chunk > PST_SOLVE_MOST_CHUNKS)
         return pst_fail(PST_EINPUT,
                         "schedule solved: %u chunks on %u ranks with %u micro-batches are too many; at most "
-                        "%d passes can be solved",
-                        p->n_chunk, p->n_rank, p->n_micro, PST_SOLVE_MOST_PASSES);
+                        "%d passes of %d chunks can be solved",
+                        p->n_chunk, p->n_rank, p->n_micro, PST_SOLVE_MOST_PASSES, PST_SOLVE_MOST_CHUNKS);
     for (uint32_t r = 0; p->limit && r < p->n_rank; r++) {
         uint64_t begun = 0, least = 0; /* all F of a micro-batch run before the first of its B */
         for (uint32_t c = 0; c < p->n_chunk; c++) {

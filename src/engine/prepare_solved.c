@@ -216,9 +216,9 @@ static pst_prepared *name_solved(const contest *c) {
     snprintf(p->plan->schedule, sizeof p->plan->schedule, "solved");
     uint64_t least = c->bound_ns + p->timing->flush_ns;
     uint32_t chunks = p->schedule->n_chunk / p->schedule->n_rank;
-    if (c->bound_ns != UINT64_MAX)
+    if (c->bound_ns != UINT64_MAX && least <= p->timing->step_ns) /* interleaved is of another placement */
         snprintf(p->solved, sizeof p->solved,
-                 "%s, %u chunk%s per rank: %.3f ms as %s, no order can take less than %.3f ms (gap %.2f%%)", c->from,
+                 "%s, %u chunk%s per rank: %.3f ms as %s, no order of these chunks can take less than %.3f ms (gap %.2f%%)", c->from,
                  chunks, chunks == 1 ? "" : "s", (double)p->timing->step_ns * 1e-6,
                  *c->config->parallel.measured ? "measured" : "modelled", (double)least * 1e-6,
                  ((double)p->timing->step_ns / (double)least - 1) * 100);

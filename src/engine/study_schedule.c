@@ -184,7 +184,7 @@ static pst_status open_solved(const pst_simulate_options *o, pst_study *s) {
 
 int pst_study_solves(const pst_simulate_options *o) {
     uint64_t chunks = (uint64_t)o->stages * (o->chunks ? (uint64_t)o->chunks : 2);
-    return chunks * (uint64_t)o->micro_batches <= PST_SOLVE_MOST_PASSES / 3;
+    return chunks <= PST_SOLVE_MOST_CHUNKS && chunks * (uint64_t)o->micro_batches <= PST_SOLVE_MOST_PASSES / 3;
 }
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */

@@ -55,6 +55,7 @@ static int read_the_dead(rank_state *r) {
     uint64_t request, end_ns;
     for (uint32_t root = 0; root <= 2; root += 2) /* UCX sets up what it needs in both directions */
         RANK_CHECK(rank_collective(r, PST_COLL_BROADCAST, mem, sizeof mem, PST_F32, root) == PST_OK);
+    RANK_CHECK(r->world->ops->fence(r->world) == PST_OK); /* whoever is through dies only when all are */
     if (r->world->rank == 2) {
         RANK_CHECK(rank_post(r, PST_TRANSFER_SEND, 0, 0, 0, mem, sizeof mem, &request) == PST_OK);
         for (int i = 0; i < 1000; i++) r->t->ops->progress(r->t);
