@@ -9,7 +9,8 @@
 #define PST_PIPELINE_SCHEDULE_SOLVED_H
 #include "pipeline/schedule.h"
 
-enum { PST_SOLVE_MOST_PASSES = 1 << 20, PST_SOLVE_MOST_CHUNKS = 21845 }; /* chunks x micro-batches x 3; of all ranks */
+/* chunks x micro-batches x 3; chunks of all ranks */
+enum { PST_SOLVE_MOST_PASSES = 1 << 20, PST_SOLVE_MOST_CHUNKS = 21845 };
 
 /* What a micro-batch of a chunk holds, in any unit: from F to the end of B, from F to that of W, from B to that of W. */
 typedef struct { uint64_t f_b, f_w, b_w; } pst_held;

@@ -24,7 +24,9 @@ static pst_status diverged(const pst_trainer *t, double loss, double norm, const
     char last[64] = "there is no checkpoint yet", advice[96] = "";
     if (t->checkpointed != UINT64_MAX)
         snprintf(last, sizeof last, "the last checkpoint is of step %" PRIu64, t->checkpointed);
-    if (first->bad_param == PST_NONE)
+    if (first->bad_param == PST_NONE && t->scaler.scale > 1 && !t->scaler.dynamic)
+        snprintf(advice, sizeof advice, "lower train.loss_scale (%g), or 0 for a dynamic one; ", t->scaler.scale);
+    else if (first->bad_param == PST_NONE)
         snprintf(advice, sizeof advice, "lower train.lr (%g)%s; ", t->config->train.lr,
                  t->config->train.clip > 0 ? "" : " or set train.clip");
     return pst_fail(PST_EINPUT, "training has diverged at step %" PRIu64 ": loss %g, gradient norm %g; %s; %s%s",
@@ -51,7 +53,7 @@ static pst_status skip(pst_trainer *t, double loss, double norm, const pst_culpr
  * skipped. */
 pst_status pst_nonfinite_check(pst_trainer *t) {
     const pst_rank *r = t->group->local[0];
-    double loss = r->loss_sum, norm = r->grad_norm;
+    double loss = r->loss_sum / (double)t->p->targets, norm = r->grad_norm;
     const pst_culprit *first;
     char what[PST_REPLAY_TEXT];
     if (t->overflowed) return PST_OK;

@@ -78,15 +78,20 @@ static double speed_of(const pst_prepared *p, uint32_t replica) {
 }
 
 /* One to each; each further one to whoever would be done with it first, the first of equals. */
-static void share_by_speed(const pst_prepared *p, uint32_t n_micro, uint32_t *count) {
+static pst_status share_by_speed(const pst_prepared *p, uint32_t n_micro, uint32_t *count) {
     uint32_t n = p->grid.data;
+    double *speed = malloc(n * sizeof *speed);
+    if (!speed) return pst_fail(PST_ENOMEM, "no memory to share micro-batches among %u replicas", n);
+    for (uint32_t k = 0; k < n; k++) speed[k] = speed_of(p, k);
     for (uint32_t k = 0; k < n; k++) count[k] = 1;
     for (uint32_t left = n_micro - n; left > 0; left--) {
         uint32_t best = 0;
         for (uint32_t k = 1; k < n; k++)
-            if ((count[k] + 1) / speed_of(p, k) < (count[best] + 1) / speed_of(p, best)) best = k;
+            if ((count[k] + 1) / speed[k] < (count[best] + 1) / speed[best]) best = k;
         count[best]++;
     }
+    free(speed);
+    return PST_OK;
 }
 
 static pst_status share_as_given(const pst_prepared *p, uint32_t n_micro, uint32_t *count) {
@@ -114,7 +119,7 @@ pst_status pst_prepare_share(const pst_prepared *p, uint32_t n_micro, uint32_t *
                         "larger train.batch or a smaller parallel.data",
                         n_micro, n_micro == 1 ? "" : "es", n);
     if (p->config->parallel.n_replicas && !p->options.infer) PST_TRY(share_as_given(p, n_micro, count));
-    else share_by_speed(p, n_micro, count);
+    else PST_TRY(share_by_speed(p, n_micro, count));
     for (uint32_t k = 0; k < n; k++) first[k + 1] += first[k];
     return PST_OK;
 }
