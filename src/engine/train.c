@@ -231,16 +231,13 @@ static uint64_t hash_lists(const pst_prepared *p) {
 
 /* Each rank has read files of its own: they have to be the same data, and to have led to the same lists. */
 static pst_status compare_files(pst_trainer *t) {
-    static const char *const what[] = {"other data than rank 0: data.paths has",
-                                       "another plan or schedule than rank 0: schedule_file, cluster and measured have"};
     const uint64_t own[] = {t->data->row->hash(t->data), hash_lists(t->p)}, *all;
-    for (int k = 0; k < 2; k++) {
-        PST_TRY(pst_group_numbers(t->group, own[k], &all));
-        for (uint32_t r = 1; r < t->group->n_rank; r++)
-            if (all[r] != all[0])
-                return pst_group_agree(t->group, pst_fail(PST_EINPUT, "rank %u has %s to name the same on all hosts", r,
-                                                          what[k]));
-    }
+    PST_TRY(pst_group_numbers(t->group, pst_hash64(own, sizeof own, 0), &all));
+    for (uint32_t r = 1; r < t->group->n_rank; r++)
+        if (all[r] != all[0])
+            return pst_group_agree(t->group, pst_fail(PST_EINPUT, "rank %u has other data, or another plan or schedule, than "
+                                                      "rank 0: data.paths and parallel.schedule_file, cluster and measured "
+                                                      "have to name the same on all hosts", r));
     return PST_OK;
 }
 

@@ -76,7 +76,7 @@ static int strikes(const process *p) {
 static void try_fault(tally *t, const char *kind, int n, const char *what) {
     char fault[64], name[32];
     int rank = (int)draw((unsigned)n), skip = !strcmp(kind, "skip");
-    if (skip) snprintf(fault, sizeof fault, "skip:rank=%d,collective=%u", rank, 6 + draw(count > 10 ? 30 : 6));
+    if (skip) snprintf(fault, sizeof fault, "skip:rank=%d,collective=%u", rank, 8 + draw(count > 10 ? 30 : 6)); /* behind set-up */
     else snprintf(fault, sizeof fault, "%s:rank=%d,message=%u", kind, rank, 20 + draw(count > 10 ? 700 : 60));
     snprintf(name, sizeof name, "%s-%d", kind, t->tried);
     process p = run_with(fault, n, name);
