@@ -13,14 +13,13 @@ import contextlib
 import json
 import os
 import resource
-import socket
 import statistics
-import subprocess
 import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "tests", "parity")]
+import gloo  # pylint: disable=wrong-import-position
 from peer_torch import PRESETS, TUNED  # pylint: disable=wrong-import-position
 
 RANKS = 2
@@ -83,26 +82,10 @@ def run_rank(args, rank):
 
 def main():
     args = arguments()
-    if "RANK" in os.environ and os.environ.get("PEER_DDP") == "1":
-        run_rank(args, int(os.environ["RANK"]))
+    if gloo.own_rank() is not None:
+        run_rank(args, gloo.own_rank())
         return
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = str(s.getsockname()[1])
-    ranks = [subprocess.Popen([sys.executable] + sys.argv, stdout=subprocess.PIPE, text=True,
-                              env={**os.environ, **(TUNED if args.tuned else {}), "RANK": str(rank), "PEER_DDP": "1",
-                                   "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo",
-                                   "OMP_NUM_THREADS": "1"}) for rank in range(RANKS)]
-    while any(child.poll() is None for child in ranks) and not any(child.returncode for child in ranks):
-        time.sleep(0.2)  # what they print fits into a pipe
-    failed = any(child.returncode for child in ranks)
-    for child in ranks:
-        if failed and child.poll() is None:
-            child.kill()
-    out = [child.communicate()[0] for child in ranks]
-    if failed:
-        raise SystemExit("a replica of PyTorch failed")
-    result = json.loads(out[0].splitlines()[-1])
+    result = gloo.start(RANKS, 0, "a replica of PyTorch", TUNED if args.tuned else {})
     median = statistics.median(result["times"])
     rate = args.batch * args.context / median
     if args.json:

@@ -11,12 +11,10 @@ zb-v only."""
 
 import argparse
 import json
-import os
-import socket
 import statistics
-import subprocess
-import sys
 import time
+
+import gloo
 
 CHUNKS = {"1f1b": 1, "interleaved": 2, "zb-v": 2}
 
@@ -108,32 +106,12 @@ def run_rank(args, rank):
     dist.destroy_process_group()
 
 
-def measure(args):
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        port = str(s.getsockname()[1])
-    ranks = [subprocess.Popen([sys.executable] + sys.argv, stdout=subprocess.PIPE, text=True,
-                              env={**os.environ, "RANK": str(rank), "PEER_SCHEDULES": "1", "MASTER_ADDR": "127.0.0.1",
-                                   "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo", "OMP_NUM_THREADS": "1"})
-             for rank in range(args.stages)]
-    while any(child.poll() is None for child in ranks) and not any(child.returncode for child in ranks):
-        time.sleep(0.1)
-    failed = any(child.returncode for child in ranks)
-    for child in ranks:
-        if failed and child.poll() is None:
-            child.kill()
-    out = [child.communicate()[0] for child in ranks]
-    if failed:
-        raise SystemExit(f"a rank of PyTorch's pipeline failed: {args.schedule}, {args.stages} stages")
-    return json.loads(out[0].splitlines()[-1])
-
-
 def main():
     args = arguments()
-    if os.environ.get("PEER_SCHEDULES") == "1":
-        run_rank(args, int(os.environ["RANK"]))
+    if gloo.own_rank() is not None:
+        run_rank(args, gloo.own_rank())
         return
-    result = measure(args)
+    result = gloo.start(args.stages, 0, f"a rank of PyTorch's pipeline ({args.schedule}, {args.stages} stages)")
     if args.json:
         print(json.dumps(result))
         return

@@ -1,0 +1,36 @@
+"""Starts the processes of a PyTorch peer: this program again, once per rank, over gloo on the loopback interface."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+
+MARK = "PENSTOCK_PEER"
+
+
+def own_rank():
+    """The rank that this process is; None in the one that starts them."""
+    return int(os.environ["RANK"]) if os.environ.get(MARK) == "1" else None
+
+
+def start(ranks, speaker, what, environment=None):
+    """Runs the ranks, of one thread each, to their end; what `speaker` printed last, from JSON. One that fails ends all."""
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        port = str(s.getsockname()[1])
+    child = [subprocess.Popen([sys.executable] + sys.argv, stdout=subprocess.PIPE, text=True,
+                              env={**os.environ, **(environment or {}), "RANK": str(rank), MARK: "1",
+                                   "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo",
+                                   "OMP_NUM_THREADS": "1"}) for rank in range(ranks)]
+    while any(c.poll() is None for c in child) and not any(c.returncode for c in child):
+        time.sleep(0.1)  # what they print fits into a pipe
+    failed = any(c.returncode for c in child)
+    for c in child:
+        if failed and c.poll() is None:
+            c.kill()
+    out = [c.communicate()[0] for c in child]
+    if failed:
+        raise SystemExit(f"{what} failed")
+    return json.loads(out[speaker].splitlines()[-1])
