@@ -76,12 +76,13 @@ static void loss_b_tile(void *arg, uint64_t tile, uint32_t thread) {
     }
 }
 
-/* IN0 IN1 SAVED0 DIN0, in place */
+/* IN0 IN1 SAVED0 DIN0, in place. Also of vocabulary_loss, whose columns are those from attr.first on, of attr.total. */
 static pst_status cross_entropy_b(pst_device *device, const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);
-    loss_job j = {.rows = pst_tensor_rows(in), .v = pst_tensor_last(in), .logits = call->arg[0],
+    const pst_attr *attr = &call->node->attr;
+    loss_job j = {.rows = pst_tensor_rows(in), .v = pst_tensor_last(in), .first = attr->first, .logits = call->arg[0],
                   .target = call->arg[1], .saved = call->arg[2], .dlogits = call->arg[3], .scale = call->loss_scale};
-    PST_TRY(pst_call_check_index(call, j.target, j.rows, j.v, 1));
+    PST_TRY(pst_call_check_index(call, j.target, j.rows, attr->total ? attr->total : j.v, 1));
     pst_device_run(device, loss_b_tile, &j, pst_div_up(j.rows, LOSS_ROWS));
     return PST_OK;
 }
@@ -107,16 +108,5 @@ static pst_status vocabulary_part_f(pst_device *device, const pst_call *call) {
                   .logits = call->arg[0], .target = call->arg[1], .loss = call->arg[2]};
     PST_TRY(pst_call_check_index(call, j.target, j.rows, call->node->attr.total, 1));
     pst_device_run(device, part_tile, &j, pst_div_up(j.rows, LOSS_ROWS));
-    return PST_OK;
-}
-
-/* IN0 IN1 SAVED0 DIN0, in place */
-static pst_status vocabulary_loss_b(pst_device *device, const pst_call *call) {
-    const pst_tensor *in = pst_call_in(call, 0);
-    loss_job j = {.rows = pst_tensor_rows(in), .v = pst_tensor_last(in), .first = call->node->attr.first,
-                  .logits = call->arg[0], .target = call->arg[1], .saved = call->arg[2], .dlogits = call->arg[3],
-                  .scale = call->loss_scale};
-    PST_TRY(pst_call_check_index(call, j.target, j.rows, call->node->attr.total, 1));
-    pst_device_run(device, loss_b_tile, &j, pst_div_up(j.rows, LOSS_ROWS));
     return PST_OK;
 }

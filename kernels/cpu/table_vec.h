@@ -41,7 +41,7 @@ static const pst_kernel_row vec_rows[] = {
     ROW("cross_entropy", PST_PASS_F, NULL, cross_entropy_f),
     ROW("cross_entropy", PST_PASS_B, NULL, cross_entropy_b),
     ROW("vocabulary_part", PST_PASS_F, NULL, vocabulary_part_f),
-    ROW("vocabulary_loss", PST_PASS_B, NULL, vocabulary_loss_b),
+    ROW("vocabulary_loss", PST_PASS_B, NULL, cross_entropy_b),
 };
 #undef ROW
 

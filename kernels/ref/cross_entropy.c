@@ -24,18 +24,20 @@ pst_status pst_ref_cross_entropy_f(pst_device *device, const pst_call *call) {
     return PST_OK;
 }
 
-/* B: IN0 IN1 SAVED0 DIN0 (is IN0): dlogits = (softmax - onehot) * loss_scale, in place. */
+/* B: IN0 IN1 SAVED0 DIN0 (is IN0): dlogits = (softmax - onehot) * loss_scale, in place. Also of vocabulary_loss, whose
+ * columns are those from attr.first on, of attr.total. */
 pst_status pst_ref_cross_entropy_b(pst_device *device, const pst_call *call) {
     (void)device;
     const pst_tensor *in = pst_call_in(call, 0);
     uint64_t rows = pst_tensor_rows(in), v = pst_tensor_last(in);
     const float *logits = call->arg[0], *lse = call->arg[2];
     const int32_t *target = call->arg[1];
+    const pst_attr *attr = &call->node->attr;
     float *dlogits = call->arg[3];
-    PST_TRY(pst_call_check_index(call, target, rows, v, 1));
+    PST_TRY(pst_call_check_index(call, target, rows, attr->total ? attr->total : v, 1));
     for (uint64_t r = 0; r < rows; r++, logits += v, dlogits += v)
         for (uint64_t j = 0; j < v; j++) {
-            double p = exp((double)logits[j] - lse[r]) - (target[r] == (int32_t)j);
+            double p = exp((double)logits[j] - lse[r]) - ((uint64_t)target[r] == attr->first + j);
             dlogits[j] = target[r] < 0 ? 0.0f : (float)(p * call->loss_scale);
         }
     return PST_OK;

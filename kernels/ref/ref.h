@@ -27,5 +27,4 @@ PST_REF_LAUNCH(cross_entropy_f);
 PST_REF_LAUNCH(cross_entropy_b);
 PST_REF_LAUNCH(vocabulary_part_f);
 PST_REF_LAUNCH(vocabulary_loss_f);
-PST_REF_LAUNCH(vocabulary_loss_b);
 #endif

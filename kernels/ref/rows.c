@@ -27,7 +27,7 @@ static const pst_kernel_row rows[] = {
     ROWS("cross_entropy", PST_PASS_B, cross_entropy_b),
     ROWS("vocabulary_part", PST_PASS_F, vocabulary_part_f),
     ROWS("vocabulary_loss", PST_PASS_F, vocabulary_loss_f),
-    ROWS("vocabulary_loss", PST_PASS_B, vocabulary_loss_b),
+    ROWS("vocabulary_loss", PST_PASS_B, cross_entropy_b),
 };
 #undef ROWS
 

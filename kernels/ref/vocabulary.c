@@ -45,20 +45,3 @@ pst_status pst_ref_vocabulary_loss_f(pst_device *device, const pst_call *call) {
     }
     return PST_OK;
 }
-
-/* B: IN0 IN1 SAVED0 DIN0 (is IN0) */
-pst_status pst_ref_vocabulary_loss_b(pst_device *device, const pst_call *call) {
-    (void)device;
-    const pst_tensor *in = pst_call_in(call, 0);
-    uint64_t rows = pst_tensor_rows(in), v = pst_tensor_last(in);
-    const float *logits = call->arg[0], *lse = call->arg[2];
-    const int32_t *target = call->arg[1];
-    float *dlogits = call->arg[3];
-    PST_TRY(pst_call_check_index(call, target, rows, call->node->attr.total, 1));
-    for (uint64_t r = 0; r < rows; r++, logits += v, dlogits += v)
-        for (uint64_t j = 0; j < v; j++) {
-            double p = exp((double)logits[j] - lse[r]) - ((uint64_t)target[r] == call->node->attr.first + j);
-            dlogits[j] = target[r] < 0 ? 0.0f : (float)(p * call->loss_scale);
-        }
-    return PST_OK;
-}
