@@ -50,11 +50,12 @@ static void print_event(const writer *w, uint32_t rank, const slice *s, uint32_t
     print_us(out, s->end - s->start);
     fprintf(out, ",\"args\":{\"rank\":%u", rank);
     if (in->queue == PST_Q_COMPUTE) {
-        fprintf(out, ",\"chunk\":%u,\"micro_batch\":%u,\"predicted_us\":", in->chunk, in->micro);
-        print_us(out, in->ns);
+        fprintf(out, ",\"chunk\":%u,\"micro_batch\":%u", in->chunk, in->micro);
     } else {
         fprintf(out, ",\"peer\":%u,\"channel\":%u,\"bytes\":%" PRIu64, in->peer, in->channel, in->bytes);
     }
+    fputs(",\"predicted_us\":", out);
+    print_us(out, in->ns);
     fputs("}}", out);
 }
 

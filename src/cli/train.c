@@ -23,8 +23,7 @@ int pst_cli_train(const pst_cli_call *call) {
         {0, "runs", "DIR", PST_OPTION_STRING, 0, 0, "Folder below which the run's own folder is made.", &o.runs},
         {0, "resume", "PATH", PST_OPTION_STRING, 0, 0,
          "Go on from the newest checkpoint of this run, in its folder; or from this checkpoint, in a new folder where "
-         "it "
-         "is not the newest. Without RUN.yaml, with the settings that lie there. The layout may differ.",
+         "it is not the newest. Without RUN.yaml, with the settings that lie there. The layout may differ.",
          &o.resume},
         {0, "canary", NULL, PST_OPTION_FLAG, 0, 0, "Check at the end what was really touched of each rank's memory.",
          &o.canary},

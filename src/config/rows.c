@@ -88,12 +88,10 @@ const pst_row pst_rows[] = {
           "With replicas, what they share out: 1: optimizer state and the step; 0: nothing, all do it alike."),
     {"parallel", "replicas", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.replicas), AT(parallel.n_replicas),
      "Micro-batches that each replica takes of a step, such as [3, 5]; by default as many, or by the speeds that "
-     "throttle "
-     "leaves."},
+     "throttle leaves."},
     WHOLE(parallel, reproducible, "0", 0, PST_RANKS_MAX,
           "Parts of a step's micro-batches with an accumulator each, a power of two, such as 4: then 1, 2 and 4 "
-          "replicas give "
-          "the same bits; 0: off."),
+          "replicas give the same bits; 0: off."),
     {"parallel", "throttle", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.throttle), AT(parallel.n_throttle),
      "Makes ranks slower, to try out unequal devices: each rank's factor, such as [1, 2], or one for all."},
     WHOLE(parallel, threads, "0", 0, 4096, "CPU threads per rank; 0: cores shared out, at least 1."),

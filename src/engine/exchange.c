@@ -36,9 +36,7 @@ void pst_exchanger_close(pst_exchanger *x) {
     free(x);
 }
 
-/* --- sizes
- * ------------------------------------------------------------------------------------------------------
- */
+/* --- sizes -------------------------------------------------------------------------------------------------------- */
 
 /* The tensor of all positions: both ends of a pass along the sequence have its samples and columns. */
 static const pst_tensor *longer(const pst_graph *g, const pst_node *node) {
@@ -56,9 +54,7 @@ uint64_t pst_exchange_scratch(const pst_graph *g, const pst_node *node, pst_pass
     }
 }
 
-/* --- from one type to the other
- * ---------------------------------------------------------------------------------
- */
+/* --- from one type to the other ----------------------------------------------------------------------------------- */
 
 static void widen(const void *from, pst_dtype dtype, float *to, uint64_t n) {
     const uint16_t *narrow = from;
@@ -74,9 +70,7 @@ static void narrow(const float *from, void *to, pst_dtype dtype, uint64_t n) {
         for (uint64_t i = 0; i < n; i++) out[i] = pst_half_from_f32(dtype, from[i]);
 }
 
-/* --- along the sequence
- * -----------------------------------------------------------------------------------------
- */
+/* --- along the sequence ------------------------------------------------------------------------------------------- */
 
 /* Of a pass along the sequence: samples, positions, elements of a position; bytes of each in the tensor. */
 typedef struct {
@@ -139,9 +133,7 @@ static void finish_gather(pst_exchanger *x) {
     }
 }
 
-/* --- the others
- * -------------------------------------------------------------------------------------------------
- */
+/* --- the others --------------------------------------------------------------------------------------------------- */
 
 static pst_status start_sum(pst_exchanger *x) {
     const pst_tensor *t = x->g->tensor + x->node->in[0];

@@ -1,5 +1,5 @@
-/* The prediction that learns: mean durations per rank and opcode, as measured, replace the cost model's, and the simulator
- * gives the step time and the bubble of the steps to come. */
+/* The prediction that learns: the cost model's durations are scaled so that their means per rank and opcode are those that
+ * were measured, and the simulator gives the step time and the bubble of the steps to come. */
 #ifndef PST_ENGINE_FIT_H
 #define PST_ENGINE_FIT_H
 #include "engine/metrics.h"

@@ -1,5 +1,7 @@
-/* See measured.h. The trace has one event of category "operator" for each time that an operator ran (pipeline/trace.c). */
+/* See measured.h. The trace has one event of category "operator" for each time that an operator ran, and one of category
+ * "SEND" for each message (pipeline/trace.c). */
 #include "engine/measured.h"
+#include "engine/link.h"
 #include "pipeline/plan.h"
 #include <jansson.h>
 #include <stdlib.h>
@@ -12,10 +14,16 @@ typedef struct {
     uint32_t n;
 } row;
 
+typedef struct {
+    uint32_t from, to; /* ranks */
+    uint64_t bytes, ns;
+} message;
+
 struct pst_measured {
     json_t *trace;
-    size_t n;
+    size_t n, n_message;
     row *rows; /* sorted; those of one operator and pass are joined */
+    message *messages; /* sorted; one of each size between two ranks */
 };
 
 static int by_operator(const void *a, const void *b) {
@@ -42,6 +50,70 @@ static int read_event(const json_t *event, row *r) {
                .n = 1};
     return 1;
 }
+
+/* --- messages --------------------------------------------------------------------------------------------------- */
+
+static int by_pair(const void *a, const void *b) {
+    const message *x = a, *y = b;
+    if (x->from != y->from) return x->from < y->from ? -1 : 1;
+    if (x->to != y->to) return x->to < y->to ? -1 : 1;
+    return (x->bytes > y->bytes) - (x->bytes < y->bytes);
+}
+
+/* What it took on its way, without what it waited for. */
+static int read_message(const json_t *event, message *m) {
+    const json_t *args = json_object_get(event, "args"), *rank = json_object_get(args, "rank");
+    const json_t *peer = json_object_get(args, "peer"), *bytes = json_object_get(args, "bytes");
+    const json_t *us = json_object_get(args, "predicted_us");
+    const char *category = json_string_value(json_object_get(event, "cat"));
+    if (!category || strcmp(category, "SEND") || json_integer_value(json_object_get(event, "pid"))) return 0;
+    if (!json_is_integer(rank) || !json_is_integer(peer) || !json_is_integer(bytes) || !json_is_number(us)) return 0;
+    double ns = json_number_value(us) * 1e3;
+    if (json_integer_value(bytes) < 0 || !(ns >= 0 && ns < 1e18)) return 0;
+    *m = (message){(uint32_t)json_integer_value(rank), (uint32_t)json_integer_value(peer),
+                   (uint64_t)json_integer_value(bytes), (uint64_t)(ns + 0.5)};
+    return 1;
+}
+
+static void sort_messages(pst_measured *m) {
+    size_t n = 0;
+    if (m->n_message) qsort(m->messages, m->n_message, sizeof *m->messages, by_pair);
+    for (size_t i = 0; i < m->n_message; i++)
+        if (!n || by_pair(&m->messages[n - 1], &m->messages[i])) m->messages[n++] = m->messages[i];
+    m->n_message = n;
+}
+
+/* The largest sizes, when there are more than a link has. */
+static void find_link(const pst_measured *m, uint32_t from, uint32_t to, pst_link *l) {
+    l->n = 0;
+    for (size_t i = m->n_message; i-- > 0 && l->n < PST_LINK_SIZES;)
+        if (m->messages[i].from == from && m->messages[i].to == to) l->n++;
+    uint32_t k = l->n;
+    for (size_t i = m->n_message; i-- > 0 && k;) {
+        const message *x = &m->messages[i];
+        if (x->from == from && x->to == to) k--, l->bytes[k] = x->bytes, l->ns[k] = x->ns;
+    }
+}
+
+pst_status pst_measured_time_messages(const pst_measured *m, pst_job *job) {
+    if (!m) return PST_OK;
+    pst_link *links = calloc(job->n_rank, sizeof *links); /* of one rank, to and from each other */
+    if (!links) return pst_fail(PST_ENOMEM, "no memory for the links of %u ranks", job->n_rank);
+    for (uint32_t r = 0; r < job->n_rank; r++)
+        for (int out = 0; out < 2; out++) {
+            for (uint32_t peer = 0; peer < job->n_rank; peer++)
+                find_link(m, out ? r : peer, out ? peer : r, &links[peer]);
+            for (uint32_t i = 0; i < job->list[r].n_instr; i++) {
+                pst_instr *in = &job->list[r].instr[i];
+                if (in->opcode != (out ? PST_OP_SEND : PST_OP_RECV)) continue;
+                if (links[in->peer].n) in->ns = pst_link_ns(&links[in->peer], in->bytes);
+            }
+        }
+    free(links);
+    return PST_OK;
+}
+
+/* --- operators -------------------------------------------------------------------------------------------------- */
 
 static void join(pst_measured *m) {
     size_t n = 0;
@@ -78,10 +150,14 @@ pst_status pst_measured_load(const char *folder, const pst_graph *g, pst_measure
         status = pst_fail(PST_EINPUT, "parallel.measured: %s: line %d: %s", path, why.line, why.text);
     const json_t *events = json_object_get(m->trace, "traceEvents");
     size_t n = json_array_size(events);
-    if (status == PST_OK && !(m->rows = malloc((n + 1) * sizeof *m->rows)))
+    if (status == PST_OK && (!(m->rows = malloc((n + 1) * sizeof *m->rows)) ||
+                             !(m->messages = malloc((n + 1) * sizeof *m->messages))))
         status = pst_fail(PST_ENOMEM, "no memory for %s", path);
-    for (size_t i = 0; status == PST_OK && i < n; i++)
-        m->n += (size_t)read_event(json_array_get(events, i), &m->rows[m->n]);
+    for (size_t i = 0; status == PST_OK && i < n; i++) {
+        const json_t *event = json_array_get(events, i);
+        m->n += (size_t)read_event(event, &m->rows[m->n]);
+        m->n_message += (size_t)read_message(event, &m->messages[m->n_message]);
+    }
     if (status == PST_OK && !m->n)
         status =
             pst_fail(PST_EINPUT, "parallel.measured: %s has no operators; a run with fewer micro-batches has", path);
@@ -90,6 +166,7 @@ pst_status pst_measured_load(const char *folder, const pst_graph *g, pst_measure
         return status;
     }
     join(m);
+    sort_messages(m);
     *measured = m;
     return PST_OK;
 }
@@ -97,7 +174,7 @@ pst_status pst_measured_load(const char *folder, const pst_graph *g, pst_measure
 void pst_measured_close(pst_measured *m) {
     if (!m) return;
     json_decref(m->trace);
-    free(m->rows);
+    free(m->rows), free(m->messages);
     free(m);
 }
 

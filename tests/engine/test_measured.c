@@ -53,6 +53,54 @@ static void durations_are_those_measured(void **state) {
     pst_measured_close(m), pst_prepared_close(p), pst_config_close(c);
 }
 
+/* A trace whose messages from rank 0 to rank 1 take 1 ms and 1 us per KiB. */
+static void slow_messages(const char *folder) {
+    char path[700];
+    size_t i;
+    json_t *event;
+    snprintf(path, sizeof path, "%s/trace.json", folder);
+    json_t *trace = json_load_file(path, 0, NULL), *events = json_object_get(trace, "traceEvents");
+    assert_true(json_array_size(events) > 0);
+    json_array_foreach(events, i, event) {
+        json_t *args = json_object_get(event, "args");
+        const char *category = json_string_value(json_object_get(event, "cat"));
+        if (!category || strcmp(category, "SEND") || json_integer_value(json_object_get(args, "rank"))) continue;
+        double us = 1000 + (double)json_integer_value(json_object_get(args, "bytes")) / 1024;
+        json_object_set_new(args, "predicted_us", json_real(us));
+    }
+    assert_int_equal(json_dump_file(trace, path, 0), 0);
+    json_decref(trace);
+}
+
+/* Messages between ranks take what they took in the measured run, in that direction, of whatever size. */
+static void messages_are_those_measured(void **state) {
+    (void)state;
+    char from[600];
+    run_result two = run_here(YAML, "two", 2, "", NULL, 0);
+    assert_int_equal(two.exit_status, 0);
+    slow_messages(two.folder);
+    snprintf(from, sizeof from, "parallel.measured=%s", two.folder);
+    const char *override[] = {from, "parallel.schedule=zb-h1"};
+    pst_config *c;
+    pst_prepared *p;
+    uint32_t n = 0;
+    assert_int_equal(pst_config_parse(YAML, "test", override, 2, &c), PST_OK);
+    pst_prepare_options options = {
+        .n_rank = 2, .threads = 1, .isa = pst_cpu_isa(), .vocabulary = 256, .n_eval_micro = 6};
+    if (pst_prepare(c, &options, &p) != PST_OK) fail_msg("%s", pst_error());
+    for (uint32_t r = 0; r < 2; r++)
+        for (uint32_t i = 0; i < p->job->list[r].n_instr; i++) {
+            const pst_instr *in = &p->job->list[r].instr[i];
+            int there = in->opcode == (r ? PST_OP_RECV : PST_OP_SEND);
+            if (in->queue == PST_Q_COMPUTE) continue;
+            double us = (double)in->ns * 1e-3, slow = 1000 + (double)in->bytes / 1024;
+            if (there) assert_true(us > slow - 1 && us < slow + 1), n++;
+            else assert_true(us < 900);
+        }
+    assert_true(n > 12);
+    pst_prepared_close(p), pst_config_close(c);
+}
+
 static void numbers_stay(void **state) {
     (void)state;
     const char *override[] = {measured, "parallel.schedule=solved"};
@@ -87,6 +135,7 @@ static int remove_runs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(first_run), cmocka_unit_test(durations_are_those_measured),
+                                       cmocka_unit_test(messages_are_those_measured),
                                        cmocka_unit_test(numbers_stay), cmocka_unit_test(wrong_folders)};
     return cmocka_run_group_tests(tests, NULL, remove_runs);
 }

@@ -1,0 +1,33 @@
+/* test: label=full timeout=300
+ * The checker on jobs of 64 ranks and 512 micro-batches, of every schedule: how long it takes is printed. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "base/clock.h"
+#include "pipeline/study.h"
+
+enum { RANKS = 64, MICROS = 512 };
+
+static void every_schedule_is_checked_in_time(void **state) {
+    (void)state;
+    uint32_t n;
+    const pst_schedule_row *row = pst_schedule_rows(&n);
+    for (uint32_t i = 0; i < n; i++) {
+        const pst_instr_cost cost = {.latency_ns = 1000, .flush = 1};
+        study s;
+        if (study_open(&s, row[i].name, RANKS, MICROS, 5000, 5000, 5000, &cost) != PST_OK) fail_msg("%s", pst_error());
+        uint64_t start = pst_monotonic_ns();
+        if (pst_job_check(s.job, s.cut, s.slots, PST_CHECK_TAGGED) != PST_OK) fail_msg("%s", pst_error());
+        double seconds = (double)(pst_monotonic_ns() - start) * 1e-9;
+        printf("%-12s %2u ranks, %u micro-batches: %.3f s\n", row[i].name, RANKS, MICROS, seconds);
+        assert_true(seconds < 10); /* tenths where nothing else runs; sanitizers are slow */
+        study_close(&s);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(every_schedule_is_checked_in_time)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
