@@ -152,6 +152,27 @@ def timed_checks(found):
     return [judged(f"{ranks}: measured / simulated makespan", row, row["wanted"], "<=") for ranks, row in found.items()]
 
 
+def schedules_checks(found):
+    return [judged(f"{row['schedule']}, {row['stages']} stages: measured / simulated makespan", row, row["wanted"], "<=")
+            for row in found["rows"]]
+
+
+def solved_checks(found):
+    memory, seconds = found["memory"], found["seconds_16x64"]
+    out = []
+    for share, row in memory.items():
+        gap = {"median": row["mean_gap"], "min": 0, "max": row["worst_gap"], "n": found["pipelines"]}
+        out.append(judged(f"{share} x the memory of 1f1b: mean gap to the bound", gap, found["wanted_gap"], "<="))
+        longer = {key: row["longer"] for key in ("median", "min", "max")} | {"n": row["with_named"]}
+        out.append(judged(f"{share} x the memory of 1f1b: longer than the best named schedule", longer, 0, "<="))
+    return out + [judged("16 stages, 64 micro-batches", seconds, found["wanted_s"], "<=", "s")]
+
+
+def hosts_checks(found):
+    ratios = [row["ratio"] for row in found["rounds"]]
+    return [check(f"measured / simulated step, {found['rate']}", ratios, found["wanted"][1], "<=")]
+
+
 def peer_ucx_checks(found):
     out = [judged(f"{int(size) >> 10} KiB, ours / ucx_perftest", row.get("ratio"), found["wanted_ratio"], ">=")
            for size, row in found["bandwidth"].items()]
@@ -189,6 +210,9 @@ ROWS = {
     "products": ("matrix products of GPT-2 124M, B=4 T=256", 25, False, products),
     "products-avx2": ("matrix products of GPT-2 124M, B=4 T=256, with AVX2", 15, False, products_avx2),
     "timed": ("executor on the timed device over ucx, 32 micro-batches", 5, True, of_script("timed", timed_checks)),
+    "schedules": ("every schedule on the timed device over ucx, stages of 5 ms", 80, True, of_script("schedules", schedules_checks)),
+    "solved": ("schedules solved for 200 random pipelines", 10, True, of_script("solved", solved_checks)),
+    "hosts": ("two hosts, namespaces with a slow link (root)", 10, True, of_script("hosts", hosts_checks)),
     "p2p": ("point to point over ucx", 12, True, of_script("peer_ucx", peer_ucx_checks)),
     "collectives": ("all-reduce of two ranks over ucx", 25, True, of_script("collectives", collectives_checks)),
     "checkpoint": ("checkpoint of GPT-2 124M in the background", 30, True, of_script("checkpoint", checkpoint_checks)),

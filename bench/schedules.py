@@ -67,7 +67,7 @@ def main():
                "of_torch": statistics.median(beside[name, p]) if (name, p) in beside else None}
               for (name, p), x in rows.items()]
     if args.json:
-        print(json.dumps(result))
+        print(json.dumps({"rows": result}))
         return
     print("measured / simulated makespan")
     for row in result:
