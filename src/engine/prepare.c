@@ -230,6 +230,7 @@ static pst_status build_job(pst_prepared *p) {
     PST_TRY(pst_prepare_parts(p, &spec.parts));
     PST_TRY(pst_job_build_grid(&spec, &p->job, p->slots));
     PST_TRY(pst_job_check_grid(p->job, spec.cut, p->slots, PST_CHECK_TAGGED));
+    PST_TRY(pst_measured_time_messages(p->measured, p->job));
     if (!train) return PST_OK;
     PST_TRY(pst_prepare_share(p, p->options.n_eval_micro, p->eval_micro));
     PST_TRY(pst_prepare_eval_schedules(p));
