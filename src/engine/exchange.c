@@ -177,11 +177,6 @@ pst_status pst_exchange_share(pst_exchanger *x, const uint32_t *host) {
     return pst_coll_share(x->coll);
 }
 
-pst_status pst_exchange_parts(pst_exchanger *x, void *mem, const uint64_t *bytes) {
-    x->kind = PST_EXCHANGE_NONE;
-    return pst_coll_start_parts(x->coll, PST_COLL_ALL_GATHER, mem, bytes, PST_F32);
-}
-
 pst_status pst_exchange_sum(pst_exchanger *x, float *sum, uint64_t n) {
     x->kind = PST_EXCHANGE_NONE;
     /* Which numbers lie together depends on the stages: the order in which each is added must not depend on where it

@@ -20,8 +20,6 @@ uint64_t pst_exchange_scratch(const pst_graph *g, const pst_node *node, pst_pass
 /* Starts a pass; from, to and scratch stay as they are until it is done. One at a time. */
 pst_status pst_exchange_start(pst_exchanger *x, const pst_graph *g, const pst_node *node, pst_pass pass, void *from,
                               void *to, void *scratch);
-/* Instead, for what is no pass: all ranks' parts of bytes[tensor rank], one after another at mem, from each its own. */
-pst_status pst_exchange_parts(pst_exchanger *x, void *mem, const uint64_t *bytes);
 /* Instead: n numbers at x become their sums over the group. */
 pst_status pst_exchange_sum(pst_exchanger *x, float *sum, uint64_t n);
 /* OK: done, or nothing was started. BUSY: ask again. */

@@ -267,12 +267,6 @@ pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary)
     return share_memory(g);
 }
 
-pst_status pst_group_tensor_parts(pst_group *g, void *const *mem, const uint64_t *bytes) {
-    for (uint32_t i = 0; i < g->n_local; i++)
-        if (mem[i]) PST_TRY(pst_exchange_parts(g->local[i]->exchanger, mem[i], bytes));
-    return blame(g, break_collectives(g, drive_exchange(g)));
-}
-
 pst_status pst_group_broadcast(pst_group *g, void *mem, uint64_t bytes, uint32_t root) {
     if (g->hub) return PST_OK; /* one buffer, all ranks here */
     return pst_group_collective(g, PST_COLL_BROADCAST, &mem, bytes, PST_F32, root);

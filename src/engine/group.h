@@ -57,15 +57,11 @@ pst_status pst_group_broadcast(pst_group *g, void *mem, uint64_t bytes, uint32_t
 pst_status pst_group_all_gather(pst_group *g, const void *mine, uint64_t bytes, void *all);
 /* One number of each process, in rank order; *all [n_rank] is the group's, until the next call. Allocates nothing. */
 pst_status pst_group_numbers(pst_group *g, uint64_t mine, const uint64_t **all);
-/* Of each rank that gives memory, with its whole tensor group: parts of bytes[tensor rank], one after another at mem[local
- * index], which each has its own of. */
-pst_status pst_group_tensor_parts(pst_group *g, void *const *mem, const uint64_t *bytes);
-/* Where weights are copies in 16 bits and replicas share out the step (zero 1), masters are up to date only where they are
- * stepped: brings them to all who hold the parameter. Nothing to do elsewhere. Collective. */
-pst_status pst_group_masters(pst_group *g, const pst_prepared *p);
-/* The whole of a parameter, from the tensor ranks that hold parts of it, to `whole` where rank *owner is; whole is used
- * there only, the same *owner is said everywhere. Collective. */
-pst_status pst_group_whole(pst_group *g, const pst_prepared *p, uint32_t param, float *whole, uint32_t *owner);
+/* whole.c. 1 when no rank has the weights of a parameter as a whole: tensor ranks hold parts of it, or replicas share out
+ * its step. */
+int pst_group_is_scattered(const pst_prepared *p, uint32_t param);
+/* The weights of a parameter (fp32), from the ranks that answer for parts of them, to `whole` on every rank. Collective. */
+pst_status pst_group_whole(pst_group *g, const pst_prepared *p, uint32_t param, float *whole);
 /* Every rank's status joined: OK when all are OK; else the status of the first rank that failed, with its message. Use
  * before going on from something that can fail on one rank only; allocates nothing. */
 pst_status pst_group_agree(pst_group *g, pst_status mine);
@@ -75,7 +71,6 @@ pst_status pst_group_agree_world(pst_world *world, pst_status mine);
 int pst_group_said_by_all(void);
 
 #ifndef PST_GROUP_C
-#define pst_group_tensor_parts(g, ...) pst_group_tensor_parts(PST_GROUP_HERE(g), __VA_ARGS__)
 #define pst_group_collective(g, ...) pst_group_collective(PST_GROUP_HERE(g), __VA_ARGS__)
 #define pst_group_broadcast(g, ...) pst_group_broadcast(PST_GROUP_HERE(g), __VA_ARGS__)
 #define pst_group_all_gather(g, ...) pst_group_all_gather(PST_GROUP_HERE(g), __VA_ARGS__)

@@ -242,20 +242,15 @@ pst_status pst_save_import(pst_trainer *t, const char *path) {
 
 /* --- the hash of all weights ------------------------------------------------------------------------------------ */
 
-static int is_sliced(const pst_prepared *p, uint32_t param) {
-    return p->graph->param[param].slice.held == PST_HELD_PART;
-}
-
-/* Of a parameter that tensor ranks share, by the first of them. hash: [n_local][n_param] */
-static pst_status hash_slices(const pst_trainer *t, uint32_t param, uint64_t *hash) {
+/* Of a parameter that no rank has alone: all get it, they take turns to hash. hash: [n_local][n_param] */
+static pst_status hash_scattered(const pst_trainer *t, uint32_t param, uint64_t *hash) {
     const pst_param *whole = t->p->whole->param + param;
-    uint32_t owner;
     float *room = malloc(pst_param_elements(whole) * sizeof *room);
     pst_status status = room ? PST_OK : pst_fail(PST_ENOMEM, "no memory to hash the weights");
     status = pst_group_agree(t->group, status);
-    if (status == PST_OK) status = pst_group_whole(t->group, t->p, param, room, &owner);
+    if (status == PST_OK) status = pst_group_whole(t->group, t->p, param, room);
     for (uint32_t k = 0; status == PST_OK && k < t->group->n_local; k++)
-        if (t->group->local[k]->rank == owner)
+        if (t->group->local[k]->rank == param % t->group->n_rank)
             hash[(size_t)k * t->p->whole->n_param + param] = pst_weights_hash_one(whole, room);
     free(room);
     return status;
@@ -264,16 +259,15 @@ static pst_status hash_slices(const pst_trainer *t, uint32_t param, uint64_t *ha
 pst_status pst_save_weights_hash(pst_trainer *t, uint64_t *out) {
     const pst_graph *g = t->p->whole;
     uint32_t n_local = t->group->n_local, n_rank = t->p->options.n_rank, n = g->n_param;
-    PST_TRY(pst_group_masters(t->group, t->p));
     uint64_t *mine = calloc((size_t)n_local * n, sizeof *mine), *all = calloc((size_t)n_rank * n, sizeof *all);
     pst_status status = mine && all ? PST_OK : pst_fail(PST_ENOMEM, "no memory to hash the weights");
     for (uint32_t k = 0; status == PST_OK && k < n_local; k++)
         for (uint32_t i = 0; i < n; i++)
-            if (pst_rank_owns(t->group->local[k], i) && !is_sliced(t->p, i))
+            if (pst_rank_owns(t->group->local[k], i) && !pst_group_is_scattered(t->p, i))
                 mine[(size_t)k * n + i] = pst_weights_hash_one(g->param + i, pst_rank_weight(t->group->local[k], i));
     status = pst_group_agree(t->group, status);
     for (uint32_t i = 0; status == PST_OK && i < n; i++)
-        if (is_sliced(t->p, i)) status = hash_slices(t, i, mine);
+        if (pst_group_is_scattered(t->p, i)) status = hash_scattered(t, i, mine);
     if (status == PST_OK) status = pst_group_all_gather(t->group, mine, n * sizeof *mine, all);
     for (uint32_t r = 1; status == PST_OK && r < n_rank; r++) /* owned once: the others hold 0 */
         for (uint32_t i = 0; i < n; i++) all[i] |= all[(size_t)r * n + i];

@@ -277,11 +277,9 @@ pst_status pst_session_read(pst_session *s, const char *param, float *out, uint6
     if (pst_param_elements(&g->param[i]) != elements)
         return pst_fail(PST_EINPUT, "parameter %s has %" PRIu64 " elements, not %" PRIu64, param,
                         pst_param_elements(&g->param[i]), elements);
-    PST_TRY(keep(s, pst_group_masters(s->t.group, s->t.p)));
+    if (pst_group_is_scattered(s->t.p, i)) return keep(s, pst_group_whole(s->t.group, s->t.p, i, out));
     uint32_t owner = owner_of(s->t.p, i);
-    int sliced = s->t.p->graph->param[i].slice.held == PST_HELD_PART;
-    if (sliced) PST_TRY(keep(s, pst_group_whole(s->t.group, s->t.p, i, out, &owner)));
-    for (uint32_t r = 0; r < group->n_local && !sliced; r++)
+    for (uint32_t r = 0; r < group->n_local; r++)
         if (group->local[r]->rank == owner) memcpy(out, pst_rank_weight(group->local[r], i), elements * sizeof *out);
     return keep(s, pst_group_broadcast(s->t.group, out, elements * sizeof *out, owner));
 }
