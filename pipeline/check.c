@@ -51,11 +51,12 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
     uint8_t queue = in->opcode == PST_OP_SEND ? PST_Q_SEND : in->opcode == PST_OP_RECV ? PST_Q_RECV : PST_Q_COMPUTE;
     if (in->queue != queue) return fail_at(rank, i, "it is in the wrong queue");
     if (queue != PST_Q_COMPUTE && in->peer >= job->n_rank) return fail_at(rank, i, "its peer does not exist");
-    int flush = pst_instr_is_flush(list, i);
+    int flush = pst_instr_is_flush(list, i), head = pst_instr_is_head(list, i);
+    if (head && queue == PST_Q_COMPUTE) return fail_at(rank, i, "it computes in the head");
     if (flush ? in->opcode <= PST_OP_BW : in->opcode >= PST_OP_REDUCE) {
         return fail_at(rank, i, flush ? "a pass in the flush" : "the flush begins too early");
     }
-    if (!flush && (in->chunk >= job->n_chunk || in->micro >= pst_job_micros(job, rank) ||
+    if (!flush && !head && (in->chunk >= job->n_chunk || in->micro >= pst_job_micros(job, rank) ||
                    job->rank_of_chunk[in->chunk] != pst_job_stage(job, rank))) {
         return fail_at(rank, i, "its chunk or micro-batch is not on this rank");
     }
@@ -86,8 +87,9 @@ static pst_status check_lists(const pst_checker *c) {
         if (job->rank_of_chunk[k] >= job->grid.pipeline) return pst_fail(PST_EINPUT, "chunk %u is on no rank", k);
     }
     for (uint32_t r = 0; r < job->n_rank; r++) {
-        if (job->list[r].n_flush > job->list[r].n_instr)
-            return pst_fail(PST_EINPUT, "rank %u: the flush is too long", r);
+        if (job->list[r].n_flush > job->list[r].n_instr ||
+            job->list[r].n_head > job->list[r].n_instr - job->list[r].n_flush)
+            return pst_fail(PST_EINPUT, "rank %u: head or flush is too long", r);
         for (uint32_t i = 0; i < job->list[r].n_instr; i++) PST_TRY(check_instr(c, r, i));
     }
     return PST_OK;
@@ -245,6 +247,7 @@ static pst_status check_all(pst_checker *c, pst_check_mode mode) {
         pst_checker_order(c, r);
         PST_TRY(pst_checker_values(c, r));
         if (c->slots) PST_TRY(pst_checker_slots(c, r));
+        PST_TRY(pst_checker_head(c, r));
         PST_TRY(pst_checker_flush(c, r));
     }
     return PST_OK;

@@ -5,7 +5,7 @@
 typedef struct {
     const pst_checker *c;
     const pst_instr_list *list;
-    uint32_t rank, stage, first;       /* of the flush */
+    uint32_t rank, stage, first;       /* first: of the flush */
     uint32_t norm, gather, step, last; /* last: VALIDATE, without it STEP */
     uint32_t n_send, n_recv;           /* of norms */
 } flush;
@@ -98,7 +98,7 @@ static pst_status check_norm_message(flush *f, uint32_t i) {
 static pst_status check_join(const flush *f, uint32_t i) {
     const pst_instr *in = &f->list->instr[i];
     uint32_t reduce = PST_NONE;
-    for (uint32_t x = 0; x < f->first; x++) PST_TRY(need(f, x, i));
+    for (uint32_t x = f->list->n_head; x < f->first; x++) PST_TRY(need(f, x, i));
     for (uint32_t x = f->first; x < f->list->n_instr; x++) {
         const pst_instr *other = &f->list->instr[x];
         if (other->opcode == PST_OP_REDUCE && !other->n && other->param == in->param && other->use == in->use &&
@@ -160,10 +160,8 @@ static pst_status check_flush(flush *f) {
     uint32_t n_param = f->c->cut->graph ? f->c->cut->graph->n_param : 0;
     for (uint32_t i = f->first; i < f->list->n_instr; i++) {
         const pst_instr *in = &f->list->instr[i];
-        int weight = in->n && in->use == PST_NONE;
-        if (in->param != PST_NONE && (in->param >= n_param || (!weight && in->use >= uses_of(f->c, in->param)))) {
+        if (in->param != PST_NONE && (in->param >= n_param || in->use >= uses_of(f->c, in->param)))
             return fail_flush(f, "a parameter that does not exist");
-        }
         if (in->n && (f->c->job->grid.data == 1 || in->param == PST_NONE))
             return fail_flush(f, "a piece of a parameter where there is one replica");
         if (in->queue == PST_Q_COMPUTE || in->n) continue; /* pieces: check_replicas.c */

@@ -37,6 +37,7 @@ static inline size_t pst_checker_cell(const pst_checker *c, uint32_t chunk, uint
 static inline uint32_t pst_checker_stage(const pst_checker *c, uint32_t rank) { return pst_job_stage(c->job, rank); }
 /* What follows is about a rank of this lane. */
 void pst_checker_enter(pst_checker *c, uint32_t lane);
+static inline int pst_instr_is_head(const pst_instr_list *list, uint32_t i) { return i < list->n_head; }
 static inline int pst_instr_is_flush(const pst_instr_list *list, uint32_t i) { return i >= list->n_instr - list->n_flush; }
 
 /* check_message.c: every message has both ends, which agree; in FIFO mode, in the same order. Fills send_at, recv_at. */
@@ -53,6 +54,8 @@ static inline int pst_checker_before(const pst_checker *c, uint32_t rank, uint32
 /* check_order.c: values are there when read, and slots free when taken, on the rank at hand. */
 pst_status pst_checker_values(const pst_checker *c, uint32_t rank);
 pst_status pst_checker_slots(const pst_checker *c, uint32_t rank);
+/* check_head.c: weights that other ranks have stepped come, each once, before they are read. */
+pst_status pst_checker_head(const pst_checker *c, uint32_t rank);
 /* check_flush.c: the end of the step on the rank at hand. */
 pst_status pst_checker_flush(const pst_checker *c, uint32_t rank);
 /* Replicas [lo, hi), or parts, whose sum lies somewhere; equal: nothing does. */

@@ -1,6 +1,6 @@
 /* The checker's part about what replicas exchange in the flush: every piece of a parameter is added up once, over all
- * replicas, in the order of the tree, by the rank that answers for it, and comes to all that hold the parameter; and
- * memory is there when it is read and free when it is written. */
+ * replicas, in the order of the tree, by the rank that answers for it, and (zero 0) comes to all that hold the parameter;
+ * and memory is there when it is read and free when it is written. */
 #include "pipeline/check_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@ typedef struct {
     const pst_checker *c;
     const pst_instr_list *list;
     pst_grid_place at;
-    uint32_t rank, first, norm, step, last; /* last: VALIDATE, without it STEP */
+    uint32_t rank, first, step;             /* first: of the flush */
     uint32_t *base;                         /* [n_param] number of a parameter's first piece */
     uint32_t *head, *tail, *next;           /* instructions of a piece, in list order: [pieces], [pieces], [n_instr] */
     pst_interval *buffer;                   /* [buffers] */
@@ -47,9 +47,7 @@ static pst_status list_pieces(exchange *x) {
     const pst_graph *g = x->c->cut->graph;
     for (uint32_t i = x->first; i < x->list->n_instr; i++) {
         const pst_instr *in = &x->list->instr[i];
-        if (in->opcode == PST_OP_NORM) x->norm = i;
         if (in->opcode == PST_OP_STEP) x->step = i;
-        if (in->opcode == PST_OP_STEP || in->opcode == PST_OP_VALIDATE) x->last = i;
         if (!in->n) continue;
         uint64_t elements = in->param < g->n_param ? pst_param_elements(g->param + in->param) : 0;
         if (in->from % PST_PIECE || in->from >= elements)
@@ -127,17 +125,16 @@ static pst_status check_owner(const exchange *x, const piece *p) {
                 return fail_piece(x, p->param, p->from, "replicas are not added in the order of the tree");
             reduce = i;
         } else {
-            if (in->use != (job->zero ? PST_NONE : 0) ||
-                first_use_on(x->c, p->param, pst_job_stage(job, in->peer)) == PST_NONE)
+            if (in->use || job->zero || first_use_on(x->c, p->param, pst_job_stage(job, in->peer)) == PST_NONE)
                 return fail_piece(x, p->param, p->from, "it goes where it does not belong");
-            PST_TRY(need(x, job->zero ? x->last : reduce == PST_NONE ? x->step : reduce, i));
+            PST_TRY(need(x, reduce == PST_NONE ? x->step : reduce, i));
             sent++;
         }
     }
     if (own.lo != 0 || own.hi != job->grid.data) return fail_piece(x, p->param, p->from, "a replica is not added");
-    for (uint32_t s = 0; s < job->grid.pipeline; s++)
+    for (uint32_t s = 0; s < job->grid.pipeline && !job->zero; s++)
         if (first_use_on(x->c, p->param, s) != PST_NONE) holders += job->grid.data;
-    return sent == holders - 1 ? PST_OK : fail_piece(x, p->param, p->from, "not all who hold it get it");
+    return sent == (job->zero ? 0 : holders - 1) ? PST_OK : fail_piece(x, p->param, p->from, "not all who hold it get it");
 }
 
 /* This rank's whole accumulator of a use, lent to another stage. */
@@ -153,18 +150,16 @@ static pst_status check_lent(const exchange *x, uint32_t param, uint32_t use, ui
 static pst_status check_return(const exchange *x, const piece *p, uint32_t sent, uint32_t recv) {
     const pst_instr *in = &x->list->instr[recv];
     uint32_t use = first_use_on(x->c, p->param, x->at.stage);
-    if (in->peer != rank_at(x, stage_of_use(x->c, p->param, 0), p->owner) || in->buffer ||
-        in->use != (x->c->job->zero ? PST_NONE : use))
+    if (in->peer != rank_at(x, stage_of_use(x->c, p->param, 0), p->owner) || in->buffer || in->use != use)
         return fail_piece(x, p->param, p->from, "it does not come from who answers for it");
-    if (x->c->job->zero) return need(x, x->norm, recv);
     PST_TRY(sent != PST_NONE ? need(x, sent, recv) : check_lent(x, p->param, use, recv));
     return need(x, recv, x->step);
 }
 
-/* At the others: a gradient leaves (where the parameter's first use is), a sum or weight comes. */
+/* At the others: a gradient leaves (where the parameter's first use is), a sum comes. */
 static pst_status check_other(const exchange *x, const piece *p) {
     int adds = stage_of_use(x->c, p->param, 0) == x->at.stage,
-        holds = first_use_on(x->c, p->param, x->at.stage) != PST_NONE;
+        returns = !x->c->job->zero && first_use_on(x->c, p->param, x->at.stage) != PST_NONE;
     uint32_t sent = PST_NONE, received = PST_NONE;
     for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {
         const pst_instr *in = &x->list->instr[i];
@@ -172,7 +167,7 @@ static pst_status check_other(const exchange *x, const piece *p) {
             in->peer == rank_at(x, x->at.stage, p->owner)) {
             PST_TRY(check_ready(x, p, i));
             sent = i;
-        } else if (in->opcode == PST_OP_RECV && holds && received == PST_NONE) {
+        } else if (in->opcode == PST_OP_RECV && returns && received == PST_NONE) {
             PST_TRY(check_return(x, p, sent, i));
             received = i;
         } else {
@@ -180,7 +175,7 @@ static pst_status check_other(const exchange *x, const piece *p) {
         }
     }
     if (adds && sent == PST_NONE) return fail_piece(x, p->param, p->from, "its gradient is not sent");
-    return holds && received == PST_NONE ? fail_piece(x, p->param, p->from, "it does not come back") : PST_OK;
+    return returns && received == PST_NONE ? fail_piece(x, p->param, p->from, "it does not come back") : PST_OK;
 }
 
 /* --- the rank ---------------------------------------------------------------------------------------------------- */

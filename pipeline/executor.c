@@ -74,9 +74,8 @@ static void say_start(pst_executor *x) {
     say(x, x->n_left ? PST_AT_WAIT : PST_AT_HOST);
 }
 
-pst_status pst_executor_start(pst_executor *x, const pst_job *job, const pst_cut *cut) {
+static pst_status start(pst_executor *x, const pst_job *job, const pst_cut *cut, const pst_instr_list *list) {
     if (x->n_left) return pst_fail(PST_EINTERNAL, "rank %u is still running its last list", x->config.rank);
-    const pst_instr_list *list = job->list + x->config.rank;
     PST_TRY(reserve(x, list->n_instr));
     x->job = job, x->cut = cut, x->list = list;
     x->n_left = list->n_instr, x->n_pending = 0, x->step = 0, x->launched = x->exchanging = 0, x->failed = PST_OK;
@@ -90,6 +89,16 @@ pst_status pst_executor_start(pst_executor *x, const pst_job *job, const pst_cut
     say_start(x);
     x->origin = x->end_ns = pst_clock_now(x->config.clock);
     return PST_OK;
+}
+
+pst_status pst_executor_start(pst_executor *x, const pst_job *job, const pst_cut *cut) {
+    return start(x, job, cut, job->list + x->config.rank);
+}
+
+pst_status pst_executor_start_head(pst_executor *x, const pst_job *job, const pst_cut *cut) {
+    x->head = job->list[x->config.rank];
+    x->head.n_instr = x->head.n_head;
+    return start(x, job, cut, &x->head);
 }
 
 /* --- readiness -------------------------------------------------------------------------------------------------- */

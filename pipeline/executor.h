@@ -41,6 +41,8 @@ pst_status pst_executor_open(const pst_executor_config *config, pst_executor **x
 void pst_executor_close(pst_executor *x);
 /* Starts the job's list of this rank; message sequence numbers go on from the last run's. */
 pst_status pst_executor_start(pst_executor *x, const pst_job *job, const pst_cut *cut);
+/* The head of that list alone: weights come to where they belong. */
+pst_status pst_executor_start_head(pst_executor *x, const pst_job *job, const pst_cut *cut);
 /* Does whatever can be done now without blocking, one operator at most. OK: the list is finished. BUSY: not yet;
  * *moved says whether anything happened. Other: a failure, whose message says in which instruction; the transport must
  * be aborted. */

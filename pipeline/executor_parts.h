@@ -14,6 +14,7 @@ struct pst_executor {
     const pst_job *job;
     const pst_cut *cut;
     const pst_instr_list *list;
+    pst_instr_list head; /* what list is while the head alone runs */
     uint64_t origin;
     uint32_t seq_base, seq_next; /* of this run's messages and of the next run's */
     uint32_t n_left;             /* instructions that have not completed */

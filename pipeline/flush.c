@@ -9,16 +9,15 @@ uint32_t pst_builder_stage_of_use(const pst_job_builder *b, uint32_t param, uint
     return b->job->rank_of_chunk[b->cut->use_chunk[b->cut->use_first[param] + use]];
 }
 
+uint32_t pst_builder_first_use(const pst_job_builder *b, uint32_t param, uint32_t stage) {
+    uint32_t n = graph_of(b)->param[param].n_use, use = 0;
+    while (use < n && pst_builder_stage_of_use(b, param, use) != stage) use++;
+    return use;
+}
+
 /* The rank of this pipeline. */
 static uint32_t rank_of_use(const pst_job_builder *b, uint32_t param, uint32_t use) {
     return pst_grid_in_lane(b->job->grid, pst_builder_stage_of_use(b, param, use), b->lane);
-}
-
-/* The first use of a parameter on a rank; its accumulator there receives the sum. */
-static uint32_t first_use_on(const pst_job_builder *b, uint32_t param, uint32_t rank) {
-    uint32_t n = graph_of(b)->param[param].n_use, use = 0;
-    while (use < n && rank_of_use(b, param, use) != rank) use++;
-    return use;
 }
 
 pst_instr pst_builder_blank(uint8_t opcode, uint64_t ns) {
@@ -54,8 +53,8 @@ typedef struct {
     uint32_t first, computed;
 } passes;
 
-/* `at` writes memory that the lists used: it waits for the last pass, and for every SEND before the flush that nothing
- * else waited for. RECVs have been read by one of these. */
+/* `at` writes memory that the lists used: it waits for the last pass, and for every SEND before the flush (those of the
+ * head have theirs elsewhere) that nothing else waited for. RECVs have been read by one of these. */
 static void wait_for_all(pst_job_builder *b, uint32_t at, passes before) {
     uint8_t *named = calloc((size_t)b->n_instr + 1, 1);
     if (!named) {
@@ -65,7 +64,7 @@ static void wait_for_all(pst_job_builder *b, uint32_t at, passes before) {
     uint32_t n_pair = b->n_pair;
     for (uint32_t i = 0; i < n_pair; i++) named[b->pair[i].on] = 1;
     if (before.computed != PST_NONE) pst_builder_depend(b, at, before.computed);
-    for (uint32_t i = 0; i < before.first; i++)
+    for (uint32_t i = b->n_head; i < before.first; i++)
         if (b->instr[i].opcode == PST_OP_SEND && !named[i]) pst_builder_depend(b, at, i);
     free(named);
 }
@@ -113,7 +112,7 @@ static void own(pst_job_builder *b, uint32_t param, passes before, int *joined) 
     if (added != PST_NONE) reduce = added;
     for (uint32_t use = 1; use < n_use && b->status == PST_OK && b->job->grid.data == 1; use++) {
         uint32_t peer = rank_of_use(b, param, use);
-        if (peer == b->rank || first_use_on(b, param, peer) != use) continue;
+        if (peer == b->rank || pst_builder_first_use(b, param, pst_builder_stage_of_use(b, param, use)) != use) continue;
         pst_builder_depend(b, emit_accumulator(b, PST_OP_SEND, param, 0, use, 0, 1, peer), reduce);
     }
 }
@@ -144,7 +143,7 @@ static void join_shared(pst_job_builder *b, passes before, uint32_t *returned) {
         if (n_use < 2) continue;
         if (b->channel + 2 * n_use + 4 > 0xff00) b->status = pst_fail(PST_EINPUT, "too many message channels");
         if (owner == b->rank) own(b, p, before, &joined);
-        else if ((first = first_use_on(b, p, b->rank)) < n_use) returned[p] = lend(b, p, before, owner, first);
+        else if ((first = pst_builder_first_use(b, p, b->stage)) < n_use) returned[p] = lend(b, p, before, owner, first);
         b->channel += 2 * n_use;
     }
 }
@@ -174,27 +173,24 @@ static void gather(pst_job_builder *b) {
     for (uint32_t r = 1; r < n; r++) pst_builder_depend(b, emit_norm(b, PST_OP_SEND, r, 3, b->channel + 1), at);
 }
 
-/* NORM, STEP, and the last of them: STEP or VALIDATE. */
-typedef struct {
-    uint32_t norm, step, last;
-} stepping;
-
-static stepping norm_and_step(pst_job_builder *b, passes before) {
-    stepping s = {.norm = pst_builder_emit_compute(b, PST_OP_NORM, b->cost->norm_ns)};
-    uint32_t answer = PST_NONE;
-    if (b->rank) pst_builder_depend(b, emit_norm(b, PST_OP_SEND, 0, norm_doubles(b, b->rank), b->channel), s.norm);
+/* Returns STEP. */
+static uint32_t norm_and_step(pst_job_builder *b, passes before) {
+    uint32_t norm = pst_builder_emit_compute(b, PST_OP_NORM, b->cost->norm_ns), step = PST_NONE, answer = PST_NONE;
+    if (b->rank) pst_builder_depend(b, emit_norm(b, PST_OP_SEND, 0, norm_doubles(b, b->rank), b->channel), norm);
     if (b->job->post) {
-        s.step = pst_builder_emit_compute(b, PST_OP_STEP, b->cost->step_ns);
-        wait_for_all(b, s.step, before);
+        step = pst_builder_emit_compute(b, PST_OP_STEP, b->cost->step_ns);
+        wait_for_all(b, step, before);
     }
     if (b->rank) answer = emit_norm(b, PST_OP_RECV, 0, 3, b->channel + 1);
     else gather(b);
-    s.last = b->job->post ? pst_builder_emit_compute(b, PST_OP_VALIDATE, b->cost->gather_ns)
-                          : pst_builder_emit_compute(b, PST_OP_STEP, b->cost->step_ns);
-    if (!b->job->post) s.step = s.last;
-    if (answer != PST_NONE) pst_builder_depend(b, s.last, answer);
+    uint32_t last = b->job->post ? pst_builder_emit_compute(b, PST_OP_VALIDATE, b->cost->gather_ns)
+                                 : pst_builder_emit_compute(b, PST_OP_STEP, b->cost->step_ns);
+    if (!b->job->post) step = last;
+    if (answer != PST_NONE) pst_builder_depend(b, last, answer);
+    for (uint32_t i = 0; i < b->n_head; i++) /* of the weights that it changes */
+        if (b->instr[i].opcode == PST_OP_SEND) pst_builder_depend(b, step, i);
     b->channel += 2;
-    return s;
+    return step;
 }
 
 /* Of parameters with one use, those of this rank. */
@@ -207,9 +203,9 @@ static void add_unshared(pst_job_builder *b) {
 static void flush_alone(pst_job_builder *b, passes before, uint32_t *returned) {
     add_unshared(b);
     join_shared(b, before, returned);
-    stepping s = norm_and_step(b, before);
+    uint32_t step = norm_and_step(b, before);
     for (uint32_t p = 0; graph_of(b) && p < graph_of(b)->n_param && b->status == PST_OK; p++)
-        if (returned[p] != PST_NONE) pst_builder_depend(b, s.step, returned[p]);
+        if (returned[p] != PST_NONE) pst_builder_depend(b, step, returned[p]);
 }
 
 static void flush_replicas(pst_job_builder *b, passes before, uint32_t *lent) {
@@ -225,11 +221,9 @@ static void flush_replicas(pst_job_builder *b, passes before, uint32_t *lent) {
     pst_replica_reduce(b, &sums, 1, pst_builder_last_compute(b));
     if (!b->job->zero) pst_replica_spread_sums(b, &sums, lent, received);
     b->channel = behind;
-    stepping s = norm_and_step(b, before);
+    uint32_t step = norm_and_step(b, before);
     for (uint32_t i = received[0]; received[0] != PST_NONE && i < received[1] && b->status == PST_OK; i++)
-        if (b->instr[i].opcode == PST_OP_RECV) pst_builder_depend(b, s.step, i);
-    b->channel = channel;
-    if (b->job->zero) pst_replica_spread_weights(b, s.norm, s.last);
+        if (b->instr[i].opcode == PST_OP_RECV) pst_builder_depend(b, step, i);
     pst_replica_sums_close(&sums);
 }
 

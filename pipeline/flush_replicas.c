@@ -1,7 +1,7 @@
 /* What replicas exchange in the flush, piece by piece: gradients go to the replica that answers for the piece, which adds
- * them as a binary tree over replica indices; then the sum, or the weight that was made of it, goes to all that hold the
- * parameter. Pieces go from the last parameter to the first, as gradients are finished; their number in that order is
- * the seq of their messages. */
+ * them as a binary tree over replica indices; then the sum goes to all that hold the parameter, or (zero 1) stays, and
+ * head.c sends what was made of it. Pieces go from the last parameter to the first, as gradients are finished; their number
+ * in that order is the seq of their messages. */
 #include "pipeline/job_parts.h"
 #include <stdlib.h>
 
@@ -28,9 +28,8 @@ static uint32_t rank_at(const pst_job_builder *b, uint32_t stage, uint32_t repli
     return pst_grid_rank(b->job->grid, stage, replica, b->lane % b->job->grid.tensor);
 }
 
-/* use PST_NONE: the weight. */
 static uint32_t emit_piece(pst_job_builder *b, uint8_t opcode, const piece *at, uint32_t use, uint32_t peer, int back) {
-    uint64_t bytes = at->n * (use == PST_NONE ? pst_dtype_bytes(b->cut->graph->dtype) : sizeof(float));
+    uint64_t bytes = at->n * sizeof(float);
     pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
     instr.param = at->param, instr.use = use, instr.from = (uint32_t)at->from, instr.n = (uint32_t)at->n;
     instr.peer = peer, instr.bytes = bytes, instr.channel = b->channel + (uint32_t)back, instr.seq = at->number;
@@ -125,40 +124,31 @@ void pst_replica_sums_close(pst_replica_sums *sums) { free(sums->at); }
 
 /* --- to all who hold the parameter ------------------------------------------------------------------------------ */
 
-/* The first use of a parameter on a stage; the number of its uses when there is none. */
-static uint32_t first_use_on(const pst_job_builder *b, uint32_t param, uint32_t stage) {
-    uint32_t n = b->cut->graph->param[param].n_use, use = 0;
-    while (use < n && pst_builder_stage_of_use(b, param, use) != stage) use++;
-    return use;
-}
-
 static int holds(const pst_job_builder *b, uint32_t param, uint32_t stage) {
-    return first_use_on(b, param, stage) < b->cut->graph->param[param].n_use;
+    return pst_builder_first_use(b, param, stage) < b->cut->graph->param[param].n_use;
 }
 
 typedef struct {
-    const pst_replica_sums *sums; /* NULL: weights */
+    const pst_replica_sums *sums;
     const uint32_t *lent;
-    uint32_t norm, step, *received; /* received: [0] the first RECV, [1] one behind the last */
+    uint32_t *received; /* [0] the first RECV, [1] one behind the last */
 } spreading;
 
-static void send_piece(pst_job_builder *b, const piece *at, const spreading *s, uint32_t after) {
+static void send_piece(pst_job_builder *b, const piece *at, uint32_t after) {
     const pst_grid grid = b->job->grid;
     for (uint32_t stage = 0; stage < grid.pipeline; stage++)
         for (uint32_t k = 0; k < grid.data && holds(b, at->param, stage); k++) {
             if (rank_at(b, stage, k) == b->rank) continue;
-            uint32_t send = emit_piece(b, PST_OP_SEND, at, s->sums ? 0 : PST_NONE, rank_at(b, stage, k), 1);
-            pst_builder_depend(b, send, after);
+            pst_builder_depend(b, emit_piece(b, PST_OP_SEND, at, 0, rank_at(b, stage, k), 1), after);
         }
 }
 
 /* A sum takes the place of what this rank has sent: to the replica that adds, or, on another stage, to the first use's. */
 static void receive_piece(pst_job_builder *b, const piece *at, const spreading *s) {
-    uint32_t owner = pst_builder_stage_of_use(b, at->param, 0), use = first_use_on(b, at->param, b->stage);
-    uint32_t recv = emit_piece(b, PST_OP_RECV, at, s->sums ? use : PST_NONE, rank_at(b, owner, at->owner), 1);
-    uint32_t after = !s->sums ? s->norm : owner == b->stage ? s->sums->at[at->number] : s->lent[at->param];
+    uint32_t owner = pst_builder_stage_of_use(b, at->param, 0), use = pst_builder_first_use(b, at->param, b->stage);
+    uint32_t recv = emit_piece(b, PST_OP_RECV, at, use, rank_at(b, owner, at->owner), 1);
+    uint32_t after = owner == b->stage ? s->sums->at[at->number] : s->lent[at->param];
     if (after != PST_NONE) pst_builder_depend(b, recv, after);
-    if (!s->received) return;
     if (s->received[0] == PST_NONE) s->received[0] = recv;
     s->received[1] = recv + 1;
 }
@@ -166,18 +156,13 @@ static void receive_piece(pst_job_builder *b, const piece *at, const spreading *
 static void spread_piece(pst_job_builder *b, const piece *at, void *arg) {
     const spreading *s = arg;
     int owner = pst_builder_stage_of_use(b, at->param, 0) == b->stage && at->owner == b->replica;
-    if (owner) send_piece(b, at, s, s->sums ? s->sums->at[at->number] : s->step);
+    if (owner) send_piece(b, at, s->sums->at[at->number]);
     else if (holds(b, at->param, b->stage)) receive_piece(b, at, s);
 }
 
 void pst_replica_spread_sums(pst_job_builder *b, const pst_replica_sums *sums, const uint32_t *lent,
                              uint32_t received[2]) {
-    spreading s = {.sums = sums, .lent = lent, .received = received};
+    spreading s = {sums, lent, received};
     received[0] = received[1] = PST_NONE;
-    each_piece(b, spread_piece, &s);
-}
-
-void pst_replica_spread_weights(pst_job_builder *b, uint32_t norm, uint32_t step) {
-    spreading s = {.norm = norm, .step = step};
     each_piece(b, spread_piece, &s);
 }

@@ -140,7 +140,7 @@ static int by_instr(const void *a, const void *b) {
 /* Sorts deps and drops doubles and those that the order of the compute queue implies. */
 static pst_status store_list(pst_job_builder *b) {
     pst_instr_list *list = b->job->list + b->rank;
-    list->instr = b->instr, list->n_instr = b->n_instr, list->n_flush = b->n_flush;
+    list->instr = b->instr, list->n_instr = b->n_instr, list->n_head = b->n_head, list->n_flush = b->n_flush;
     b->instr = NULL;
     if (!(list->dep = malloc(((size_t)b->n_pair + 1) * sizeof *list->dep)))
         return pst_fail(PST_ENOMEM, "no memory for the deps of rank %u", b->rank);
@@ -169,7 +169,8 @@ static pst_status build_rank(pst_job_builder *b, uint32_t stage) {
     const pst_action *action = b->schedule->action[stage];
     uint32_t n = b->schedule->n_action[stage];
     b->stage = stage, b->rank = pst_grid_in_lane(b->job->grid, stage, b->lane);
-    b->n_instr = b->cap_instr = b->n_pair = b->n_flush = 0;
+    b->n_instr = b->cap_instr = b->n_pair = b->n_head = b->n_flush = 0;
+    if (b->job->zero) pst_builder_head(b);
     if (n) emit_recvs(b, 0);
     for (uint32_t i = 0; i < n && b->status == PST_OK; i++) {
         if (i + 1 < n) emit_recvs(b, i + 1);
@@ -177,6 +178,7 @@ static pst_status build_rank(pst_job_builder *b, uint32_t stage) {
         emit_compute(b, action + i);
         emit_sends(b, action + i, 0);
     }
+    if (b->status == PST_OK) pst_builder_await_head(b);
     if (b->status == PST_OK) pst_builder_assign_slots(b);
     if (b->status == PST_OK && b->cost->flush && b->job->backward) pst_builder_flush(b);
     return b->status == PST_OK ? store_list(b) : b->status;
@@ -205,7 +207,7 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
                    .split = spec->cut[0]->split,
                    .rank_of_chunk = s->rank_of_chunk,
                    .grid = grid,
-                   .zero = grid.data > 1 ? spec->zero : 0,
+                   .zero = grid.data > 1 && spec->cost->flush && spec->cut[0]->backward ? spec->zero : 0,
                    .parts = spec->parts ? spec->parts : 1,
                    .post = spec->cost->post && spec->cost->flush && spec->cut[0]->backward};
     j->list = calloc(j->n_rank, sizeof *j->list);

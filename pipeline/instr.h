@@ -1,6 +1,6 @@
 /* Instructions: the one artifact that is scored, checked, simulated, drawn and executed. A schedule and a cut model
  * are compiled into one list per rank: actions become F/B/W/BW instructions, boundary values become SEND and RECV,
- * and the flush (REDUCE, NORM, GATHER, STEP) follows.
+ * and the flush (REDUCE, NORM, GATHER, STEP) follows. Where replicas share out the step, new weights stand before.
  *
  * Semantics: the compute queue runs one instruction after another in list order. SEND and RECV queues issue in list
  * order without waiting for earlier transfers to complete. Between queues only deps order. A dep is satisfied when
@@ -18,8 +18,8 @@ typedef struct {
     uint16_t chunk;             /* 0 in the flush */
     uint32_t micro;
     uint32_t peer, channel, seq; /* SEND, RECV: message = (src, dst, channel, seq); peer is a rank of the job */
-    uint32_t local;             /* SEND, RECV of a micro-batch's value: the local that moves; PST_NONE in the flush */
-    uint32_t param, use;        /* flush: SEND/RECV/REDUCE of the accumulator of a parameter's use, or of its weight
+    uint32_t local;             /* SEND, RECV of a micro-batch's value: the local that moves; else PST_NONE */
+    uint32_t param, use;        /* flush: SEND/RECV/REDUCE of the accumulator of a parameter's use; head: of its weight
                                    (use PST_NONE); else PST_NONE */
     uint32_t from, n;           /* elements [from, from + n) of it; n 0: all. Of several accumulators of a use (job.parts)
                                    then `micro` says which is moved or added, `chunk` to which it is added */
@@ -27,10 +27,11 @@ typedef struct {
                                    `into` - 1; 0: the accumulator */
     uint32_t dep, n_dep;        /* deps[dep .. dep + n_dep) */
     uint64_t bytes, ns;         /* transfer size; predicted duration */
+    uint64_t behind;            /* head: bytes that come to the receiver before these, over the same link; ns counts them */
 } pst_instr;
 
 typedef struct {
-    uint32_t n_instr, n_dep, n_flush; /* the last n_flush instructions are the flush */
+    uint32_t n_instr, n_dep, n_head, n_flush; /* the first n_head instructions are the head, the last n_flush the flush */
     pst_instr *instr;
     uint32_t *dep;              /* instruction indices */
 } pst_instr_list;
@@ -71,11 +72,15 @@ static inline uint64_t pst_job_slowed(const pst_job *job, uint32_t rank, uint64_
  * from the last parameter to the first (those of one use before the shared ones), all replicas SEND their accumulators
  * to the one that answers for the piece (share.h), which RECVs them into receive buffers and REDUCEs them in the order
  * of a fixed binary tree. zero 0: it SENDs the sum to every rank that holds the parameter, and all STEP it. zero 1: it
- * alone STEPs it and then SENDs the new weight to them.
+ * alone STEPs it, and the others get the new weight at the head of the next list.
+ *
+ * The head, with zero 1: every rank SENDs the weights that it steps to all ranks that hold them, and RECVs the others where
+ * they belong; one message for all that a rank has of a parameter, in the order in which chunks need them. Nothing holds
+ * them up: all are posted at once. A chunk's first pass waits for its own weights only; STEP waits for the SENDs.
  *
  * Post-validation (2401.10241, section 4): STEP follows NORM at once, with what the rank knows, and keeps what it changes;
  * the norm travels meanwhile; VALIDATE waits for the answer, and where STEP was wrong puts back what was kept and steps
- * again. What is kept lies over the memory of the lists, for which STEP waits. Weights are sent after VALIDATE. */
+ * again. What is kept lies over the memory of the lists, for which STEP waits. */
 
 /* Transfer time model: ns = latency_ns + bytes * 1e9 / bytes_per_s (0 bytes_per_s: no time for the bytes). */
 typedef struct {

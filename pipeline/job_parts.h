@@ -1,4 +1,4 @@
-/* Private to instr.c, slots.c, flush.c and flush_replicas.c: the state of compiling one rank's list. */
+/* Private to instr.c, slots.c, head.c, flush.c and flush_replicas.c: the state of compiling one rank's list. */
 #ifndef PST_PIPELINE_JOB_PARTS_H
 #define PST_PIPELINE_JOB_PARTS_H
 #include "pipeline/instr.h"
@@ -39,8 +39,8 @@ typedef struct {
     uint32_t *compute_at; /* [n_chunk][4][n_micro] instruction index in its rank's list */
     uint32_t *recv_at;    /* [n_channel][n_micro] */
     /* The rank at hand. */
-    uint32_t rank, stage, n_instr, cap_instr, n_pair, cap_pair, n_flush;
-    uint32_t channel; /* the next one that the flush takes: the same on every rank */
+    uint32_t rank, stage, n_instr, cap_instr, n_pair, cap_pair, n_head, n_flush;
+    uint32_t channel; /* the next one that head and flush take: the same on every rank */
     pst_instr *instr;
     pst_dep_pair *pair;
     pst_status status; /* first failure; emit and depend do nothing after it */
@@ -67,6 +67,11 @@ pst_status pst_slots_open(const pst_cut *cut, uint32_t n_micro, pst_slots **slot
 /* Chooses the slots of the rank at hand from its complete list and adds the deps that their reuse needs. */
 void pst_builder_assign_slots(pst_job_builder *b);
 
+/* head.c: begins the list at hand with the weights that other replicas have stepped; then, once its passes are there, makes
+ * them wait for what they need. */
+void pst_builder_head(pst_job_builder *b);
+void pst_builder_await_head(pst_job_builder *b);
+
 /* flush.c: appends the flush to the list at hand. */
 void pst_builder_flush(pst_job_builder *b);
 /* Parts of it. An instruction of the flush that names nothing; a compute one; the last compute instruction so far, PST_NONE;
@@ -75,6 +80,8 @@ pst_instr pst_builder_blank(uint8_t opcode, uint64_t ns);
 uint32_t pst_builder_emit_compute(pst_job_builder *b, uint8_t opcode, uint64_t ns);
 uint32_t pst_builder_last_compute(const pst_job_builder *b);
 uint32_t pst_builder_stage_of_use(const pst_job_builder *b, uint32_t param, uint32_t use);
+/* The first use of a parameter on a stage; the number of its uses when there is none. */
+uint32_t pst_builder_first_use(const pst_job_builder *b, uint32_t param, uint32_t stage);
 
 /* flush_replicas.c: what the replicas of a stage exchange. Channels from b->channel on, two, which the caller counts. */
 typedef struct {
@@ -92,6 +99,4 @@ void pst_replica_reduce(pst_job_builder *b, pst_replica_sums *sums, int shared, 
  * stage. RECVs of sums stand in [received[0], received[1]), beside SENDs; PST_NONE: there are none. */
 void pst_replica_spread_sums(pst_job_builder *b, const pst_replica_sums *sums, const uint32_t *lent,
                              uint32_t received[2]);
-/* zero 1: new weights, once STEP (step) has run; they may arrive once NORM (norm) has. */
-void pst_replica_spread_weights(pst_job_builder *b, uint32_t norm, uint32_t step);
 #endif

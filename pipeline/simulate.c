@@ -7,8 +7,8 @@
 
 static int is_pass(uint8_t opcode) { return opcode <= PST_OP_BW; }
 
-/* The figures of one rank; *last_pass: end of the last F, B, W or BW seen so far on any rank. */
-static void measure_rank(const pst_job *job, uint32_t rank, pst_timing *t, uint64_t *last_pass) {
+/* The figures of one rank; passes: start of the first, end of the last F, B, W or BW seen so far on any rank. */
+static void measure_rank(const pst_job *job, uint32_t rank, pst_timing *t, pst_span *passes) {
     const pst_instr_list *list = &job->list[rank];
     uint64_t first = UINT64_MAX, last = 0;
     uint32_t stash = 0;
@@ -24,18 +24,20 @@ static void measure_rank(const pst_job *job, uint32_t rank, pst_timing *t, uint6
         if ((op == PST_OP_B || op == PST_OP_BW) && stash) stash--;
     }
     t->span_ns[rank] = last > first ? last - first : 0;
-    if (last > *last_pass) *last_pass = last;
+    if (first < passes->start) passes->start = first;
+    if (last > passes->end) passes->end = last;
 }
 
 static void measure(const pst_job *job, pst_timing *t) {
-    uint64_t last_pass = 0;
+    pst_span passes = {.start = UINT64_MAX};
     for (uint32_t r = 0; r < job->n_rank; r++) {
-        measure_rank(job, r, t, &last_pass);
+        measure_rank(job, r, t, &passes);
         if (t->span_ns[r] > t->span_ns[t->bubble_rank]) t->bubble_rank = r;
     }
     uint64_t busy = t->busy_ns[t->bubble_rank], span = t->span_ns[t->bubble_rank];
     t->bubble = span ? 1 - (double)busy / (double)span : 0;
-    t->flush_ns = t->step_ns - last_pass;
+    t->head_ns = passes.start < passes.end ? passes.start : 0;
+    t->flush_ns = t->step_ns - passes.end;
 }
 
 static pst_status open_timing(const pst_job *job, pst_timing **timing) {

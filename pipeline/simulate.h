@@ -15,6 +15,7 @@ typedef struct {
     uint32_t n_rank;
     pst_span **span;          /* [n_rank][n_instr] */
     uint64_t step_ns;         /* end of the last instruction */
+    uint64_t head_ns;         /* part of it before the first F of all ranks: waiting for weights of other replicas */
     uint64_t flush_ns;        /* part of it after the last F/B/W/BW of all ranks */
     double bubble;            /* 1 - busy/span of the rank with the longest span from its first to its last F/B/W/BW */
     uint32_t bubble_rank;

@@ -118,7 +118,7 @@ static void find_ends(const pst_job_builder *b, lives *x) {
     }
     for (uint32_t i = 0; i < b->n_instr; i++) {
         const pst_instr *instr = b->instr + i;
-        if (pst_opcode_computes(instr->opcode)) continue;
+        if (pst_opcode_computes(instr->opcode) || instr->local == PST_NONE) continue;
         uint32_t k = class_of_transfer(b, instr), last = instr->opcode == PST_OP_SEND ? end_of_send(b, x, i) : i;
         if (k != PST_NONE && last > x->end[cell(x, k, instr->micro)]) x->end[cell(x, k, instr->micro)] = last;
     }
@@ -190,7 +190,7 @@ void pst_builder_assign_slots(pst_job_builder *b) {
     if (status == PST_OK) find_ends(b, &x);
     for (uint32_t i = 0; status == PST_OK && i < b->n_instr && b->status == PST_OK; i++) {
         if (pst_opcode_computes(b->instr[i].opcode)) visit_compute(b, &x, i);
-        else visit_transfer(b, &x, i);
+        else if (b->instr[i].local != PST_NONE) visit_transfer(b, &x, i);
     }
     free_lives(&x);
     if (status != PST_OK) b->status = status;

@@ -94,6 +94,10 @@ static double print_heading(const picture *p, const char *title) {
             p->job->n_rank == 1 ? "" : "s", p->job->n_micro, p->job->n_micro == 1 ? "" : "es");
     print_time(p->out, p->timing->step_ns);
     fprintf(p->out, ", bubble %.1f%%", 100 * p->timing->bubble);
+    if (p->timing->head_ns && p->job->zero) {
+        fputs(", weights ", p->out);
+        print_time(p->out, p->timing->head_ns);
+    }
     if (p->timing->flush_ns) {
         fputs(", flush ", p->out);
         print_time(p->out, p->timing->flush_ns);

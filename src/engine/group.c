@@ -185,12 +185,26 @@ void pst_group_learn(pst_group *g, const pst_report *report) {
     if (g->self) pst_self_watch_learn(g->self, report + g->world->rank);
 }
 
-pst_status pst_group_run(pst_group *g, int train) {
-    for (uint32_t i = 0; i < g->n_local; i++) PST_TRY(pst_rank_start(g->local[i], train));
+static pst_status drive_lists(pst_group *g) {
     pst_status status = pst_executor_drive(g->executor, g->n_local, NULL, check_peers, g);
     if (g->hub && status == PST_EINTERNAL && !strncmp(pst_error(), "deadlock", 8))
         status = pst_hang_explain(g->hang, g->executor);
     return blame(g, break_collectives(g, status));
+}
+
+/* Brings weights to where replicas have not stepped them themselves, as the next training list would. */
+static pst_status gather_weights(pst_group *g) {
+    for (uint32_t i = 0; i < g->n_local; i++) PST_TRY(pst_rank_start_head(g->local[i]));
+    PST_TRY(drive_lists(g));
+    g->gathered = 1;
+    return PST_OK;
+}
+
+pst_status pst_group_run(pst_group *g, int train) {
+    if (!train && !g->gathered && g->local[0]->p->job->zero) PST_TRY(gather_weights(g));
+    for (uint32_t i = 0; i < g->n_local; i++) PST_TRY(pst_rank_start(g->local[i], train));
+    if (train) g->gathered = 0;
+    return drive_lists(g);
 }
 
 /* --- collectives ------------------------------------------------------------------------------------------------ */

@@ -22,6 +22,7 @@ typedef struct {
     pst_rank **local;              /* [n_local] */
     pst_executor **executor;       /* [n_local] borrowed from local */
     int leader;                    /* rank 0 is here */
+    int gathered;                  /* job.zero: since weights have changed, they came to all who hold them */
     const char *file, *function; uint32_t line; /* of the last call of a collective */
     struct pst_group_verdict *verdict; /* [n_rank] room for what all say: agreeing must not fail on one rank alone */
     uint64_t *number;              /* [n_rank] */
@@ -44,7 +45,8 @@ void pst_group_learn(pst_group *g, const pst_report *report);
 pst_group *pst_group_at(pst_group *g, const char *file, const char *function, uint32_t line);
 #define PST_GROUP_HERE(g) pst_group_at((g), __FILE__, __func__, __LINE__)
 
-/* Runs the training or evaluation job on all ranks to its end. EPEER when a rank died meanwhile. */
+/* Runs the training or evaluation job on all ranks to its end. EPEER when a rank died meanwhile. Where replicas share out
+ * the step, a training job begins with bringing new weights; before an evaluation that happens here, once. */
 pst_status pst_group_run(pst_group *g, int train);
 /* Waits for a transfer that was posted on g->transport, while the peers live. */
 pst_status pst_group_finish(pst_group *g, uint64_t request);

@@ -83,11 +83,11 @@ uint64_t pst_link_ns(const pst_link *l, uint64_t bytes) {
 
 /* --- all of them -------------------------------------------------------------------------------------------------- */
 
-/* Sizes in between are left out when there are too many. */
-static void add_size(pst_link *l, uint64_t bytes) {
+/* Left out where there are `most` already. */
+static void add_size(pst_link *l, uint64_t bytes, uint32_t most) {
     uint32_t i = 0;
     while (i < l->n && l->bytes[i] < bytes) i++;
-    if ((i < l->n && l->bytes[i] == bytes) || l->n == PST_LINK_SIZES) return;
+    if ((i < l->n && l->bytes[i] == bytes) || l->n >= most) return;
     memmove(l->bytes + i + 1, l->bytes + i, (l->n - i) * sizeof *l->bytes);
     l->bytes[i] = bytes;
     l->n++;
@@ -104,11 +104,11 @@ static int find_sizes(const prober *m, uint32_t from, uint32_t to, pst_link *l, 
             const pst_instr *in = &list->instr[i];
             if (in->opcode != PST_OP_SEND || m->host[in->peer] != to) continue;
             if (*sender == PST_NONE) *sender = r, *receiver = in->peer;
-            if (in->bytes <= MOST) add_size(l, in->bytes > SHORT ? in->bytes : SHORT);
-            larger |= in->bytes > MOST;
+            if (in->bytes <= MOST) add_size(l, in->bytes > SHORT ? in->bytes : SHORT, PST_LINK_SIZES - 2);
+            larger |= in->behind + in->bytes > MOST;
         }
     }
-    if (*sender != PST_NONE && larger && l->n + 2 <= PST_LINK_SIZES) add_size(l, HALF), add_size(l, MOST);
+    if (*sender != PST_NONE && larger) add_size(l, HALF, PST_LINK_SIZES), add_size(l, MOST, PST_LINK_SIZES);
     return *sender != PST_NONE;
 }
 
@@ -119,7 +119,7 @@ static void set_durations(prober *m, uint32_t from, uint32_t to, const pst_link 
             pst_instr *in = &list->instr[i];
             int sends = in->opcode == PST_OP_SEND && m->host[r] == from && m->host[in->peer] == to;
             int receives = in->opcode == PST_OP_RECV && m->host[r] == to && m->host[in->peer] == from;
-            if (sends || receives) in->ns = pst_link_ns(l, in->bytes);
+            if (sends || receives) in->ns = pst_link_ns(l, in->behind + in->bytes);
         }
     }
 }

@@ -82,7 +82,7 @@ static uint64_t *part_of(pst_held *held, const pst_cut_class *k) {
 static void time_hops(const pst_prepared *p, pst_hop_ns *hop) {
     for (uint32_t r = 0; r < p->job->n_rank; r++) {
         const pst_instr_list *list = &p->job->list[r];
-        for (uint32_t i = 0; i < list->n_instr - list->n_flush; i++) {
+        for (uint32_t i = list->n_head; i < list->n_instr - list->n_flush; i++) {
             const pst_instr *in = &list->instr[i];
             if (in->opcode != PST_OP_SEND || in->micro) continue;
             int down = p->cut->tape->value[p->cut->chunk[in->chunk].local[in->local].value].kind == PST_VALUE_GRAD;

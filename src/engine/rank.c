@@ -385,15 +385,21 @@ pst_status pst_rank_init_weights(pst_rank *r) {
     return PST_OK;
 }
 
-pst_status pst_rank_start(pst_rank *r, int train) {
-    const pst_prepared *p = r->p;
+static void begin(pst_rank *r, int train) {
     r->train = train;
     r->work = (pst_work){0};
     r->n_op = 0;
-    int eval = !train && r->eval_cut;
-    if (r->position) {
-        PST_POSITION_SET(r->position, train, (uint32_t)!eval);
-        PST_POSITION_SET(r->position, train_step, r->hyper.t);
-    }
-    return pst_executor_start(r->executor, eval ? p->eval_job : p->job, cut_of(r));
+    if (!r->position) return;
+    PST_POSITION_SET(r->position, train, (uint32_t)(train || !r->eval_cut));
+    PST_POSITION_SET(r->position, train_step, r->hyper.t);
+}
+
+pst_status pst_rank_start(pst_rank *r, int train) {
+    begin(r, train);
+    return pst_executor_start(r->executor, !train && r->eval_cut ? r->p->eval_job : r->p->job, cut_of(r));
+}
+
+pst_status pst_rank_start_head(pst_rank *r) {
+    begin(r, 1);
+    return pst_executor_start_head(r->executor, r->p->job, r->cut);
 }

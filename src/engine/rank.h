@@ -107,4 +107,6 @@ double pst_rank_losses(const pst_rank *r, uint32_t micro);
 uint32_t pst_rank_launches(const pst_prepared *p, uint32_t rank);
 /* Queues the training (train 1) or evaluation job; drive with pst_executor_drive. */
 pst_status pst_rank_start(pst_rank *r, int train);
+/* Likewise the head of the training job: weights that other ranks have stepped come here. */
+pst_status pst_rank_start_head(pst_rank *r);
 #endif
