@@ -43,7 +43,7 @@ static int is_mine(const builder *b, uint32_t chunk) {
 /* --- parameters ------------------------------------------------------------------------------------------------- */
 
 static uint32_t n_param(const builder *b) { return b->g ? b->g->n_param : 0; }
-/* Of an accumulator, a state, a master weight. */
+/* Of an accumulator. */
 static uint64_t param_bytes(const builder *b, uint32_t p) {
     return pst_param_elements(b->g->param + p) * sizeof(float);
 }
@@ -80,18 +80,22 @@ static void share_params(builder *b) {
     }
 }
 
+/* Of a master weight, of a state. */
+static uint64_t stepped_bytes(const pst_layout *x, uint32_t p) {
+    return (x->step_to[p] - x->step_from[p]) * sizeof(float);
+}
+
 static void place_state(builder *b, const pst_optim_row *optim) {
     pst_layout *x = b->layout;
     begin(b, PST_REGION_STATE);
     for (uint32_t p = 0; p < n_param(b); p++)
-        x->master[p] = b->g->dtype == PST_F32 ? x->weight[p]
-                       : param_is_mine(b, p)  ? take(b, param_bytes(b, p))
-                                              : ABSENT;
+        x->master[p] = !stepped_bytes(x, p)      ? ABSENT
+                       : b->g->dtype == PST_F32 ? x->weight[p] + x->step_from[p] * sizeof(float)
+                                                : take(b, stepped_bytes(x, p));
     for (uint32_t i = 0; i < 2; i++)
         for (uint32_t p = 0; p < n_param(b); p++)
-            x->state[i][p] = optim && i < optim->n_state && x->step_to[p] > x->step_from[p]
-                                 ? take(b, (x->step_to[p] - x->step_from[p]) * sizeof(float))
-                                 : ABSENT;
+            x->state[i][p] =
+                optim && i < optim->n_state && stepped_bytes(x, p) ? take(b, stepped_bytes(x, p)) : ABSENT;
     finish(b, PST_REGION_STATE);
 }
 
@@ -230,7 +234,7 @@ static void place_undo(builder *b, uint64_t start, const pst_optim_row *optim) {
     pst_layout *x = b->layout;
     uint64_t at = start;
     for (uint32_t p = 0; p < n_param(b); p++) {
-        uint64_t bytes = (x->step_to[p] - x->step_from[p]) * sizeof(float);
+        uint64_t bytes = stepped_bytes(x, p);
         x->undo[p] = ABSENT;
         if (!bytes || !b->job->post || !optim) continue;
         x->undo[p] = at;

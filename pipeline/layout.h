@@ -28,10 +28,11 @@ struct pst_layout {
     uint64_t total;                          /* predicted peak bytes of the arena */
     uint64_t start[PST_REGION_COUNT], bytes[PST_REGION_COUNT];
     uint64_t *weight;                        /* [n_param] offset in the arena, UINT64_MAX when not on this rank */
-    uint64_t *master;                        /* [n_param] the fp32 weight that is updated; F32: weight itself */
-    uint64_t *state[2];                      /* [n_param] of the elements that are stepped here */
+    /* [n_param] Of the elements that are stepped here: their fp32 weights (F32: where they lie within weight), and the
+     * optimizer's states; UINT64_MAX where there are none. */
+    uint64_t *master, *state[2];
     /* [n_param] Elements [own_from, own_to) of a parameter are this rank's: it adds them up over replicas, counts them in
-     * the norm and stores them. Those that it steps, and has state of: [step_from, step_to). */
+     * the norm and stores them. Those that it steps, and has masters and state of: [step_from, step_to). */
     uint64_t *own_from, *own_to, *step_from, *step_to;
     uint64_t **grad;                         /* [n_param][n_use] accumulator of part 0; the next is (aligned) on */
     uint32_t parts, part_micros;             /* accumulators per use; micro-batches that each is for */

@@ -378,13 +378,17 @@ pst_status pst_ckpt_read_state(const pst_ckpt *c, const pst_param *param, const 
     return PST_OK;
 }
 
-pst_status pst_ckpt_read_param(const pst_ckpt *c, const pst_param *param, const pst_optim_row *rule, float *weight,
-                               float *const state[2]) {
+pst_status pst_ckpt_read_weight(const pst_ckpt *c, const pst_param *param, uint64_t from, uint64_t to, float *weight) {
     const pst_ckpt_tensor *t = pst_ckpt_tensor_find(c, param->name);
     uint64_t dim[PST_MAX_DIM];
     pst_param_whole(param, dim);
     if (t && (t->n_dim != param->n_dim || memcmp(t->dim, dim, param->n_dim * sizeof *dim)))
         return BAD("checkpoint %s: tensor %s has another shape than the model's", c->path, param->name);
-    PST_TRY(pst_ckpt_read_held(c, param->name, param, 0, pst_param_elements(param), weight));
+    return pst_ckpt_read_held(c, param->name, param, from, to, weight);
+}
+
+pst_status pst_ckpt_read_param(const pst_ckpt *c, const pst_param *param, const pst_optim_row *rule, float *weight,
+                               float *const state[2]) {
+    PST_TRY(pst_ckpt_read_weight(c, param, 0, pst_param_elements(param), weight));
     return rule ? pst_ckpt_read_state(c, param, rule, state, 0, pst_param_elements(param)) : PST_OK;
 }

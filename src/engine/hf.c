@@ -237,40 +237,45 @@ static pst_status check_config(const char *source, const pst_graph *g) {
     return status;
 }
 
+/* Elements [from, to) of what is held of a tensor. */
 static pst_status read_held(const pst_st_file *f, const pst_st_entry *e, int transposed, const pst_param *held,
-                            float *out) {
-    uint64_t dim[PST_MAX_DIM], n = pst_param_whole(held, dim);
-    if (held->slice.held != PST_HELD_PART) return pst_st_read_f32(f, e, out, n, transposed);
-    float *whole = malloc(n * sizeof *whole);
+                            uint64_t from, uint64_t to, float *out) {
+    uint64_t dim[PST_MAX_DIM], n = pst_param_whole(held, dim), here = pst_param_elements(held);
+    if (from == 0 && to == n) return pst_st_read_f32(f, e, out, n, transposed);
+    int sliced = held->slice.held == PST_HELD_PART;
+    float *whole = malloc((n + here) * sizeof *whole);
     pst_status status =
         whole ? pst_st_read_f32(f, e, whole, n, transposed) : pst_fail(PST_ENOMEM, "%s: out of memory", f->path);
-    if (status == PST_OK) pst_param_take(held, whole, out);
+    if (status == PST_OK && sliced) pst_param_take(held, whole, whole + n);
+    if (status == PST_OK) memcpy(out, whole + (sliced ? n : 0) + from, (to - from) * sizeof *out);
     free(whole);
     return status;
 }
 
 static pst_status import_from(const pst_st_file *f, const pst_model_row *model, const pst_graph *g,
-                              const pst_graph *held, float *const *weight) {
+                              const pst_graph *held, float *const *weight, const uint64_t *from, const uint64_t *to) {
     const pst_st_entry **entry = calloc(g->n_param + (size_t)1, sizeof *entry);
     int *transposed = calloc(g->n_param + (size_t)1, sizeof *transposed);
     pst_status status = entry && transposed ? PST_OK : pst_fail(PST_ENOMEM, "%s: out of memory", f->path);
     if (status == PST_OK) status = match(f, model, g, entry, transposed);
     if (status == PST_OK) status = check_tied(f);
     for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)
-        if (weight[i]) status = read_held(f, entry[i], transposed[i], &held->param[i], weight[i]);
+        if (weight[i])
+            status = read_held(f, entry[i], transposed[i], &held->param[i], from ? from[i] : 0,
+                               to ? to[i] : pst_param_elements(&held->param[i]), weight[i]);
     free(entry);
     free(transposed);
     return status;
 }
 
 pst_status pst_hf_import(const char *source, const pst_model_row *model, const pst_graph *g, const pst_graph *held,
-                         float *const *weight) {
+                         float *const *weight, const uint64_t *from, const uint64_t *to) {
     pst_st_file *f = NULL;
     if (!model->hf_name) return BAD("%s: models of kind %s have no Hugging Face form", source, model->name);
     char *path = is_folder(source) ? near(source, "model.safetensors") : strdup(source);
     pst_status status = path ? check_config(source, g) : pst_fail(PST_ENOMEM, "%s: out of memory", source);
     if (status == PST_OK) status = pst_st_open(path, &f);
-    if (status == PST_OK) status = import_from(f, model, g, held, weight);
+    if (status == PST_OK) status = import_from(f, model, g, held, weight, from, to);
     pst_st_close(f);
     free(path);
     return status;

@@ -217,7 +217,8 @@ static pst_status gather(pst_device *device, const void *block) {
 
 void pst_rank_refresh(pst_rank *r) {
     const pst_graph *g = r->graph;
-    for (uint32_t i = 0; i < g->n_param; i++) pst_rank_refresh_part(r, i, 0, pst_param_elements(g->param + i));
+    for (uint32_t i = 0; i < g->n_param; i++)
+        pst_rank_refresh_part(r, i, r->layout->step_from[i], r->layout->step_to[i]);
 }
 
 static pst_status run_flush(pst_device *device, const void *block) {
@@ -363,14 +364,19 @@ void pst_rank_close(pst_rank *r) {
     free(r);
 }
 
+/* Of each run of what is held of the parameter, what is stepped here. */
 static void init_param(const pst_rank *r, uint32_t p) {
     const pst_param *param = r->graph->param + p;
     float *w = pst_rank_weight(r, p);
-    uint64_t key = pst_rng_key((uint64_t)r->p->config->train.seed, param->name), at, n;
-    for (uint64_t i = 0; w && pst_param_run(param, i, &at, &n); i++, w += n) {
-        if (param->init == PST_INIT_NORMAL) pst_rng_normal_from(key, 0, param->std, at, w, n);
+    uint64_t from = r->layout->step_from[p], to = r->layout->step_to[p], before = 0;
+    uint64_t key = pst_rng_key((uint64_t)r->p->config->train.seed, param->name), at, count;
+    for (uint64_t i = 0; w && pst_param_run(param, i, &at, &count); i++, before += count) {
+        uint64_t low = from > before ? from : before, high = to < before + count ? to : before + count;
+        if (low >= high) continue;
+        if (param->init == PST_INIT_NORMAL)
+            pst_rng_normal_from(key, 0, param->std, at + (low - before), w + (low - from), high - low);
         else
-            for (uint64_t k = 0; k < n; k++) w[k] = param->init == PST_INIT_ONE ? 1.0f : 0.0f;
+            for (uint64_t k = low; k < high; k++) w[k - from] = param->init == PST_INIT_ONE ? 1.0f : 0.0f;
     }
 }
 

@@ -77,7 +77,7 @@ struct pst_rank {
 pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *transport, int canary,
                          volatile uint64_t *last_instr, pst_position *position, pst_rank **out);
 void pst_rank_close(pst_rank *r);
-/* Initial weights from the seed, zero optimizer state. */
+/* Initial weights from the seed, zero optimizer state, of what is stepped here. */
 pst_status pst_rank_init_weights(pst_rank *r);
 
 /* rank_step.c: STEP and VALIDATE; a part of the master weight as kernels read it (nothing to do in fp32). */
@@ -85,12 +85,13 @@ pst_status pst_rank_step(pst_device *device, const void *block);
 pst_status pst_rank_validate(pst_device *device, const void *block);
 void pst_rank_refresh_part(pst_rank *r, uint32_t param, uint64_t from, uint64_t to);
 
-/* NULL when the parameter is not on this rank. weight: the fp32 master. state i < optim->n_state, of the elements from
- * layout->step_from on. */
+/* Of the elements of a parameter that are stepped here, from layout->step_from on: the fp32 weight; state
+ * i < optim->n_state. NULL: there are none. */
 float *pst_rank_weight(const pst_rank *r, uint32_t param);
 float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i);
+/* A use's accumulator, of the whole parameter; NULL when it is not on this rank. */
 float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use);
-/* After master weights were written from outside: kernels read their copies in the graph's dtype. */
+/* After weights were written from outside: kernels read their copies in the graph's dtype. */
 void pst_rank_refresh(pst_rank *r);
 /* 1 when this rank is the one that answers for the parameter as a whole: its use 0 lives here, and its first element is
  * this rank's. */

@@ -11,7 +11,8 @@ void pst_rank_refresh_part(pst_rank *r, uint32_t param, uint64_t from, uint64_t 
     const float *master = pst_rank_weight(r, param);
     if (!master || r->graph->dtype == PST_F32) return;
     uint16_t *weight = at(r, r->layout->weight[param]);
-    r->flat->narrow(r->device->pool, r->p->graph->dtype, master + from, weight + from, to - from);
+    r->flat->narrow(r->device->pool, r->p->graph->dtype, master + (from - r->layout->step_from[param]), weight + from,
+                    to - from);
 }
 
 /* Until the checkpoint under way has what it needs of the parameter. Messages go on meanwhile; the disk may be slow, and
@@ -49,8 +50,8 @@ static void copy_tile(void *arg, uint64_t tile, uint32_t thread) {
 
 /* Array 0 is the master weight, those behind it the optimizer's states. */
 static void copy_array(const pst_rank *r, uint32_t param, uint32_t array, int back) {
-    uint64_t from = r->layout->step_from[param], bytes = (r->layout->step_to[param] - from) * sizeof(float);
-    float *own = array ? pst_rank_state(r, param, array - 1) : pst_rank_weight(r, param) + from;
+    uint64_t bytes = (r->layout->step_to[param] - r->layout->step_from[param]) * sizeof(float);
+    float *own = array ? pst_rank_state(r, param, array - 1) : pst_rank_weight(r, param);
     void *kept = at(r, r->layout->undo[param] + array * pst_align(bytes));
     copying c = {back ? (void *)own : kept, back ? kept : (void *)own, bytes};
     pst_pool_run(r->device->pool, copy_tile, &c, (bytes + COPY_TILE - 1) / COPY_TILE);
@@ -77,8 +78,7 @@ static void apply(pst_rank *r, double clip_scale, int keeps) {
         for (uint32_t u = 0; u < r->graph->param[i].n_use && !grad; u++) grad = pst_rank_grad(r, i, u);
         for (uint32_t s = 0; s < p->optim->n_state; s++) state[s] = pst_rank_state(r, i, s);
         h.decay = r->graph->param[i].decay ? r->hyper.decay : 0;
-        r->flat->update(r->device->pool, p->optim->kind, &h, pst_rank_weight(r, i) + from, grad + from, state,
-                        to - from);
+        r->flat->update(r->device->pool, p->optim->kind, &h, pst_rank_weight(r, i), grad + from, state, to - from);
         pst_rank_refresh_part(r, i, from, to);
     }
 }

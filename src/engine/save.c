@@ -19,10 +19,9 @@ static pst_status read_rank(pst_rank *r, const pst_ckpt *ckpt, const pst_optim_r
         float *weight = pst_rank_weight(r, i), *state[2] = {NULL, NULL};
         if (!weight) continue;
         for (uint32_t s = 0; rule && s < rule->n_state; s++) state[s] = pst_rank_state(r, i, s);
-        PST_TRY(pst_ckpt_read_param(ckpt, g->param + i, NULL, weight, NULL));
-        if (rule)
-            PST_TRY(
-                pst_ckpt_read_state(ckpt, g->param + i, rule, state, r->layout->step_from[i], r->layout->step_to[i]));
+        uint64_t from = r->layout->step_from[i], to = r->layout->step_to[i];
+        PST_TRY(pst_ckpt_read_weight(ckpt, g->param + i, from, to, weight));
+        if (rule) PST_TRY(pst_ckpt_read_state(ckpt, g->param + i, rule, state, from, to));
     }
     return PST_OK;
 }
@@ -221,7 +220,7 @@ pst_status pst_save_read_hf(pst_rank *r, const char *source) {
     float **weight = calloc(g->n_param, sizeof *weight);
     if (!weight) return pst_fail(PST_ENOMEM, "no memory to read %s", source);
     for (uint32_t i = 0; i < g->n_param; i++) weight[i] = pst_rank_weight(r, i);
-    pst_status status = pst_hf_import(source, r->p->model, g, r->graph, weight);
+    pst_status status = pst_hf_import(source, r->p->model, g, r->graph, weight, r->layout->step_from, r->layout->step_to);
     free(weight);
     return status;
 }
@@ -229,7 +228,7 @@ pst_status pst_save_read_hf(pst_rank *r, const char *source) {
 pst_status pst_save_check_hf(const pst_prepared *p, const char *source) {
     float **nowhere = calloc(p->graph->n_param + (size_t)1, sizeof *nowhere);
     if (!nowhere) return pst_fail(PST_ENOMEM, "no memory to check %s", source);
-    pst_status status = pst_hf_import(source, p->model, p->whole, p->whole, nowhere);
+    pst_status status = pst_hf_import(source, p->model, p->whole, p->whole, nowhere, NULL, NULL);
     free(nowhere);
     return status;
 }

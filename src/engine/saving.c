@@ -55,7 +55,7 @@ static pst_ckpt_entry entry_of(const pst_rank *r, uint32_t i) {
     const pst_prepared *p = r->p;
     const pst_layout *x = r->layout;
     uint64_t from = x->own_from[i], n = x->own_to[i] - from;
-    pst_ckpt_entry e = {.param = r->graph->param + i, .weight = pst_rank_weight(r, i) + from};
+    pst_ckpt_entry e = {.param = r->graph->param + i, .weight = pst_rank_weight(r, i) + (from - x->step_from[i])};
     if (n < pst_param_elements(e.param) || e.param->slice.held == PST_HELD_PART) e.from = from, e.n = n;
     for (uint32_t j = 0; j < p->optim->n_state; j++) e.state[j] = pst_rank_state(r, i, j) + (from - x->step_from[i]);
     return e;

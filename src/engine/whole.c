@@ -28,11 +28,13 @@ static pst_status spread(pst_group *g, const pst_prepared *p, uint32_t param, ui
     pst_status status = PST_OK;
     for (uint32_t k = 0; k < p->grid.data && status == PST_OK; k++) {
         uint32_t root = rank_of(p, param, k, tensor);
-        uint64_t from = p->layout[root]->own_from[param], n = p->layout[root]->own_to[param] - from;
+        const pst_layout *x = p->layout[root];
+        uint64_t from = x->own_from[param], n = x->own_to[param] - from;
         if (!n) continue;
         for (uint32_t i = 0; i < g->n_local; i++)
             if (g->local[i]->rank == root)
-                memcpy(held + from, pst_rank_weight(g->local[i], param) + from, n * sizeof *held);
+                memcpy(held + from, pst_rank_weight(g->local[i], param) + (from - x->step_from[param]),
+                       n * sizeof *held);
         status = pst_group_broadcast(g, held + from, n * sizeof *held, root);
     }
     return status;

@@ -80,13 +80,13 @@ static void test_round_trip(void **state) {
     assert_int_equal(pst_hf_config("out", &config), PST_OK);
     assert_true(config.layers == 2 && config.heads == 2 && config.channels == 6 && config.context == 5);
     assert_true(config.vocabulary == 11 && config.dropout == 0.1f && config.activation == PST_ACT_GELU_TANH);
-    assert_int_equal(pst_hf_import("out", &pst_model_gpt, b.graph, b.graph, b.weight), PST_OK);
+    assert_int_equal(pst_hf_import("out", &pst_model_gpt, b.graph, b.graph, b.weight, NULL, NULL), PST_OK);
     expect_same(&a, &b);
     float *wanted = b.weight[3];
     memset(wanted, 0, sizeof *wanted);
     float **some = calloc(b.graph->n_param, sizeof *some); /* one rank's share */
     some[3] = wanted;
-    assert_int_equal(pst_hf_import("out/model.safetensors", &pst_model_gpt, b.graph, b.graph, some), PST_OK);
+    assert_int_equal(pst_hf_import("out/model.safetensors", &pst_model_gpt, b.graph, b.graph, some, NULL, NULL), PST_OK);
     expect_same(&a, &b);
     free(some);
     model_free(&a), model_free(&b);
@@ -147,7 +147,7 @@ static void rewrite(const char *from, const char *to, const char *extra, float s
 }
 
 static void expect(model *m, const char *source, const char *sentence) {
-    pst_status status = pst_hf_import(source, &pst_model_gpt, m->graph, m->graph, m->weight);
+    pst_status status = pst_hf_import(source, &pst_model_gpt, m->graph, m->graph, m->weight, NULL, NULL);
     if (!sentence && status != PST_OK) fail_msg("%s", pst_error());
     if (!sentence) return;
     assert_int_equal(status, PST_EINPUT);

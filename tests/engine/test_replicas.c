@@ -132,6 +132,24 @@ static void zero_takes_less(void **state) {
     assert_non_null(strstr(pst_error(), "parallel.zero=1 would fit"));
 }
 
+/* Evaluation between steps has the weights that other replicas have stepped; so has the hash after the last one. */
+static void validation(void **state) {
+    (void)state;
+    for (uint32_t p = 1; p <= 2; p++)
+        for (uint32_t d = 2; d <= 3; d++) {
+            run_result r[2];
+            for (int zero = 0; zero < 2; zero++) {
+                char text[32], name[64];
+                snprintf(text, sizeof text, "parallel.zero=%d", zero);
+                snprintf(name, sizeof name, "validation-%u-%u-%d", p, d, zero);
+                r[zero] = train(YAML, name, p, d, "", text, "train.validate_every=2");
+            }
+            assert_true(r[0].validation > 0);
+            assert_true(r[0].validation == r[1].validation);
+            assert_same(&r[1], &r[0], "weights shared out");
+        }
+}
+
 static void remove_last(const char *folder) {
     char command[1300];
     snprintf(command, sizeof command, "rm -r '%s/checkpoints/step-00000006'", folder);
@@ -244,6 +262,13 @@ static void sixteen_bits(void **state) {
             run_result shared = train(YAML, name[2], p, 2, "", precision[i], "parallel.zero=1");
             assert_same(&shared, &all, name[2]);
         }
+        snprintf(name[1], sizeof name[1], "half-less-0-%d", i), snprintf(name[2], sizeof name[2], "half-less-1-%d", i);
+        run_result all = train(WIDE, name[1], 1, 2, "", precision[i], "parallel.zero=0");
+        run_result shared = train(WIDE, name[2], 1, 2, "", precision[i], "parallel.zero=1");
+        uint64_t parameters = 1500 * 384 + 8 * 384 + 12 * 384 * 384;
+        for (int r = 0; r < 2; r++) /* half of masters and two moments, evenly but for three pieces */
+            assert_true(shared.predicted[r] + 3 * parameters / 2 * 4 < all.predicted[r] + 3 * 2 * (256 << 10) * 4);
+        assert_same(&shared, &all, name[2]);
     }
 }
 
@@ -269,6 +294,7 @@ static int cleanup(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(every_layout), cmocka_unit_test(few_micro_batches),
                                        cmocka_unit_test(pieces),       cmocka_unit_test(zero_takes_less),
+                                       cmocka_unit_test(validation),
                                        cmocka_unit_test(resume),       cmocka_unit_test(resume_pieces),
                                        cmocka_unit_test(unequal),      cmocka_unit_test(reproducible),
                                        cmocka_unit_test(sixteen_bits), cmocka_unit_test(contradictions)};

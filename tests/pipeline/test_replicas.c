@@ -1,5 +1,5 @@
 /* Jobs of several replicas: every one that is built passes the checker in both modes, and walks to its end; whatever is
- * taken from its flush, or changed in it, is refused. */
+ * taken from its head or flush, or changed in it, is refused. */
 #include "pipeline/case.h"
 #include "pipeline/simulate.h"
 
@@ -104,9 +104,9 @@ static void changes_are_refused(void **state) {
         replicas t = open_replicas(k, 2 + (uint32_t)(k % 4), (int)(k / 3 % 2), &seed);
         for (uint32_t r = 0; r < t.job->n_rank; r++) {
             pst_instr_list *list = &t.job->list[r];
-            for (uint32_t i = list->n_instr - list->n_flush; i < list->n_instr; i++) {
+            for (uint32_t i = 0; i < list->n_instr; i++) {
                 pst_instr *in = &list->instr[i], before = *in;
-                if (!in->n) continue;
+                if (!in->n) continue; /* all of the head has some */
                 for (int change = 0; change < 6; change++) {
                     if (change == 0) in->param = (in->param + 1) % t.t.g->n_param;
                     if (change == 1) in->from += PST_PIECE;
@@ -120,6 +120,87 @@ static void changes_are_refused(void **state) {
                         fail_msg("graph %u rank %u instruction %u: change %d is let pass", (unsigned)k, r, i, change);
                     *in = before;
                 }
+            }
+        }
+        close_replicas(&t);
+    }
+}
+
+/* Takes the n-th instruction of the head from a list, with the deps on it. */
+static void leave_out(pst_instr_list *list, uint32_t at) {
+    for (uint32_t i = 0; i < list->n_instr; i++) {
+        pst_instr *in = &list->instr[i];
+        uint32_t *dep = list->dep + in->dep, n = 0;
+        for (uint32_t d = 0; d < in->n_dep; d++)
+            if (dep[d] != at) dep[n++] = dep[d] - (dep[d] > at);
+        in->n_dep = n;
+    }
+    memmove(list->instr + at, list->instr + at + 1, (--list->n_instr - at) * sizeof *list->instr);
+    list->n_head--;
+}
+
+static uint32_t partner(const pst_job *job, uint32_t rank, uint32_t at) {
+    const pst_instr *in = &job->list[rank].instr[at];
+    const pst_instr_list *list = &job->list[in->peer];
+    for (uint32_t i = 0; i < list->n_head; i++)
+        if (list->instr[i].opcode != in->opcode && list->instr[i].peer == rank && list->instr[i].seq == in->seq) return i;
+    fail_msg("a message of the head has one end");
+    return 0;
+}
+
+/* Weights that do not come at all, and weights that a pass does not wait for although none before it has. */
+static void weights_are_needed(void **state) {
+    (void)state;
+    uint64_t seed = test_seed(4);
+    uint32_t missing = 0, early = 0;
+    for (uint64_t k = 1; k <= 12; k++) {
+        replicas t = open_replicas(k, 2 + (uint32_t)(k % 3), 1, &seed);
+        for (uint32_t r = 0; r < t.job->n_rank; r++) {
+            pst_instr_list *list = &t.job->list[r];
+            uint32_t from = PST_NONE; /* the first pass */
+            for (uint32_t i = list->n_instr; i-- > list->n_head;)
+                if (list->instr[i].opcode == PST_OP_F) from = i;
+            pst_instr *in = &list->instr[from];
+            for (uint32_t d = 0; d < in->n_dep; d++) {
+                uint32_t *dep = list->dep + in->dep + d, was = *dep, n = in->n_dep;
+                if (was >= list->n_head) continue;
+                *dep = list->dep[in->dep + n - 1];
+                if (d == n - 1) in->n_dep--;
+                assert_int_equal(check(&t, PST_CHECK_TAGGED), PST_EINPUT);
+                *dep = was, in->n_dep = n, early++;
+            }
+        }
+        uint32_t r = (uint32_t)(k % t.job->n_rank), n = t.job->list[r].n_head;
+        if (n) {
+            uint32_t at = (uint32_t)(next_random(&seed) % n), peer = t.job->list[r].instr[at].peer;
+            leave_out(&t.job->list[peer], partner(t.job, r, at));
+            leave_out(&t.job->list[r], at);
+            assert_int_equal(check(&t, PST_CHECK_TAGGED), PST_EINPUT);
+            assert_non_null(strstr(pst_error(), "does not come"));
+            missing++;
+        }
+        close_replicas(&t);
+    }
+    assert_true(missing > 6 && early > 20);
+}
+
+/* What comes to a rank comes one after another: in the order of chunks, each behind all before it, to the end of both. */
+static void weights_queue(void **state) {
+    (void)state;
+    uint64_t seed = test_seed(5);
+    for (uint64_t k = 1; k <= 12; k++) {
+        replicas t = open_replicas(k, 2 + (uint32_t)(k % 3), 1, &seed);
+        for (uint32_t r = 0; r < t.job->n_rank; r++) {
+            const pst_instr_list *list = &t.job->list[r];
+            uint64_t came = 0;
+            for (uint32_t i = 0; i < list->n_head; i++) {
+                const pst_instr *in = &list->instr[i], *send;
+                if (in->opcode != PST_OP_RECV) continue;
+                send = &t.job->list[in->peer].instr[partner(t.job, r, i)];
+                assert_int_equal(in->behind, came);
+                assert_int_equal(send->behind, came);
+                assert_int_equal(send->ns, in->ns);
+                came += in->bytes;
             }
         }
         close_replicas(&t);
@@ -167,6 +248,7 @@ static void shares_are_even(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_pass), cmocka_unit_test(lost_deps_are_refused),
-                                       cmocka_unit_test(changes_are_refused), cmocka_unit_test(shares_are_even)};
+                                       cmocka_unit_test(changes_are_refused), cmocka_unit_test(weights_are_needed),
+                                       cmocka_unit_test(weights_queue), cmocka_unit_test(shares_are_even)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -90,7 +90,7 @@ static void timing_rules(void **state) {
     pst_instr b[] = {pass(PST_OP_F, 30, 0, 0), message(PST_OP_RECV, 0, 0, 99, 0, 1),
                      message(PST_OP_RECV, 0, 1, 99, 0, 0), pass(PST_OP_F, 2, 1, 2)};
     uint32_t b_dep[] = {0, 1, 2};
-    pst_instr_list lists[] = {{5, 2, 0, a, a_dep}, {4, 3, 0, b, b_dep}};
+    pst_instr_list lists[] = {{5, 2, 0, 0, a, a_dep}, {4, 3, 0, 0, b, b_dep}};
     uint32_t home[] = {0, 1};
     pst_job job = {.n_rank = 2, .n_chunk = 2, .n_micro = 2, .rank_of_chunk = home, .list = lists};
     pst_timing *t;
@@ -116,7 +116,7 @@ static void deadlocks_are_named(void **state) {
     pst_instr a[] = {message(PST_OP_RECV, 1, 0, 1, 0, 0), pass(PST_OP_F, 1, 0, 1), message(PST_OP_SEND, 1, 0, 1, 1, 1)};
     pst_instr b[] = {message(PST_OP_RECV, 0, 0, 1, 0, 0), pass(PST_OP_F, 1, 0, 1), message(PST_OP_SEND, 0, 0, 1, 1, 1)};
     uint32_t dep[] = {0, 1}, home[] = {0, 1};
-    pst_instr_list lists[] = {{3, 2, 0, a, dep}, {3, 2, 0, b, dep}};
+    pst_instr_list lists[] = {{3, 2, 0, 0, a, dep}, {3, 2, 0, 0, b, dep}};
     pst_job job = {.n_rank = 2, .n_chunk = 2, .n_micro = 1, .rank_of_chunk = home, .list = lists};
     pst_timing *t;
     assert_int_equal(pst_simulate(&job, &t), PST_EINPUT);
