@@ -72,6 +72,20 @@ typedef struct {
  * With a transport: main thread, and EPEER when a rank is lost. */
 PST_API pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out);
 
+typedef struct {
+    size_t size;             /* sizeof(pst_plan_graph_options) */
+    const char *graph;       /* JSON of dnn-partitioning or graph.txt of PipeDream */
+    int64_t devices;         /* accelerators; 0: as many as the file says */
+    double memory;           /* bytes of each; 0: as the file says */
+    double bandwidth;        /* bytes per second between replicas (PipeDream); 0: not given */
+    const char *cost_model;  /* "max-load" or "pipedream"; NULL or "": the format's own */
+    int json;
+    double time_limit;       /* seconds; 0: 60 */
+} pst_plan_graph_options;
+/* Splits another planner's workload into contiguous parts over devices, so that the largest load under that planner's own
+ * cost model is smallest; writes objective, lower bound and parts. EINPUT also when there is no plan: what would do. */
+PST_API pst_status pst_plan_graph(const pst_plan_graph_options *options, FILE *out);
+
 /* Shows a checkpoint (EINPUT when a tensor in it is damaged), plan.yaml, safetensors file, Hugging Face folder, or
  * (run.yaml) the graph, plan and memory layout. */
 typedef struct {

@@ -28,6 +28,7 @@ extern const pst_cli_command pst_cli_commands[]; /* ends with a row without a na
 int pst_cli_train(const pst_cli_call *call);
 int pst_cli_generate(const pst_cli_call *call);
 int pst_cli_simulate(const pst_cli_call *call);
+int pst_cli_plan(const pst_cli_call *call);
 int pst_cli_inspect(const pst_cli_call *call);
 int pst_cli_convert(const pst_cli_call *call);
 int pst_cli_bench(const pst_cli_call *call);

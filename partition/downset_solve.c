@@ -1,0 +1,156 @@
+/* From a lower bound upwards: each search below a guess finds the best split or proves that the guess is a bound. */
+#include "partition/downset.h"
+#include "base/clock.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+void pst_downset_problem_close(pst_downset_problem *p) {
+    free(p->edge);
+    free(p->time);
+    free(p->size);
+    free(p->exchange);
+    free(p->net_first);
+    free(p->pin);
+    free(p->net_cost);
+    *p = (pst_downset_problem){0};
+}
+
+void pst_downset_plan_close(pst_downset_plan *plan) {
+    free(plan->part_of);
+    free(plan->kind);
+    free(plan->devices);
+    *plan = (pst_downset_plan){0};
+}
+
+/* --- which downsets --------------------------------------------------------------------------------------------- */
+
+/* Downsets within `window` items of an order: an item comes after all that stand `window` or more before it. */
+static pst_status list_near(const pst_downset_problem *p, const uint32_t *order, uint32_t window, uint32_t most,
+                            pst_downset_list *list) {
+    uint32_t n = p->n_item;
+    size_t room = p->n_edge + (size_t)n * window;
+    pst_downset_edge *edge = malloc((room + 1) * sizeof *edge);
+    if (!edge) return pst_fail(PST_ENOMEM, "no memory for the order of %u items", n);
+    memcpy(edge, p->edge, p->n_edge * sizeof *edge);
+    uint32_t n_edge = p->n_edge;
+    for (uint32_t i = 0; i < n; i++) /* further ones follow from two steps */
+        for (uint32_t j = i + window; j < n && j < i + 2 * window; j++)
+            edge[n_edge++] = (pst_downset_edge){order[i], order[j]};
+    pst_status status = pst_downset_list_open(n, edge, n_edge, most, list);
+    free(edge);
+    return status;
+}
+
+/* All, else those in the widest window that leaves few enough. A window of 1 leaves one order. */
+static pst_status choose(const pst_downset_problem *p, uint32_t most, pst_downset_list *list, int *whole) {
+    PST_TRY(pst_downset_list_open(p->n_item, p->edge, p->n_edge, most, list));
+    *whole = list->n > 0;
+    if (list->n) return PST_OK;
+    uint32_t *order = malloc(p->n_item * sizeof *order);
+    pst_status status = order ? pst_downset_order(p->n_item, p->edge, p->n_edge, order)
+                              : pst_fail(PST_ENOMEM, "no memory for the order of %u items", p->n_item);
+    for (uint32_t window = 64; status == PST_OK && window && !list->n; window /= 2)
+        status = list_near(p, order, window, window > 1 ? most : UINT32_MAX / 2, list);
+    free(order);
+    return status;
+}
+
+/* So many that neither their sets nor their states take more than some hundred MiB. */
+static uint32_t affordable(const pst_downset_problem *p, uint32_t most) {
+    double states = 1, words = (p->n_item + 63) / 64 + 1;
+    for (uint32_t k = 0; k < p->n_kind; k++) states *= p->kind[k].count + 1.0;
+    double limit = fmin((1 << 24) / states, (1 << 25) / words);
+    return limit < most ? (uint32_t)limit : most;
+}
+
+/* --- the guess -------------------------------------------------------------------------------------------------- */
+
+/* No load is larger. */
+static double ceiling(const pst_downset_problem *p) {
+    double most = 0;
+    for (uint32_t k = 0; k < p->n_kind; k++) {
+        double sum = 0;
+        for (uint32_t i = 0; i < p->n_item; i++) {
+            double time = p->time[(size_t)k * p->n_item + i];
+            sum += (isfinite(time) ? time : 0) + p->exchange[i];
+        }
+        most = fmax(most, sum);
+    }
+    for (uint32_t i = 0; i < p->n_net; i++) most += p->net_cost[i];
+    return most * (1 + 1e-9);
+}
+
+/* A split over one order, which the others have to beat; none: *plan stays empty. */
+static pst_status first_plan(const pst_downset_problem *p, pst_downset_range range, pst_downset_plan *plan) {
+    pst_downset_list list;
+    int found = 0;
+    uint32_t *order = malloc(p->n_item * sizeof *order);
+    pst_status status = order ? pst_downset_order(p->n_item, p->edge, p->n_edge, order)
+                              : pst_fail(PST_ENOMEM, "no memory for the order of %u items", p->n_item);
+    if (status == PST_OK) status = list_near(p, order, 1, UINT32_MAX / 2, &list);
+    free(order);
+    PST_TRY(status);
+    double top = range.limit;
+    for (double gap = 0.1; status == PST_OK && !found; gap *= 4) {
+        range.limit = fmin(top, range.floor > 0 ? range.floor * (1 + gap) : top * gap);
+        status = pst_downset_search(p, &list, &range, &found, plan);
+        if (range.limit >= top) break;
+    }
+    pst_downset_list_close(&list);
+    return status == PST_BUSY ? PST_OK : status;
+}
+
+static pst_status climb(const pst_downset_problem *p, const pst_downset_list *list, int whole, pst_downset_range range,
+                        pst_downset_plan *best) {
+    double bound = range.floor, top = best->n_part ? best->objective : range.limit;
+    int found = 0;
+    pst_status status = PST_OK;
+    for (double gap = 0.01; !found; gap *= 2) {
+        pst_downset_plan plan = {0};
+        range.limit = fmin(top, range.floor > 0 ? bound + range.floor * gap : top * gap);
+        int last = range.limit >= top;
+        status = pst_downset_search(p, list, &range, &found, &plan);
+        if (status != PST_OK) break;
+        if (found && (!best->n_part || plan.objective < best->objective)) {
+            pst_downset_plan_close(best);
+            *best = plan;
+        } else pst_downset_plan_close(&plan);
+        if (whole && (found || last)) bound = best->n_part ? best->objective : INFINITY;
+        else if (whole) bound = fmax(bound, range.limit), range.floor = bound;
+        else if (!found) range.floor = fmax(range.floor, range.limit); /* of these downsets only */
+        if (last) break;
+    }
+    best->lower_bound = whole ? bound : range.floor;
+    return status == PST_BUSY ? PST_OK : status;
+}
+
+static pst_status check(const pst_downset_problem *p) {
+    if (p->n_item < 1 || p->n_item > PST_DOWNSET_ITEMS)
+        return pst_fail(PST_EINPUT, "%u items to split; 1 to %d can be", p->n_item, PST_DOWNSET_ITEMS);
+    if (p->n_kind < 1 || p->n_kind > PST_DOWNSET_KINDS)
+        return pst_fail(PST_EINPUT, "%u kinds of devices; 1 to %d can be", p->n_kind, PST_DOWNSET_KINDS);
+    return PST_OK;
+}
+
+pst_status pst_downset_solve(const pst_downset_problem *p, uint32_t most, double seconds, pst_downset_plan *plan) {
+    double weight[PST_DOWNSET_KINDS];
+    pst_downset_list list = {0};
+    pst_downset_plan best = {0};
+    int whole = 0;
+    PST_TRY(check(p));
+    uint64_t now = pst_monotonic_ns();
+    pst_downset_range range = {.floor = pst_downset_bound(p, weight), .limit = ceiling(p), .weight = weight};
+    range.until_ns = seconds > 0 && seconds < 1e9 ? now + (uint64_t)(seconds * 1e9) : UINT64_MAX;
+    double floor = range.floor;
+    pst_status status = first_plan(p, range, &best);
+    if (status == PST_OK) status = choose(p, affordable(p, most), &list, &whole);
+    if (status == PST_OK) status = climb(p, &list, whole, range, &best);
+    best.n_downset = list.n;
+    best.whole = whole;
+    if (!whole) best.lower_bound = floor;
+    pst_downset_list_close(&list);
+    if (status == PST_OK) *plan = best;
+    else pst_downset_plan_close(&best);
+    return status;
+}

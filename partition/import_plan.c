@@ -1,0 +1,119 @@
+/* penstock plan --graph: reads, solves, prints. */
+#include "partition/import.h"
+#include "penstock/run.h"
+#include "base/file.h"
+#include "base/sized.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_BYTES = 64 << 20, MOST_DEVICES = 4096 };
+
+static const struct {
+    const char *format, *model;
+} formats[] = {[PST_IMPORT_DNN] = {"dnn-partitioning", "max-load"}, [PST_IMPORT_PIPEDREAM] = {"PipeDream", "pipedream"}};
+
+/* --- what was asked for ----------------------------------------------------------------------------------------- */
+
+static pst_status check_model(const pst_import *im, const pst_plan_graph_options *o) {
+    const char *own = formats[im->format].model;
+    if (!o->cost_model || !*o->cost_model || !strcmp(o->cost_model, own)) return PST_OK;
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (!strcmp(o->cost_model, formats[i].model))
+            return pst_fail(PST_EINPUT, "%s: a workload of %s has the costs of %s, not of %s", o->graph,
+                            formats[im->format].format, own, o->cost_model);
+    return pst_fail(PST_EINPUT, "cost model '%.40s': expected max-load or pipedream", o->cost_model);
+}
+
+static pst_status apply(const pst_plan_graph_options *o, pst_import *im) {
+    PST_TRY(check_model(im, o));
+    if (o->devices > MOST_DEVICES) return pst_fail(PST_EINPUT, "more than %d devices", MOST_DEVICES);
+    if (o->devices > 0) im->kind[0].count = (uint32_t)o->devices;
+    if (im->format == PST_IMPORT_DNN) {
+        if (o->bandwidth > 0)
+            return pst_fail(PST_EINPUT, "%s has the times of transfers: leave out the bandwidth", o->graph);
+        if (o->memory > 0) im->kind[0].memory = o->memory;
+        if (im->kind[0].count + im->kind[1].count) return PST_OK;
+        return pst_fail(PST_EINPUT, "%s: maxFPGAs and maxCPUs are 0: no device to plan for", o->graph);
+    }
+    if (!(o->devices > 0 && o->bandwidth > 0))
+        return pst_fail(PST_EINPUT, "%s says nothing of %s, which has to be given", o->graph,
+                        o->devices > 0 ? "the bandwidth" : "devices");
+    if (o->memory > 0) return pst_fail(PST_EINPUT, "PipeDream's costs know no memory: leave it out");
+    im->bandwidth = o->bandwidth;
+    return PST_OK;
+}
+
+/* --- what was found --------------------------------------------------------------------------------------------- */
+
+static double gap_of(const pst_import_plan *plan) {
+    return plan->objective > 0 ? 1 - plan->lower_bound / plan->objective : 0;
+}
+
+static int is_proven(const pst_import_plan *plan) { return plan->lower_bound >= plan->objective * (1 - 1e-9); }
+
+static void print_json(const pst_import *im, const pst_import_plan *plan, FILE *out) {
+    fprintf(out,
+            "{\"objective\":%.17g,\"lower_bound\":%.17g,\"gap\":%.6g,\"unit\":\"%s\",\"cost_model\":\"%s\",\"proven\":%s,"
+            "\"nodes\":%u,\"items\":%u,\"downsets\":%u,\"seconds\":%.6f,\"stages\":[",
+            plan->objective, plan->lower_bound, gap_of(plan), im->unit, formats[im->format].model,
+            is_proven(plan) ? "true" : "false", im->n_node, plan->n_item, plan->n_downset, plan->seconds);
+    for (uint32_t s = 0; s < plan->n_part; s++) {
+        const char *comma = "";
+        fprintf(out, "%s{\"kind\":\"%s\",\"devices\":%u,\"tensor\":1,\"data\":%u,\"load\":%.17g,\"nodes\":[", s ? "," : "",
+                im->kind[plan->kind[s]].name, plan->devices[s], plan->devices[s], plan->load[s]);
+        for (uint32_t v = 0; v < im->n_node; v++)
+            if (plan->part_of[v] == s) fprintf(out, "%s%lld", comma, (long long)im->id[v]), comma = ",";
+        fputs("]}", out);
+    }
+    fputs("]}\n", out);
+}
+
+static void print_stage(const pst_import *im, const pst_import_plan *plan, uint32_t s, FILE *out) {
+    enum { SHOWN = 8 };
+    uint32_t n = 0;
+    char devices[64];
+    snprintf(devices, sizeof devices, "%u %s%s", plan->devices[s], im->kind[plan->kind[s]].name,
+             plan->devices[s] == 1 ? "" : "s");
+    for (uint32_t v = 0; v < im->n_node; v++) n += plan->part_of[v] == s;
+    fprintf(out, "%5u  %-16s %12.6g  %5u:", s, devices, plan->load[s], n);
+    n = 0;
+    for (uint32_t v = 0; v < im->n_node; v++)
+        if (plan->part_of[v] == s && n++ < SHOWN) fprintf(out, " %lld", (long long)im->id[v]);
+    fputs(n > SHOWN ? " ...\n" : "\n", out);
+}
+
+static void print_text(const pst_import *im, const pst_import_plan *plan, FILE *out) {
+    fprintf(out, "%s  %.6g %s  lower bound %.6g %s  gap %.2f%%%s\n", formats[im->format].model, plan->objective, im->unit,
+            plan->lower_bound, im->unit, 100 * gap_of(plan), is_proven(plan) ? ": none is better" : "");
+    fprintf(out, "%u nodes as %u items; %u downsets%s; %.3f s\n", im->n_node, plan->n_item, plan->n_downset,
+            plan->whole ? "" : ", those near one order of the items, for all are too many", plan->seconds);
+    fprintf(out, "stage  devices          load (%s)  nodes\n", im->unit);
+    for (uint32_t s = 0; s < plan->n_part; s++) print_stage(im, plan, s, out);
+}
+
+static pst_status plan_graph(const pst_plan_graph_options *o, pst_import *im, FILE *out) {
+    pst_import_plan plan;
+    PST_TRY(apply(o, im));
+    pst_status status = pst_import_solve(im, o->time_limit > 0 ? o->time_limit : 60, &plan);
+    if (status != PST_OK) return pst_fail_in(status, "%s", o->graph);
+    if (o->json) print_json(im, &plan, out);
+    else print_text(im, &plan, out);
+    pst_import_plan_close(&plan);
+    return PST_OK;
+}
+
+pst_status pst_plan_graph(const pst_plan_graph_options *options, FILE *out) {
+    pst_plan_graph_options o;
+    char *text = NULL;
+    size_t bytes = 0;
+    pst_import *im = NULL;
+    PST_TRY(pst_sized_take("pst_plan_graph", options, &o, sizeof o));
+    if (!o.graph) return pst_fail(PST_EINPUT, "pst_plan_graph: no graph");
+    pst_status status = pst_file_read(o.graph, MOST_BYTES, &text, &bytes);
+    if (status == PST_OK) status = pst_import_parse(text, bytes, o.graph, &im);
+    free(text);
+    if (status == PST_OK) status = plan_graph(&o, im, out);
+    pst_import_close(im);
+    return status;
+}

@@ -1,0 +1,29 @@
+/* penstock plan */
+#include "cli.h"
+
+int pst_cli_plan(const pst_cli_call *call) {
+    pst_plan_graph_options o = {.size = sizeof o, .time_limit = 60};
+    const pst_option rows[] = {
+        {0, "graph", "FILE", PST_OPTION_STRING, 0, 0,
+         "JSON of dnn-partitioning or graph.txt of PipeDream; which one is found out.", &o.graph},
+        {0, "devices", "K", PST_OPTION_INT, 1, 4096, "Accelerators; as many as the file says by default.", &o.devices},
+        {0, "memory", "BYTES", PST_OPTION_FLOAT, 1, 1e18, "Of each; as the file says by default.", &o.memory},
+        {0, "bandwidth", "BYTES/S", PST_OPTION_FLOAT, 1, 1e18, "PipeDream: between replicas.", &o.bandwidth},
+        {0, "cost-model", "max-load|pipedream", PST_OPTION_STRING, 0, 0,
+         "What is minimized; the format's own by default, and no other.", &o.cost_model},
+        {0, "time-limit", "S", PST_OPTION_FLOAT, 0.001, 1e6, "Then the best so far, and how far it is from a bound.",
+         &o.time_limit},
+        {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Print JSON.", &o.json},
+    };
+    const pst_command command = {
+        "penstock plan", "--graph FILE",
+        "Splits another planner's workload over devices, so that the largest load is smallest: into contiguous parts, "
+        "each after those that it needs something of. Proves that none is better, or prints a lower bound and the gap.",
+        rows, sizeof rows / sizeof *rows};
+    size_t n = 0;
+    int done;
+    if (pst_cli_parse(&command, call, &n, &done)) return done;
+    if (pst_cli_operands(&command, n, 0, 0)) return pst_status_exit(PST_EINPUT);
+    if (!o.graph) return pst_cli_wrong("nothing to plan for; usage: %s %s", command.command, command.operands);
+    return pst_cli_end(pst_plan_graph(&o, stdout));
+}

@@ -1,0 +1,48 @@
+#!/bin/sh
+# test: label=quick timeout=60
+# plan: text and JSON of a small workload, and wrong input.
+. "$(dirname "$0")/../script.sh"
+
+cat >chain.json <<'END'
+{"maxSizePerFPGA": 100, "maxFPGAs": 2, "maxCPUs": 0,
+ "nodes": [{"id": 1, "supportedOnFpga": 1, "cpuLatency": 40, "fpgaLatency": 4, "isBackwardNode": 0, "size": 40},
+           {"id": 2, "supportedOnFpga": 1, "cpuLatency": 40, "fpgaLatency": 4, "isBackwardNode": 0, "size": 40},
+           {"id": 3, "supportedOnFpga": 1, "cpuLatency": 80, "fpgaLatency": 8, "isBackwardNode": 0, "size": 40}],
+ "edges": [{"sourceId": 1, "destId": 2, "cost": 3}, {"sourceId": 2, "destId": 3, "cost": 0.5}]}
+END
+"$PENSTOCK" plan --graph chain.json >out 2>err || fail "$(cat err)"
+grep -q '^max-load  8.5 ms  lower bound 8.5 ms  gap 0.00%: none is better$' out || fail "$(cat out)"
+grep -q '^    0  1 accelerator  *8.5  *2: 1 2$' out || fail "$(cat out)"
+"$PENSTOCK" plan --graph chain.json --devices 1 --memory 120 --json >out 2>err || fail "$(cat err)"
+grep -q '^{"objective":16,"lower_bound":16,.*"stages":\[{"kind":"accelerator","devices":1,"tensor":1,"data":1,"load":16,"nodes":\[1,2,3\]}\]}$' out ||
+    fail "$(cat out)"
+cat >graph.txt <<'END'
+node1 -- Linear -- forward_compute_time=1.0, backward_compute_time=1.0, activation_size=1.0, parameter_size=0.0
+node2 -- Linear -- forward_compute_time=3.0, backward_compute_time=3.0, activation_size=1.0, parameter_size=0.0
+	node1 -- node2
+END
+"$PENSTOCK" plan --graph graph.txt --devices 4 --bandwidth 1e9 >out 2>err || fail "$(cat err)"
+grep -q '^pipedream  0.002 s  lower bound 0.002 s' out || fail "$(cat out)"
+
+# expect PATTERN ARGUMENT...: status 2, and one line on stderr that matches
+expect() {
+    pattern=$1 rc=0
+    shift
+    "$PENSTOCK" plan "$@" >out 2>err </dev/null || rc=$?
+    [ $rc = 2 ] && grep -q -e "^penstock: .*$pattern" err && [ "$(wc -l <err)" = 1 ] ||
+        fail "plan $*: status $rc, expected 2 and '$pattern': $(cat err)"
+}
+expect 'nothing to plan for'
+expect 'nosuch.json: No such file' --graph nosuch.json
+expect '100 bytes each; 120 would do' --graph chain.json --devices 1
+expect 'chain.json has the times of transfers' --graph chain.json --bandwidth 1e9
+expect 'has the costs of max-load, not of pipedream' --graph chain.json --cost-model pipedream
+expect "cost model 'alpa': expected max-load" --graph chain.json --cost-model alpa
+expect 'graph.txt says nothing of devices' --graph graph.txt
+expect 'graph.txt says nothing of the bandwidth' --graph graph.txt --devices 2
+expect 'know no memory' --graph graph.txt --devices 2 --bandwidth 1e9 --memory 1e9
+expect 'from 1 to 4096' --graph chain.json --devices 0
+printf '{"maxFPGAs": 2, ' >cut.json
+expect 'cut.json:1:[0-9]*: not JSON' --graph cut.json
+"$PENSTOCK" plan --graph chain.json >/dev/full 2>err && fail "a full disk is not seen"
+exit $bad

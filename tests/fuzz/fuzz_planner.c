@@ -1,0 +1,28 @@
+/* Any bytes as another planner's workload: an error that names the file, or a graph that is planned for. */
+#include "partition/import.h"
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void expect(int truth) {
+    if (!truth) abort();
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    pst_import *im = NULL;
+    pst_import_plan plan = {0};
+    if (pst_import_parse((const char *)data, size, "fuzz", &im) != PST_OK) {
+        expect(im == NULL && strncmp(pst_error(), "fuzz:", 5) == 0);
+        return 0;
+    }
+    for (uint32_t k = 0; k < im->n_kind; k++)
+        if (im->kind[k].count > 3 || im->format == PST_IMPORT_PIPEDREAM) im->kind[k].count = 3;
+    if (im->format == PST_IMPORT_PIPEDREAM) im->bandwidth = 1e9;
+    pst_status status = pst_import_solve(im, 0.2, &plan); /* has its plan judged */
+    expect(status != PST_EINTERNAL);
+    expect(status != PST_OK || plan.lower_bound <= plan.objective);
+    pst_import_plan_close(&plan);
+    pst_import_close(im);
+    return 0;
+}
