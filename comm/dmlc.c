@@ -95,17 +95,26 @@ static void drop(desk *d, uint32_t i) {
     d->at[i] = d->at[--d->n];
 }
 
+/* A worker says its wish at once: whoever has been silent longest is most likely none. */
+static void drop_oldest(desk *d) {
+    uint32_t oldest = UINT32_MAX;
+    for (uint32_t i = 0; i < d->n; i++)
+        if (!d->at[i].joined && (oldest == UINT32_MAX || d->at[i].until < d->at[oldest].until)) oldest = i;
+    drop(d, oldest);
+}
+
 static pst_status greet(desk *d) {
     uint8_t hello[HELLO];
     struct sockaddr_storage from;
     socklen_t bytes = sizeof from;
-    int fd = accept4(d->listener, (struct sockaddr *)&from, &bytes, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) return PST_OK; /* it has gone again */
-    if (d->n == d->job->size + SPARE) return close(fd), PST_OK;
+    int fd;
+    PST_TRY(pst_tcp_accept(d->listener, "the scheduler", &fd));
+    if (fd < 0) return PST_OK;
+    if (d->n == d->job->size + SPARE) drop_oldest(d);
     caller *c = &d->at[d->n++];
     *c = (caller){.fd = fd, .rank = UINT32_MAX, .until = pst_monotonic_ns() + WISH_S * SECOND};
-    pst_tcp_set_up(fd);
-    getnameinfo((struct sockaddr *)&from, bytes, c->address, sizeof c->address, NULL, 0, NI_NUMERICHOST);
+    if (getpeername(fd, (struct sockaddr *)&from, &bytes) == 0)
+        getnameinfo((struct sockaddr *)&from, bytes, c->address, sizeof c->address, NULL, 0, NI_NUMERICHOST);
     PST_TRY(pst_secret_random(c->nonce, sizeof c->nonce));
     memcpy(hello, magic, sizeof magic);
     memcpy(hello + sizeof magic, c->nonce, sizeof c->nonce);

@@ -20,6 +20,8 @@ pst_status pst_tcp_check_secret(const pst_tcp_job *job);
 pst_status pst_tcp_reach(const pst_tcp_job *job, uint32_t seconds, const char *who, int *fd);
 /* Listens at an address and port; port "0" becomes the one that was free. */
 pst_status pst_tcp_listen(const char *address, char port[8], int *listener);
+/* Whoever has called, set up as below; *fd is -1 when it has gone again. ENOMEM when there is no room for it; `who` says so. */
+pst_status pst_tcp_accept(int listener, const char *who, int *fd);
 
 /* Blocks until all ranks are there. fd: [size], the caller's; rank 0 receives a connected socket to every other rank,
  * the others one to rank 0; -1 elsewhere. EINPUT: another secret or job size there, a rank that is there twice, an address

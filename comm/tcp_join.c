@@ -106,20 +106,14 @@ static void drop_oldest(host *h) {
     drop(h, oldest);
 }
 
-static int lacks_resources(int error) {
-    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
-}
-
 static pst_status greet(host *h) {
     uint8_t hello[HELLO_BYTES];
-    int fd = accept4(h->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0 && lacks_resources(errno))
-        return pst_fail(PST_ENOMEM, "rank 0 cannot accept a connection: %m; it needs one for each rank (ulimit -n)");
-    if (fd < 0) return PST_OK; /* it has gone again */
+    int fd;
+    PST_TRY(pst_tcp_accept(h->listener, "rank 0", &fd));
+    if (fd < 0) return PST_OK;
     if (h->n_pending == MAX_PENDING) drop_oldest(h);
     pending *p = &h->pending[h->n_pending++];
     *p = (pending){.fd = fd, .until = pst_monotonic_ns() + GREET_S * (uint64_t)SECOND_NS};
-    pst_tcp_set_up(fd);
     PST_TRY(pst_secret_random(p->nonce, sizeof p->nonce));
     memcpy(hello, magic, sizeof magic);
     memcpy(hello + sizeof magic, p->nonce, sizeof p->nonce);

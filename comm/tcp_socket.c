@@ -49,6 +49,19 @@ pst_status pst_tcp_read(int fd, void *data, size_t bytes, uint64_t until) {
     return PST_OK;
 }
 
+static int lacks_resources(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
+/* A caller that there is no room for stays in the queue and would be reported again and again. */
+pst_status pst_tcp_accept(int listener, const char *who, int *fd) {
+    *fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (*fd < 0 && lacks_resources(errno))
+        return pst_fail(PST_ENOMEM, "%s cannot accept a connection: %m; it needs one for each rank (ulimit -n)", who);
+    if (*fd >= 0) pst_tcp_set_up(*fd);
+    return PST_OK;
+}
+
 /* Non-blocking, at once, and a host that vanishes is noticed after about 25 s. */
 void pst_tcp_set_up(int fd) {
     int on = 1, idle = 10, every = 5, tries = 3;

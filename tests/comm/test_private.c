@@ -8,32 +8,21 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
+#include "comm/port.h"
 #include "comm/ranks.h"
 #include "comm/secret.h"
 #include "comm/tcp.h"
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <sched.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 static const char *const secret = "sesame-0123456789";
 static char port[8];
 
-/* A port that is free now. */
-static void choose_port(void) {
-    struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t bytes = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, sizeof a), 0);
-    getsockname(fd, (struct sockaddr *)&a, &bytes);
-    snprintf(port, sizeof port, "%u", ntohs(a.sin_port));
-    close(fd);
-}
+static void choose_port(void) { port_choose(port); }
 
 static void set_variables(uint32_t rank, uint32_t size, const char *word) {
     char number[16];
@@ -127,18 +116,7 @@ static void test_bound(void **state) {
 
 /* --- strangers ---------------------------------------------------------------------------------------------------- */
 
-static int connect_to_root(void) {
-    struct sockaddr_in a = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    for (int i = 0; i < 400; i++) {
-        int fd = socket(AF_INET, SOCK_STREAM, 0);
-        if (connect(fd, (struct sockaddr *)&a, sizeof a) == 0) return fd;
-        close(fd);
-        usleep(25000);
-    }
-    fail_msg("nobody listens");
-    return -1;
-}
+static int connect_to_root(void) { return port_connect(port); }
 
 /* Rank 0 has said once, of all whom it refused, that there was one. */
 static void check_refusal(FILE *said) {
