@@ -54,9 +54,10 @@ static int hear(pst_launch_host_job *job) {
     return n > 0;
 }
 
+/* EPEER without a message: whoever has started this host is gone, or gives up for another one, and says so itself. */
 static pst_status wait_line(pst_launch_host_job *job, char line[sizeof job->said]) {
     while (!take_line(job, line))
-        if (!hear(job)) return pst_fail(PST_EPEER, "host %s: whoever started it is gone", job->name);
+        if (!hear(job)) return pst_error_clear(), PST_EPEER;
     return PST_OK;
 }
 

@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
-
-enum { MOST_WORDS = 32 };
 
 /* For any shell that knows single quotes. */
 static void put_quoted(const char *text, FILE *out) {
@@ -55,24 +54,28 @@ static pst_status make_command(const pst_host *host, uint32_t first, uint32_t n,
     return pst_fail(PST_ENOMEM, "no memory to start host %s", host->name);
 }
 
-/* word: [MOST_WORDS]; text is cut up. */
+/* ConnectTimeout: within the ten seconds after which whoever does not answer is to be known. */
+static char *const ssh[] = {"ssh",
+                            "-o",
+                            "BatchMode=yes",
+                            "-o",
+                            "ConnectTimeout=7",
+                            "-o",
+                            "ServerAliveInterval=5",
+                            "-o",
+                            "ServerAliveCountMax=3",
+                            "-o",
+                            "LogLevel=ERROR"};
+
+/* Of a command in text, or of our own, and what is added to it. */
+static size_t most_words(const char *text) { return (text ? strlen(text) / 2 + 1 : sizeof ssh / sizeof *ssh) + 3; }
+
+/* word: [most_words(text)]; text is cut up. */
 static pst_status make_words(const pst_host *host, char *text, char *command, char **word) {
-    static char *const ssh[] = {"ssh",
-                                "-o",
-                                "BatchMode=yes",
-                                "-o",
-                                "ConnectTimeout=8",
-                                "-o",
-                                "ServerAliveInterval=5",
-                                "-o",
-                                "ServerAliveCountMax=3",
-                                "-o",
-                                "LogLevel=ERROR"};
-    uint32_t n = 0;
+    size_t n = 0;
     char *rest;
     if (text) {
-        for (char *w = strtok_r(text, " \t", &rest); w && n < MOST_WORDS - 3; w = strtok_r(NULL, " \t", &rest))
-            word[n++] = w;
+        for (char *w = strtok_r(text, " \t", &rest); w; w = strtok_r(NULL, " \t", &rest)) word[n++] = w;
         if (!n) return pst_fail(PST_EINPUT, "PENSTOCK_SSH is empty; expected a command such as 'ssh -p 2222'");
     } else if (host->is_here) {
         word[n++] = "/bin/sh";
@@ -103,7 +106,8 @@ static void become(char **word, int in, int err, const sigset_t *mask, pid_t par
 
 static pst_status start(const pst_host *host, char **word, const sigset_t *mask, pid_t *pid, int *in, int *err) {
     int to[2], from[2];
-    if (pipe2(to, O_CLOEXEC)) return pst_fail(PST_ENOMEM, "no descriptors to start host %s: %m", host->name);
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, to))
+        return pst_fail(PST_ENOMEM, "no descriptors to start host %s: %m", host->name);
     if (pipe2(from, O_CLOEXEC)) {
         close(to[0]), close(to[1]);
         return pst_fail(PST_ENOMEM, "no descriptors to start host %s: %m", host->name);
@@ -123,13 +127,13 @@ static pst_status start(const pst_host *host, char **word, const sigset_t *mask,
 
 pst_status pst_launch_ssh(const pst_host *host, uint32_t first, uint32_t n, uint32_t size, char *const argv[],
                           const sigset_t *mask, pid_t *pid, int *in, int *err) {
-    char *command = NULL, *word[MOST_WORDS], *text = NULL;
     const char *given = getenv("PENSTOCK_SSH");
-    PST_TRY(make_command(host, first, n, size, argv, &command));
-    pst_status status = PST_OK;
-    if (given && !(text = strdup(given))) status = pst_fail(PST_ENOMEM, "no memory to start host %s", host->name);
+    char *command = NULL, *text = given ? strdup(given) : NULL, **word = calloc(most_words(given), sizeof *word);
+    pst_status status = word && (text || !given) ? make_command(host, first, n, size, argv, &command)
+                                                 : pst_fail(PST_ENOMEM, "no memory to start host %s", host->name);
     if (status == PST_OK) status = make_words(host, text, command, word);
     if (status == PST_OK) status = start(host, word, mask, pid, in, err);
+    free(word);
     free(text);
     free(command);
     return status;

@@ -18,7 +18,7 @@ int pst_cli_train(const pst_cli_call *call) {
          &o.ranks},
         {0, "hostfile", "FILE", PST_OPTION_STRING, 0, 0,
          "Start the ranks on the hosts of this file (lines HOST slots=N) over ssh, or what PENSTOCK_SSH names: this program "
-         "at the same path, in the same folder. Without -n and degrees in the run file, as many as there are slots.",
+         "at the same path, in the same folder. Without -n and parallel.pipeline, as many as the slots have room for.",
          &o.hostfile},
         {0, "runs", "DIR", PST_OPTION_STRING, 0, 0, "Folder below which the run's own folder is made.", &o.runs},
         {0, "resume", "PATH", PST_OPTION_STRING, 0, 0,

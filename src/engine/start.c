@@ -36,15 +36,15 @@ static pst_status train_local(const pst_config *c, const pst_train_options *o, u
     return job_ended(exit_status);
 }
 
-/* Starts ranks on the hosts of a file: as many as asked for, else as the layout says, else as there are slots. What the
- * user got wrong in the run file the ranks find, which know their machines. */
+/* Starts ranks on the hosts of a file: as many as asked for, else as the layout says, else as there are slots for whole
+ * stages. What the user got wrong in the run file the ranks find, which know their machines. */
 static pst_status train_hosts(const pst_config *c, const pst_train_options *o) {
     pst_hosts hosts;
     uint32_t n_rank;
     int exit_status = 0;
     PST_TRY(pst_hosts_read(o->hostfile, &hosts));
-    pst_status status = pst_prepare_ranks(c, o->ranks, &n_rank);
-    if (status == PST_OK && n_rank == 1 && !o->ranks) status = pst_prepare_ranks(c, hosts.slots, &n_rank);
+    int64_t lanes = pst_prepare_lanes(c), slots = c->parallel.pipeline ? 0 : hosts.slots / lanes * lanes;
+    pst_status status = pst_prepare_ranks(c, o->ranks ? o->ranks : slots, &n_rank);
     if (status == PST_OK) status = pst_launch_hosts(&hosts, n_rank, (uint32_t)c->parallel.wait, o->argv, &exit_status);
     pst_hosts_close(&hosts);
     return status == PST_OK ? job_ended(exit_status) : status;

@@ -47,4 +47,25 @@ chmod +x ssh
 echo 'me@localhost slots=2' >hosts
 PENSTOCK_SSH="$folder/ssh --port 7" timeout 30 "$PENSTOCK" train run.yaml --hostfile hosts name=three -q || fail 'over a command'
 [ "$(hash_of runs/one)" = "$(hash_of runs/three)" ] || fail 'other weights over a command'
+printf '#!/bin/sh\n[ $# = 42 ] && shift 41 && exec sh -c "$1"\n' >many
+chmod +x many
+echo 'localhost slots=2' >hosts
+# shellcheck disable=SC2046
+PENSTOCK_SSH="$folder/many $(echo $(seq 40))" timeout 30 "$PENSTOCK" train run.yaml --hostfile hosts name=many -q >out 2>&1 ||
+    fail "a command of many words: $(cat out)"
+
+# Without degrees all slots are used, else as many as the degrees take; one stage is enough.
+timeout 30 "$PENSTOCK" train run.yaml --hostfile hosts name=stage parallel.pipeline=1 >out 2>&1 || fail "one stage: $(cat out)"
+grep -q ', 1 rank x' out || fail "not one rank: $(cat out)"
+[ "$(hash_of runs/one)" = "$(hash_of runs/stage)" ] || fail 'other weights in one stage'
+echo 'localhost slots=3' >hosts
+timeout 30 "$PENSTOCK" train run.yaml --hostfile hosts name=replicas parallel.data=2 >out 2>&1 || fail "replicas: $(cat out)"
+grep -q ', 2 ranks (2 replicas)' out || fail "not two replicas: $(cat out)"
+
+# Of two hosts one answers: only the other is named.
+printf '#!/bin/sh\n[ $1 = 192.0.2.2 ] && exec sh -c "$2"\nexit 255\n' >half
+chmod +x half
+printf '192.0.2.1\n192.0.2.2\n' >hosts
+PENSTOCK_SSH=$folder/half refused 2 'hosts:1: host 192.0.2.1 (192.0.2.1) with ranks 0 to 0 could not be reached or started'
+[ "$(wc -l <out)" = 1 ] || fail "more than the culprit is named: $(cat out)"
 exit $bad
