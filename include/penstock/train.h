@@ -5,6 +5,9 @@
  * --mpi=pmix, or started one by one with RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and PENSTOCK_SECRET) each process
  * runs one rank, the job has as many as the plan has stages times parallel.data times parallel.tensor, and every function
  * here is collective: all processes call it alike, with the same values. Losses and weights have the same bits either way.
+ * Opening compares the processes' builds, configurations, plans and schedules (a machine may have threads, memory, paths
+ * and log level of its own), binds each to cores as parallel.bind says, and between hosts times messages for the
+ * prediction; there a process whose rank hangs in a step says so and ends, with status 3.
  *
  * Errors: EINPUT a NULL, contradictions, unusable files; EPEER a rank or link failed; ENOMEM memory or disk;
  * EINTERNAL. After EPEER or EINTERNAL a session can only be closed. A failure that the other processes of a job cannot
@@ -46,7 +49,8 @@ static inline void pst_step_result_init(pst_step_result *result) {
 /* Takes memory for every rank that runs here, and gives the parameters their first values. config: train.* (batch,
  * optimizer, lr, warm-up and decay over train.steps, clip, seed, precision and loss scale, non_finite, hang_factor,
  * hang_slack), of parallel all but pipeline, chunks, schedule, schedule_file and recompute, which are the plan's,
- * checkpoint.keep, log.level; train.batch has to be the plan's micro-batches times b. config, graph and plan are copied. *session is the caller's; free with pst_session_close.
+ * checkpoint.keep, log.level; train.batch has to be the plan's micro-batches times b. config, graph and plan are copied.
+ * *session is the caller's; free with pst_session_close.
  * ENOMEM also when a rank would not fit in memory, with a change that would. */
 PST_API pst_status pst_session_open(const pst_config *config, const pst_graph *graph, const pst_plan *plan,
                                     pst_session **session);

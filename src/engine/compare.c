@@ -4,6 +4,7 @@
 #include "penstock/run.h"
 #include <elf.h>
 #include <link.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,7 +112,28 @@ static int first_difference(const char *a, const char *b, int *n_a, int *n_b, co
     return 0;
 }
 
-/* --- comparing ---------------------------------------------------------------------------------------------------- */
+/* --- who is different --------------------------------------------------------------------------------------------- */
+
+enum { NAMED = 8 };
+
+typedef struct {
+    uint32_t n;
+    char text[NAMED * 8];
+    size_t used;
+} ranks;
+
+static void add_rank(ranks *l, uint32_t rank) {
+    if (l->n++ >= NAMED) return;
+    l->used += (size_t)snprintf(l->text + l->used, sizeof l->text - l->used, "%s%u", l->n > 1 ? ", " : "", rank);
+}
+
+/* "rank 2 runs", "ranks 2, 3 and 17 more run". */
+static void print_ranks(const ranks *l, const char *one, const char *several, char *text, size_t room) {
+    if (l->n > NAMED) snprintf(text, room, "ranks %s and %u more %s", l->text, l->n - NAMED, several);
+    else snprintf(text, room, "rank%s %s %s", l->n > 1 ? "s" : "", l->text, l->n > 1 ? several : one);
+}
+
+/* --- program and run file ----------------------------------------------------------------------------------------- */
 
 static pst_status fetch(pst_world *w, uint32_t rank, identity *out) {
     void *value;
@@ -132,23 +154,18 @@ pst_status pst_compare_seat(pst_world *w, uint32_t rank, pst_seat *place) {
     return PST_OK;
 }
 
-/* "rank 2 runs", "ranks 2, 3 and 17 more run": those that differ from rank 0 as this one does. */
+/* Those that differ from rank 0 as this one does. */
 static pst_status name_ranks(pst_world *w, const identity *root, int by_version, const char *one, const char *several,
                              char *text, size_t room) {
-    uint32_t n = 0, more = 0;
-    size_t used = 0;
+    ranks like = {0};
     for (uint32_t r = 1; r < w->size; r++) {
         identity i;
         PST_TRY(fetch(w, r, &i));
         int other = strcmp(i.version, root->version) != 0;
         if (other != by_version || (!other && i.run == root->run)) continue;
-        if (n++ >= 8) more++;
-        else used += (size_t)snprintf(text + used, room - used, "%s%u", n > 1 ? ", " : "", r);
+        add_rank(&like, r);
     }
-    char list[160];
-    snprintf(list, sizeof list, "%s", text);
-    if (more) snprintf(text, room, "ranks %s and %u more %s", list, more, several);
-    else snprintf(text, room, "rank%s %s %s", n > 1 ? "s" : "", list, n > 1 ? several : one);
+    print_ranks(&like, one, several, text, room);
     return PST_OK;
 }
 
@@ -205,4 +222,47 @@ pst_status pst_compare_ranks(pst_world *w, const pst_config *config) {
     if (status == PST_OK) status = compare(w, &mine, run);
     free(run);
     return status;
+}
+
+/* --- what was made of the files ----------------------------------------------------------------------------------- */
+
+static uint64_t hash_plan(const pst_plan *plan) {
+    uint64_t hash = pst_hash64(plan->chunk_of_node, plan->n_node * sizeof *plan->chunk_of_node, 0);
+    return pst_hash64(plan->recompute, plan->n_chunk, hash);
+}
+
+static uint64_t hash_lists(const pst_job *job) {
+    uint64_t hash = 0;
+    for (uint32_t r = 0; r < job->n_rank; r++)
+        for (uint32_t i = 0; i < job->list[r].n_instr; i++) /* but for the durations, which stand last */
+            hash = pst_hash64(&job->list[r].instr[i], offsetof(pst_instr, ns), hash);
+    return hash;
+}
+
+static ranks unlike(const uint64_t *all, uint32_t n) {
+    ranks out = {0};
+    for (uint32_t r = 1; r < n; r++)
+        if (all[r] != all[0]) add_rank(&out, r);
+    return out;
+}
+
+pst_status pst_compare_work(pst_group *g, const pst_prepared *p, pst_data *data) {
+    static const char *const what[][3] = {
+        {"has other data", "have other data", "data.paths has"},
+        {"has another plan", "have another plan", "parallel.cluster and measured have"},
+        {"has another schedule", "have another schedule", "parallel.schedule_file, cluster and measured have"}};
+    if (g->hub) return PST_OK;
+    const uint64_t own[] = {data->row->hash(data), hash_plan(p->plan), hash_lists(p->job)}, *all;
+    PST_TRY(pst_group_numbers(g, pst_hash64(own, sizeof own, 0), &all));
+    if (!unlike(all, g->n_rank).n) return PST_OK;
+    pst_status status = PST_OK;
+    for (int i = 0; i < 3 && status == PST_OK; i++) {
+        char who[160];
+        PST_TRY(pst_group_numbers(g, own[i], &all));
+        ranks others = unlike(all, g->n_rank);
+        print_ranks(&others, what[i][0], what[i][1], who, sizeof who);
+        if (others.n)
+            status = pst_fail(PST_EINPUT, "%s than rank 0: %s to name the same on all hosts", who, what[i][2]);
+    }
+    return pst_group_agree(g, status);
 }

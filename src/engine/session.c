@@ -2,7 +2,10 @@
  * the caller's own. Opening is here and in setup.c, data in session_data.c, a step in step.c, checkpoints in save.c. */
 #include "base/log.h"
 #include "base/sized.h"
+#include "comm/world.h"
+#include "engine/bind.h"
 #include "engine/checkpoint.h"
+#include "engine/compare.h"
 #include "engine/durable.h"
 #include "engine/session_data.h"
 #include "penstock/train.h"
@@ -56,6 +59,7 @@ static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan
     pst_prepare_options options = {.n_rank = ranks_of(s->config, plan), .graph = graph, .plan = plan};
     if (s->config->parallel.tensor < 2) PST_TRY(pst_plan_check(plan, graph)); /* else it is of a part: pst_prepare looks */
     PST_TRY(check_plan(s->config, plan, t->world));
+    PST_TRY(pst_bind_rank(t->world, s->config));
     PST_TRY(pst_setup_plan(s->config, options, t->world, &t->p));
     s->sum = calloc(t->p->options.n_rank, sizeof *s->sum);
     if (!s->sum) return pst_fail(PST_ENOMEM, "no memory for a session");
@@ -63,9 +67,11 @@ static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan
 }
 
 /* A launcher's job is joined once in the life of a process. */
-static pst_status open_world(pst_world **world) {
+static pst_status open_world(const pst_config *c, pst_world **world) {
     static atomic_int joined;
     const pst_world_ops *ops = pst_registry_world();
+    pst_world_tcp_wait((uint32_t)c->parallel.wait);
+    pst_world_pmix_wait((uint32_t)c->parallel.wait);
     if (strcmp(ops->name, "single") && atomic_exchange(&joined, 1))
         return pst_fail(PST_EINPUT, "pst_session_open: a process that a launcher has started can open one session");
     return ops->open(world);
@@ -73,12 +79,13 @@ static pst_status open_world(pst_world **world) {
 
 static pst_status open_ranks(pst_session *s, const pst_graph *graph, const pst_plan *plan) {
     pst_trainer *t = &s->t;
-    PST_TRY(open_world(&t->world));
+    PST_TRY(open_world(s->config, &t->world));
     if (t->world->size > 1) pst_log_set_rank((int)t->world->rank);
-    PST_TRY(pst_group_agree_world(t->world, prepare(s, graph, plan)));
-    PST_TRY(pst_group_open(t->world, s->config->parallel.transport, t->p->options.n_rank, &t->group));
-    t->world = NULL;
-    PST_TRY(pst_group_open_ranks(t->group, t->p, 1));
+    pst_status status = pst_compare_ranks(t->world, s->config);
+    if (status == PST_EPEER) return status; /* they do not come together, and would not to agree about it */
+    if (status == PST_OK) status = prepare(s, graph, plan);
+    PST_TRY(pst_group_agree_world(t->world, status));
+    PST_TRY(pst_setup_ranks(t));
     PST_TRY(pst_setup_weights(t));
     return pst_group_agree(t->group, pst_setup_room(t));
 }

@@ -3,7 +3,9 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "engine/checkpoint.h"
+#include "engine/compare.h"
 #include "engine/durable.h"
+#include "engine/link.h"
 #include "engine/machine.h"
 #include "engine/save.h"
 #include "engine/trainer.h"
@@ -118,6 +120,17 @@ void pst_setup_log(const char *level) {
     static const char *const names[] = {"error", "warn", "info", "debug"};
     for (int i = 0; i < 4; i++)
         if (!strcmp(level, names[i])) pst_log_set_level((pst_log_level)i);
+}
+
+/* --- the ranks -------------------------------------------------------------------------------------------------- */
+
+pst_status pst_setup_ranks(pst_trainer *t) {
+    PST_TRY(pst_group_open(t->world, t->config->parallel.transport, t->p->options.n_rank, &t->group));
+    t->world = NULL;
+    PST_TRY(pst_group_open_ranks(t->group, t->p, 1));
+    PST_TRY(pst_compare_work(t->group, t->p, t->data));
+    PST_TRY(pst_group_watch_self(t->group, t->p));
+    return pst_link_measure(t->group, t->p);
 }
 
 /* --- the folder ------------------------------------------------------------------------------------------------- */

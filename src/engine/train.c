@@ -1,13 +1,10 @@
 /* The training loop: one run, as far as it happens in this process. Where it happens: start.c. */
-#include "base/hash.h"
 #include "base/log.h"
 #include "comm/launch.h"
 #include "engine/bind.h"
-#include "engine/link.h"
 #include "engine/trainer.h"
 #include <errno.h>
 #include <inttypes.h>
-#include <stddef.h>
 #include <math.h>
 #include <signal.h>
 #include <string.h>
@@ -220,35 +217,9 @@ static pst_status prepare(pst_trainer *t, uint32_t n_rank) {
     return pst_group_agree_world(t->world, status);
 }
 
-static uint64_t hash_lists(const pst_prepared *p) {
-    uint64_t hash = pst_hash64(p->plan->chunk_of_node, p->plan->n_node * sizeof *p->plan->chunk_of_node, 0);
-    hash = pst_hash64(p->plan->recompute, p->plan->n_chunk, hash);
-    for (uint32_t r = 0; r < p->job->n_rank; r++)
-        for (uint32_t i = 0; i < p->job->list[r].n_instr; i++) /* but for the durations, which stand last */
-            hash = pst_hash64(&p->job->list[r].instr[i], offsetof(pst_instr, ns), hash);
-    return hash;
-}
-
-/* Each rank has read files of its own: they have to be the same data, and to have led to the same lists. */
-static pst_status compare_files(pst_trainer *t) {
-    const uint64_t own[] = {t->data->row->hash(t->data), hash_lists(t->p)}, *all;
-    PST_TRY(pst_group_numbers(t->group, pst_hash64(own, sizeof own, 0), &all));
-    for (uint32_t r = 1; r < t->group->n_rank; r++)
-        if (all[r] != all[0])
-            return pst_group_agree(t->group, pst_fail(PST_EINPUT, "rank %u has other data, or another plan or schedule, than "
-                                                      "rank 0: data.paths and parallel.schedule_file, cluster and measured "
-                                                      "have to name the same on all hosts", r));
-    return PST_OK;
-}
-
 static pst_status run(pst_trainer *t, uint32_t n_rank) {
     PST_TRY(prepare(t, n_rank));
-    PST_TRY(pst_group_open(t->world, t->config->parallel.transport, n_rank, &t->group));
-    t->world = NULL;
-    PST_TRY(pst_group_open_ranks(t->group, t->p, 1));
-    PST_TRY(compare_files(t));
-    PST_TRY(pst_group_watch_self(t->group, t->p));
-    PST_TRY(pst_link_measure(t->group, t->p));
+    PST_TRY(pst_setup_ranks(t));
     PST_TRY(pst_setup_folder(t));
     PST_TRY(pst_setup_weights(t));
     PST_TRY(pst_setup_metrics(t));

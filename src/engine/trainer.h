@@ -54,12 +54,14 @@ void pst_train_say_once(pst_world *world);
 
 /* setup.c. Parts that a run and a session (session.c) are made of: what log.level names is said from now on; threads of
  * each rank, where so many share the processors; the plan in full (options: threads, isa and n_eval_micro are filled in;
- * world: NULL when all ranks will be here), when the device is there and every rank fits in memory; mkdir -p of
+ * world: NULL when all ranks will be here), when the device is there and every rank fits in memory; the ranks themselves,
+ * which compare what they have prepared and time the links between hosts (takes t->world over; collective); mkdir -p of
  * everything above the last name; room for what steps measure (t->report, own, fit). */
 void pst_setup_log(const char *level);
 uint32_t pst_setup_threads(const pst_config *c, uint32_t sharing);
 pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, const pst_world *world,
                           pst_prepared **prepared);
+pst_status pst_setup_ranks(pst_trainer *t);
 pst_status pst_setup_parents(const char *path);
 pst_status pst_setup_room(pst_trainer *t);
 

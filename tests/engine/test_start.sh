@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=120
+# test: label=full timeout=180
 # How ranks that are started one by one meet: other run files and programs are named, so is who does not come; with the
 # variables of ps-lite a scheduler brings them together.
 . "$(dirname "$0")/../script.sh"
@@ -43,6 +43,36 @@ if command -v mpirun >/dev/null 2>&1; then
     said mpirun.log 'not all of 3 ranks have come within 2 s (parallel.wait): rank 1'
 fi
 
+# The library of rank 1 is of another build.
+lib=$(dirname "$PENSTOCK")/libpenstock.so.0
+at=$(readelf -SW "$lib" 2>/dev/null | sed -n 's/.*\.note\.gnu\.build-id *NOTE *[0-9a-f]* *\([0-9a-f]*\) .*/\1/p')
+if [ -n "$at" ]; then
+    mkdir twin
+    cp "$lib" twin/libpenstock.so.0
+    printf 'another build id: 20' | dd of=twin/libpenstock.so.0 bs=1 seek=$((0x$at + 16)) conv=notrunc 2>/dev/null
+    port=$((port + 1))
+    for r in 0 2; do rank $r run.yaml; done
+    LD_LIBRARY_PATH=$folder/twin rank 1 run.yaml
+    for r in 0 1 2; do ended $r 2; done
+    said 0.log 'rank 1 runs another penstock than rank 0: '
+fi
+
+# Data and cluster files are each host's own, and have to say the same.
+i=0; while [ $i -lt 40 ]; do echo "$i bottles of beer on the shelf, and if one of them should fall"; i=$((i + 1)); done >other.txt
+port=$((port + 1))
+rank 0 run.yaml
+for r in 1 2; do rank $r run.yaml 'data.paths=[other.txt]'; done
+for r in 0 1 2; do ended $r 2; done
+said 0.log 'ranks 1, 2 have other data than rank 0: data.paths has to name the same on all hosts'
+for r in 1 2; do [ ! -s $r.log ] || fail "rank $r says it again: $(cat $r.log)"; done
+for r in 0 1 2; do
+    echo "nodes: [{devices: [{speed: $((1 + 30 * (r > 1)))}, {speed: 1}, {speed: 1}]}]" >cluster.$r
+done
+port=$((port + 1))
+for r in 0 1 2; do rank $r run.yaml parallel.cluster=cluster.$r; done
+for r in 0 1 2; do ended $r 2; done
+said 0.log 'rank 2 has another plan than rank 0: parallel.cluster and measured have to name the same on all hosts'
+
 hash_of() { sed -n 's/.*"weights_xxh64": *"\([0-9a-f]*\)".*/\1/p' "$1/metrics.jsonl"; }
 timeout 30 "$PENSTOCK" train run.yaml name=one -q || fail 'one process'
 export DMLC_PS_ROOT_URI=127.0.0.1 DMLC_NUM_WORKER=3 DMLC_NUM_SERVER=1 DMLC_PS_ROOT_PORT=$((port + 1))
@@ -61,6 +91,14 @@ for name in worker0 worker1 worker2 scheduler server; do ended $name 0; done
 said worker1.log 'done after step 4'
 [ -n "$(hash_of runs/one)" ] && [ "$(hash_of runs/one)" = "$(hash_of runs/dmlc)" ] || fail 'other weights with a scheduler'
 export DMLC_PS_ROOT_PORT=$((port + 2))
+export DMLC_NUM_WORKER=1
+secret=$PENSTOCK_SECRET
+unset PENSTOCK_SECRET
+role scheduler scheduler
+role worker worker
+for name in scheduler worker; do ended $name 0; done
+[ "$(hash_of runs/one)" = "$(hash_of runs/dmlc-2)" ] || fail 'other weights with one worker'
+export DMLC_PS_ROOT_PORT=$((port + 3)) DMLC_NUM_WORKER=3 PENSTOCK_SECRET=$secret
 DMLC_ROLE=scheduler timeout 60 "$PENSTOCK" train run.yaml parallel.wait=1 >late.log 2>&1
 [ $? = 3 ] || fail "nobody comes: $(cat late.log)"
 said late.log '3 of 3 workers did not come to the scheduler at 127.0.0.1:'
