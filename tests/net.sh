@@ -10,6 +10,7 @@ host_a=10.213.$third.1 host_b=10.213.$third.2
 
 in_a() { ip netns exec ${net}a "$@"; }
 in_b() { ip netns exec ${net}b "$@"; }
+daemons='' # processes of the test itself on the hosts, "PID PID"
 pids() { ip netns pids ${net}a 2>/dev/null; ip netns pids ${net}b 2>/dev/null; }
 take_down() {
     for pid in $(pids); do kill -9 "$pid" 2>/dev/null; done
@@ -49,9 +50,17 @@ esac
 END
 chmod +x "$ssh"
 
-# nobody_left SECONDS: what runs on the hosts has ended by then
+strangers() { for p in $(pids); do case " $daemons " in *" $p "*) ;; *) echo "$p" ;; esac; done; }
+# nobody_left SECONDS: what runs on the hosts, daemons excepted, has ended by then
 nobody_left() {
     i=0
-    while [ $i -lt $(($1 * 10)) ] && [ -n "$(pids)" ]; do sleep 0.1; i=$((i + 1)); done
-    [ -z "$(pids)" ] || fail "left on the hosts: $(for p in $(pids); do tr '\0' ' ' <"/proc/$p/cmdline"; echo; done)"
+    while [ $i -lt $(($1 * 10)) ] && [ -n "$(strangers)" ]; do sleep 0.1; i=$((i + 1)); done
+    [ -z "$(strangers)" ] || fail "left on the hosts: $(for p in $(strangers); do tr '\0' ' ' <"/proc/$p/cmdline"; echo; done)"
+}
+# kill_rank RANK: on whichever host it is
+kill_rank() {
+    for p in $(pids); do
+        tr '\0' '\n' <"/proc/$p/environ" 2>/dev/null | grep -qx "RANK=$1" && kill -9 "$p" && return
+    done
+    fail "there is no rank $1"
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
-# test: label=net timeout=180
-# --hostfile over two hosts with a 1 Gbit/s link between them, UCX over tcp: the same weights as on one; a killed rank, one that hangs, a
-# lost host and one that cannot be reached are named; Ctrl-C and the launcher's death leave nothing behind.
+# test: label=net timeout=240
+# --hostfile over two hosts with a 1 Gbit/s link between them, UCX over tcp: the same weights as on one, with tensor ranks and
+# replicas, too; a killed rank, one that hangs, a lost host and one that cannot be reached are named, nobody else is; Ctrl-C
+# and the launcher's death leave nothing behind.
 . "$(dirname "$0")/../net.sh"
 join_hosts 1gbit
 export PENSTOCK_SSH=$ssh UCX_TLS=tcp,self
@@ -31,8 +32,18 @@ timeout 100 "$PENSTOCK" train run.yaml --hostfile hosts name=four >four.log 2>&1
 [ -n "$(hash_of runs/one)" ] && [ "$(hash_of runs/one)" = "$(hash_of runs/four)" ] || fail "other weights: $(cat four.log)"
 nobody_left 5
 
+# Tensor ranks and replicas within a host, stages between hosts: as on one host, and so the same bits.
+for layout in tensor data; do
+    timeout 60 "$PENSTOCK" train run.yaml -n 4 parallel.$layout=2 name=here-$layout -q || fail "$layout on one host"
+    timeout 100 "$PENSTOCK" train run.yaml --hostfile hosts parallel.$layout=2 name=two-$layout >$layout.log 2>&1 ||
+        fail "$layout: $(cat $layout.log)"
+    [ -n "$(hash_of runs/here-$layout)" ] && [ "$(hash_of runs/here-$layout)" = "$(hash_of runs/two-$layout)" ] ||
+        fail "$layout: other weights: $(cat $layout.log)"
+    nobody_left 5
+done
+
 start kill
-kill -9 "$(ip netns pids ${net}b | xargs -n 1 sh -c 'tr "\0" "\n" </proc/$0/environ | grep -q ^RANK=2 && echo $0' | head -n 1)"
+kill_rank 2
 ended 3
 said kill.log "rank 2 on $host_b was killed by signal 9"
 said kill.log 'go on with: penstock train --resume .* -n 4 --hostfile hosts'
@@ -62,5 +73,6 @@ printf '%s\n10.213.%s.77\n' $host_a $third >far
 timeout 60 "$PENSTOCK" train run.yaml --hostfile far >far.log 2>&1
 [ $? = 2 ] || fail "a host that is not there: $(cat far.log)"
 said far.log "far:2: host 10.213.$third.77 (10.213.$third.77) with ranks 1 to 1 could not be reached"
+[ "$(wc -l <far.log)" -le 2 ] || fail "more than the host that is not there (and what ssh says of it): $(cat far.log)"
 nobody_left 5
 exit $bad
