@@ -1,4 +1,4 @@
-/* See prepare.h; prepare_fits.c says whether it fits in memory. */
+/* See prepare.h; prepare_graph.c makes the graph, prepare_fits.c says whether it fits in memory. */
 #include "engine/prepare.h"
 #include "engine/exchange.h"
 #include "base/log.h"
@@ -30,33 +30,6 @@ pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_ran
     if (n < 1 || n > PST_RANKS_MAX)
         return pst_fail(PST_EINPUT, "the number of ranks must be 1 to %d, not %" PRId64, PST_RANKS_MAX, n);
     *n_rank = (uint32_t)n;
-    return PST_OK;
-}
-
-pst_status pst_prepare_model(const pst_config *c, uint32_t vocabulary, const pst_model_row **row, pst_model_config *m) {
-    pst_model_config out = {.layers = (uint32_t)c->model.layers,
-                            .heads = (uint32_t)c->model.heads,
-                            .channels = (uint32_t)c->model.channels,
-                            .context = (uint32_t)c->model.context,
-                            .vocabulary = (uint32_t)c->model.vocabulary,
-                            .dropout = (float)c->model.dropout,
-                            .micro_batch = (uint32_t)c->train.micro_batch};
-    const pst_model_row *r;
-    if (!strcmp(c->model.kind, "custom"))
-        return pst_fail(PST_EINPUT, "model.kind custom: the graph was built by a program through the library, and only "
-                                    "that program can build it again");
-    PST_TRY(pst_registry_model(c->model.kind, &r));
-    snprintf(out.kind, sizeof out.kind, "%s", c->model.kind);
-    snprintf(out.preset, sizeof out.preset, "%s", c->model.preset);
-    PST_TRY(pst_activation_find(c->model.activation, &out.activation));
-    pst_status status = r->preset(&out);
-    if (status != PST_OK) return pst_fail_in(status, "%s", c->source);
-    if (!out.vocabulary) out.vocabulary = vocabulary;
-    if (out.vocabulary < vocabulary)
-        return pst_fail(PST_EINPUT, "model.vocabulary is %u, but the data has %u different tokens", out.vocabulary,
-                        vocabulary);
-    *row = r;
-    *m = out;
     return PST_OK;
 }
 
@@ -283,81 +256,6 @@ static pst_status predict(pst_prepared *p) {
     return PST_OK;
 }
 
-/* bf16 needs instructions; a device that computes nothing does not. Generation reads fp32 weights in any case. */
-static pst_status choose_precision(const pst_prepared *p, pst_dtype *dtype) {
-    int computes = strcmp(p->config->parallel.device, "timed");
-    *dtype = pst_dtype_of_precision(p->config->train.precision);
-    if (*dtype == PST_BF16 && computes && !(p->options.isa & PST_ISA_AVX512_BF16))
-        return pst_fail(PST_EINPUT, "train.precision bf16 needs AVX512-BF16, which this CPU lacks%s; use fp32",
-                        getenv("PENSTOCK_ISA") ? " or PENSTOCK_ISA hides" : "");
-    return PST_OK;
-}
-
-/* The graph that the configuration means. */
-static pst_status build_graph(pst_prepared *p) {
-    PST_TRY(pst_prepare_model(p->config, p->options.vocabulary, &p->model, &p->model_config));
-    if (p->options.infer) {
-        p->model_config.infer = 1;
-        p->model_config.micro_batch = 1;
-        p->model_config.dropout = 0;
-    } else {
-        PST_TRY(choose_precision(p, &p->model_config.dtype));
-    }
-    return p->model->build(&p->model_config, &p->whole);
-}
-
-/* What a run takes for granted of a model, a program may have forgotten. */
-static pst_status check_trains(const pst_graph *g) {
-    uint8_t *read = calloc(g->n_tensor + (size_t)1, 1);
-    pst_status status = read ? PST_OK : pst_fail(PST_ENOMEM, "no memory to check graph %s", g->name);
-    int losses = 0;
-    for (uint32_t i = 0; read && i < g->n_node; i++) {
-        for (uint32_t k = 0; k < g->node[i].n_in; k++) read[g->node[i].in[k]] = 1;
-        losses += !strcmp(g->node[i].op->name, "cross_entropy");
-    }
-    if (status == PST_OK && !losses)
-        status = pst_fail(PST_EINPUT, "graph %s has no loss: its last operator should be cross_entropy", g->name);
-    for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)
-        if (!g->param[i].n_use)
-            status = pst_fail(PST_EINPUT, "graph %s: no operator uses parameter %s", g->name, g->param[i].name);
-    for (uint32_t i = 0; status == PST_OK && i < g->n_tensor; i++)
-        if (!read[i] && g->tensor[i].role != PST_TENSOR_OUTPUT)
-            status = pst_fail(PST_EINPUT, "graph %s: no operator reads tensor %s", g->name, g->tensor[i].name);
-    free(read);
-    return status;
-}
-
-/* A copy of the graph that was given, when it is what the configuration says. */
-static pst_status take_graph(pst_prepared *p, const pst_graph *given) {
-    const pst_config *c = p->config;
-    pst_dtype dtype;
-    PST_TRY(choose_precision(p, &dtype));
-    if (given->dtype != dtype)
-        return pst_fail(PST_EINPUT, "graph %s computes in %s, but train.precision is %s; give both the same",
-                        given->name, pst_dtype_precision(given->dtype), c->train.precision);
-    if (given->micro_batch != c->train.micro_batch)
-        return pst_fail(PST_EINPUT,
-                        "graph %s is for micro-batches of %u, but train.micro_batch is %" PRId64 "; give both the same",
-                        given->name, given->micro_batch, c->train.micro_batch);
-    if (strcmp(c->model.kind, "custom")) PST_TRY(pst_registry_model(c->model.kind, &p->model));
-    else if (*c->model.weights)
-        return pst_fail(PST_EINPUT, "model.weights: a graph of model.kind custom has no Hugging Face form");
-    PST_TRY(check_trains(given));
-    return pst_graph_copy(given, &p->whole);
-}
-
-static pst_status split_graph(pst_prepared *p) {
-    pst_shard_options o = {.parts = p->grid.tensor, .sequence = !strcmp(p->config->parallel.sequence, "true")};
-    PST_TRY(pst_graph_check(p->whole));
-    if (o.parts == 1) p->graphs[0] = p->whole;
-    for (; o.parts > 1 && o.part < o.parts; o.part++) {
-        PST_TRY(pst_graph_shard(p->whole, &o, &p->graphs[o.part]));
-        PST_TRY(pst_graph_check(p->graphs[o.part]));
-    }
-    p->graph = p->graphs[0];
-    return PST_OK;
-}
-
 /* Generation uses one pipeline, whatever the run file says. */
 static pst_status open_grid(pst_prepared *p) {
     const pst_config *c = p->config;
@@ -380,13 +278,11 @@ static pst_status open_grid(pst_prepared *p) {
 
 static pst_status prepare_into(pst_prepared *p) {
     PST_TRY(open_grid(p));
-    if (p->options.graph) PST_TRY(take_graph(p, p->options.graph));
-    else PST_TRY(build_graph(p));
+    PST_TRY(pst_prepare_graph(p));
     if (!p->options.infer) {
         p->optim = pst_optim_find(p->config->train.optimizer);
         if (!p->optim) return pst_fail(PST_EINPUT, "unknown optimizer '%s'", p->config->train.optimizer);
     }
-    PST_TRY(split_graph(p));
     if (*p->config->parallel.measured && !p->options.infer)
         PST_TRY(pst_measured_load(p->config->parallel.measured, p->graph, &p->measured));
     PST_TRY(build_plan(p));

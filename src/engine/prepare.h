@@ -83,8 +83,6 @@ pst_status pst_prepare(const pst_config *config, const pst_prepare_options *opti
 pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared);
 /* The prediction again, after durations in the training job have changed. ENOMEM. */
 pst_status pst_prepare_predict(pst_prepared *p);
-/* prepare_solved.c: the same for parallel.schedule solved, which pst_prepare hands on. */
-pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared);
 void pst_prepared_close(pst_prepared *p);
 /* ENOMEM when a rank's layout exceeds `limit` bytes: says which rank, by how much, and the cheapest change that fits. */
 pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit);
@@ -93,6 +91,8 @@ pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit);
 pst_status pst_prepare_ranks(const pst_config *config, int64_t given, uint32_t *n_rank);
 /* Replicas x tensor ranks of the run file: as many pipelines are trained side by side. */
 uint32_t pst_prepare_lanes(const pst_config *config);
+/* prepare_graph.c: whole, graphs and graph of a run whose grid is known. EINPUT for contradictions. */
+pst_status pst_prepare_graph(pst_prepared *p);
 /* Model sizes from the run file, preset applied. vocabulary: default when the file gives none. */
 pst_status pst_prepare_model(const pst_config *config, uint32_t vocabulary, const pst_model_row **row,
                              pst_model_config *model_config);
