@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "comm/board.h"
 #include "comm/dmlc.h"
+#include "comm/parcel.h"
 #include "comm/secret.h"
 #include "comm/world.h"
 #include <errno.h>
@@ -18,91 +19,18 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { HEAD_BYTES = 16, MAX_KEY = 256, MAX_WHY = 512, LOOK_NS = 50000000 };
-static const uint64_t MAX_FENCE = UINT64_C(1) << 30;
+enum { MAX_WHY = 512, LOOK_NS = 50000000 };
 static uint32_t join_seconds = 60;
-/* In place of a parcel's length: the sender leaves, and this many bytes say why; 0: in good order. */
-static const uint64_t FAREWELL = UINT64_C(1) << 63;
-
-/* Puts since the last fence, as they travel: rank, length of key (u32 each), length of value (u64), key, value. */
-typedef struct {
-    uint8_t *at;
-    uint64_t bytes, room;
-} parcel;
 
 typedef struct {
     pst_world base;
     pst_board board;
-    parcel fresh;
+    pst_parcel fresh;     /* puts since the last fence */
     int *fd;              /* [size], see tcp.h */
     struct pollfd *watch; /* [size] events: 0 for those that are not looked at, or no more */
     uint64_t next_look;   /* pst_monotonic_ns() */
     int scheduler;        /* the connection to it, where one has brought the ranks together; else -1 */
 } tcp_world;
-
-/* --- parcels ------------------------------------------------------------------------------------------------------ */
-
-static pst_status parcel_grow(parcel *p, uint64_t bytes) {
-    if (p->bytes + bytes > MAX_FENCE) return pst_fail(PST_EINPUT, "more than 1 GiB between two fences");
-    if (p->bytes + bytes <= p->room) return PST_OK;
-    uint64_t room = 2 * (p->bytes + bytes);
-    uint8_t *at = realloc(p->at, room);
-    if (!at) return pst_fail(PST_ENOMEM, "no memory for %llu bytes between ranks", (unsigned long long)room);
-    p->at = at, p->room = room;
-    return PST_OK;
-}
-
-static pst_status parcel_add(parcel *p, uint32_t rank, const char *key, const void *value, uint64_t bytes) {
-    uint32_t length = (uint32_t)strlen(key);
-    PST_TRY(parcel_grow(p, HEAD_BYTES + length + bytes));
-    uint8_t *at = p->at + p->bytes;
-    memcpy(at, &rank, 4);
-    memcpy(at + 4, &length, 4);
-    memcpy(at + 8, &bytes, 8);
-    memcpy(at + HEAD_BYTES, key, length);
-    if (bytes) memcpy(at + HEAD_BYTES + length, value, bytes);
-    p->bytes += HEAD_BYTES + length + bytes;
-    return PST_OK;
-}
-
-/* Puts the contents on the board. from: the only rank they may come from, UINT32_MAX any. */
-static pst_status parcel_open(const parcel *p, uint32_t from, uint32_t size, pst_board *board) {
-    for (uint64_t i = 0; i < p->bytes;) {
-        uint32_t rank, length;
-        uint64_t bytes;
-        char key[MAX_KEY];
-        if (p->bytes - i < HEAD_BYTES) return pst_fail(PST_EINTERNAL, "a fence's parcel is cut off");
-        memcpy(&rank, p->at + i, 4);
-        memcpy(&length, p->at + i + 4, 4);
-        memcpy(&bytes, p->at + i + 8, 8);
-        i += HEAD_BYTES;
-        if (length >= MAX_KEY || length > p->bytes - i || bytes > p->bytes - i - length || rank >= size ||
-            (from != UINT32_MAX && rank != from))
-            return pst_fail(PST_EINTERNAL, "a fence's parcel makes no sense");
-        memcpy(key, p->at + i, length);
-        key[length] = 0;
-        PST_TRY(pst_board_put(board, rank, key, p->at + i + length, bytes));
-        i += length + bytes;
-    }
-    return PST_OK;
-}
-
-static pst_status parcel_write(const parcel *p, int fd) {
-    PST_TRY(pst_tcp_write(fd, &p->bytes, sizeof p->bytes, PST_NEVER));
-    return pst_tcp_write(fd, p->at, p->bytes, PST_NEVER);
-}
-
-/* Appends what arrives to p. */
-static pst_status parcel_read(parcel *p, int fd) {
-    uint64_t bytes;
-    PST_TRY(pst_tcp_read(fd, &bytes, sizeof bytes, PST_NEVER));
-    if (bytes & FAREWELL) return pst_fail(PST_EPEER, "it has left");
-    if (bytes > MAX_FENCE) return pst_fail(PST_EINTERNAL, "a fence's parcel makes no sense");
-    PST_TRY(parcel_grow(p, bytes));
-    PST_TRY(pst_tcp_read(fd, p->at + p->bytes, bytes, PST_NEVER));
-    p->bytes += bytes;
-    return PST_OK;
-}
 
 /* --- the table ---------------------------------------------------------------------------------------------------- */
 
@@ -220,7 +148,7 @@ static pst_status find_neighbours(tcp_world *w) {
 /* Blocks on nobody: who does not take the word sees the connection end. */
 static void hang_up(tcp_world *w, const char *why) {
     char word[8 + MAX_WHY];
-    uint64_t length = strnlen(why, MAX_WHY), head = FAREWELL + length;
+    uint64_t length = strnlen(why, MAX_WHY), head = PST_PARCEL_FAREWELL + length;
     memcpy(word, &head, 8);
     memcpy(word + 8, why, length);
     for (uint32_t r = 0; w->fd && r < w->base.size; r++) {
@@ -235,7 +163,7 @@ static void tcp_close(pst_world *world) {
     tcp_world *w = (tcp_world *)world;
     hang_up(w, "");
     pst_board_clear(&w->board);
-    free(w->fresh.at);
+    pst_parcel_clear(&w->fresh);
     if (w->scheduler >= 0) close(w->scheduler);
     free(w->watch);
     free(w->fd);
@@ -295,8 +223,7 @@ static pst_status tcp_open(pst_world **world) {
 
 static pst_status tcp_put(pst_world *world, const char *key, const void *value, size_t bytes) {
     tcp_world *w = (tcp_world *)world;
-    if (strlen(key) >= MAX_KEY) return pst_fail(PST_EINTERNAL, "a key of %zu characters", strlen(key));
-    return parcel_add(&w->fresh, world->rank, key, value, bytes);
+    return pst_parcel_add(&w->fresh, world->rank, key, value, bytes);
 }
 
 static pst_status tcp_get(pst_world *world, uint32_t rank, const char *key, void **value, size_t *bytes) {
@@ -311,37 +238,36 @@ static pst_status name_lost(uint32_t rank) {
 }
 
 /* Everybody's parcels in rank order, one after the other, then to everybody. */
-static pst_status gather_all(tcp_world *w, parcel *all) {
-    PST_TRY(parcel_grow(all, w->fresh.bytes));
-    if (w->fresh.bytes) memcpy(all->at, w->fresh.at, w->fresh.bytes);
-    all->bytes = w->fresh.bytes;
+static pst_status gather_all(tcp_world *w, pst_parcel *all) {
+    PST_TRY(pst_parcel_append(all, &w->fresh));
     for (uint32_t r = 1; r < w->base.size; r++) {
         uint64_t before = all->bytes;
-        if (parcel_read(all, w->fd[r]) != PST_OK) return name_lost(r);
-        parcel one = {.at = all->at + before, .bytes = all->bytes - before};
+        if (pst_parcel_read(all, w->fd[r]) != PST_OK) return name_lost(r);
+        pst_parcel one = {.at = all->at + before, .bytes = all->bytes - before};
         pst_board ignored = {0};
-        pst_status status = parcel_open(&one, r, w->base.size, &ignored); /* nobody speaks for another */
+        pst_status status = pst_parcel_open(&one, r, w->base.size, &ignored); /* nobody speaks for another */
         pst_board_clear(&ignored);
         PST_TRY(status);
     }
     for (uint32_t r = 1; r < w->base.size; r++)
-        if (parcel_write(all, w->fd[r]) != PST_OK) return name_lost(r);
+        if (pst_parcel_write(all, w->fd[r]) != PST_OK) return name_lost(r);
     return PST_OK;
 }
 
-static pst_status exchange(tcp_world *w, parcel *all) {
+static pst_status exchange(tcp_world *w, pst_parcel *all) {
     if (w->base.rank == 0) return gather_all(w, all);
-    if (parcel_write(&w->fresh, w->fd[0]) != PST_OK || parcel_read(all, w->fd[0]) != PST_OK) return name_lost(0);
+    if (pst_parcel_write(&w->fresh, w->fd[0]) != PST_OK || pst_parcel_read(all, w->fd[0]) != PST_OK)
+        return name_lost(0);
     return PST_OK;
 }
 
 static pst_status tcp_fence(pst_world *world) {
     tcp_world *w = (tcp_world *)world;
-    parcel all = {0};
+    pst_parcel all = {0};
     pst_status status = exchange(w, &all);
-    if (status == PST_OK) status = parcel_open(&all, UINT32_MAX, world->size, &w->board);
+    if (status == PST_OK) status = pst_parcel_open(&all, UINT32_MAX, world->size, &w->board);
     if (status == PST_OK) w->fresh.bytes = 0;
-    free(all.at);
+    pst_parcel_clear(&all);
     return status;
 }
 
@@ -354,8 +280,8 @@ static pst_status listen_to(tcp_world *w, uint32_t rank) {
     place theirs = {0};
     ssize_t n = recv(w->fd[rank], &word, 8 + MAX_WHY, MSG_PEEK | MSG_DONTWAIT);
     const char *end = n < 0 ? strerror(errno) : "the connection was closed";
-    int farewell = n >= 8 && word.head & FAREWELL;
-    if (farewell && word.head == FAREWELL) {
+    int farewell = n >= 8 && word.head & PST_PARCEL_FAREWELL;
+    if (farewell && word.head == PST_PARCEL_FAREWELL) {
         w->watch[rank].events = 0;
         return PST_OK;
     }

@@ -1,6 +1,5 @@
-/* What the files of the checkpoint (checkpoint.c writes, checkpoint_read.c reads, checkpoint_print.c shows, checkpoint_folder.c
- * keeps house)
- * share with each other and with nobody else. */
+/* What the files of the checkpoint (checkpoint.c writes, checkpoint_parse.c and checkpoint_read.c read, checkpoint_print.c
+ * shows, checkpoint_folder.c keeps house) share with each other and with nobody else. */
 #ifndef PST_ENGINE_CHECKPOINT_PARTS_H
 #define PST_ENGINE_CHECKPOINT_PARTS_H
 #include "engine/checkpoint.h"
@@ -31,7 +30,12 @@ void pst_ckpt_put_slice(const pst_ckpt_tensor *t, const pst_ckpt_part *part, con
 pst_status pst_ckpt_text(const char *path, size_t limit, char **text, size_t *bytes);
 /* The JSON as text, for the caller to free; NULL without memory, which json_dumps does not always notice. */
 char *pst_ckpt_json(const json_t *json, size_t flags);
-static inline int pst_ckpt_whole(const pst_ckpt_tensor *tensor) { return tensor->n_part == 1 && tensor->part->slice.held == PST_HELD_WHOLE; }
+static inline int pst_ckpt_whole(const pst_ckpt_tensor *tensor) {
+    return tensor->n_part == 1 && tensor->part->slice.held == PST_HELD_WHOLE;
+}
+/* The index alone: no path, run file or shards yet. *config_hash: what run.yaml should hash to. EINPUT says where. */
+pst_status pst_ckpt_index_parse(const char *text, size_t bytes, const char *file, pst_ckpt **ckpt,
+                                uint64_t *config_hash);
 /* An index carries a hash of its own text, 16 digits that count as zeros in it: where they begin, and what they should
  * be. EINPUT: there are none. */
 pst_status pst_ckpt_index_hash(const char *text, size_t bytes, size_t *digits, uint64_t *hash);
