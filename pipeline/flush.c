@@ -141,7 +141,6 @@ static void join_shared(pst_job_builder *b, passes before, uint32_t *returned) {
         uint32_t n_use = g->param[p].n_use, owner = n_use ? rank_of_use(b, p, 0) : 0, first;
         returned[p] = PST_NONE;
         if (n_use < 2) continue;
-        if (b->channel + 2 * n_use + 4 > 0xff00) b->status = pst_fail(PST_EINPUT, "too many message channels");
         if (owner == b->rank) own(b, p, before, &joined);
         else if ((first = pst_builder_first_use(b, p, b->stage)) < n_use) returned[p] = lend(b, p, before, owner, first);
         b->channel += 2 * n_use;

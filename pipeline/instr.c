@@ -1,6 +1,7 @@
 /* Compiles a schedule and a cut into one instruction list per rank: each action becomes its compute instruction with
  * the RECVs before and the SENDs behind it; slots.c adds what memory reuse demands, flush.c the end of the step. */
 #include "pipeline/instr.h"
+#include "base/transport.h"
 #include "pipeline/check.h"
 #include "pipeline/job_parts.h"
 #include <math.h>
@@ -231,6 +232,18 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
     return PST_OK;
 }
 
+/* Those of values, and of the flush: two of replicas, two for every use of a shared parameter, two of the norm. */
+static pst_status check_channels(const pst_cut *cut) {
+    uint64_t n = cut->n_channel + UINT64_C(4);
+    for (uint32_t p = 0; cut->graph && p < cut->graph->n_param; p++)
+        if (cut->graph->param[p].n_use > 1) n += 2 * (uint64_t)cut->graph->param[p].n_use;
+    if (n <= PST_CHANNEL_COLLECTIVE) return PST_OK;
+    return pst_fail(PST_EINPUT,
+                    "messages of %llu kinds, too many to tell apart (at most %d): fewer chunks, or fewer uses of shared "
+                    "parameters",
+                    (unsigned long long)n, PST_CHANNEL_COLLECTIVE);
+}
+
 static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
     const pst_job_spec *spec = b->spec;
     b->lane = lane, b->replica = lane / spec->grid.tensor;
@@ -238,6 +251,7 @@ static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
     b->share = b->job->share[lane % spec->grid.tensor];
     b->n_micro = b->schedule->n_micro;
     PST_TRY(check_fit(b->schedule, b->cut));
+    PST_TRY(check_channels(b->cut));
     size_t computes = (size_t)b->schedule->n_chunk * 4 * b->n_micro, recvs = (size_t)b->cut->n_channel * b->n_micro;
     b->compute_at = calloc(computes ? computes : 1, sizeof *b->compute_at);
     b->recv_at = calloc(recvs ? recvs : 1, sizeof *b->recv_at);

@@ -1,6 +1,7 @@
 /* What one chunk sees of the tape's values: locals with their moments of birth and use, the buffers that hold them, and
  * the classes of buffers that live and die together. A phase of pst_cut_build. */
 #include "base/arena.h"
+#include "base/transport.h"
 #include "pipeline/cut_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -57,8 +58,8 @@ static pst_status number_channels(pst_cut *cut, pst_spread *x) {
         if (value->kind == PST_VALUE_SAVED || home != (value->kind == PST_VALUE_GRAD ? x->high[v] : x->low[v]))
             return pst_fail(PST_EINTERNAL, "tape value %u is read in a chunk that it cannot reach", v);
         next += x->high[v] - x->low[v];
-        if (next >= 0xff00 / 2)
-            return pst_fail(PST_EINPUT, "too many values cross stage boundaries: over %u", 0xff00 / 2);
+        if (next >= PST_CHANNEL_COLLECTIVE)
+            return pst_fail(PST_EINPUT, "too many values cross stage boundaries: over %d", PST_CHANNEL_COLLECTIVE);
     }
     cut->n_channel = (uint32_t)next;
     return PST_OK;

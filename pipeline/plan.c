@@ -137,13 +137,14 @@ static void print_name(const char *name, FILE *out) {
 }
 
 static void print_stages(const pst_plan *p, const pst_graph *graph, FILE *out) {
+    if (graph && p->graph_hash != pst_graph_hash(graph)) graph = NULL; /* other operators, as with tensor ranks */
     fputs("chunks:               # nodes: first and last operator; a chunk is a contiguous part of the model\n", out);
     for (uint32_t c = 0, first = 0; c < p->n_chunk; c++) {
         uint32_t last = first;
         while (last + 1 < p->n_node && p->chunk_of_node[last + 1] == c) last++;
         fprintf(out, "  - {chunk: %u, rank: %u, nodes: [%u, %u], recompute: %s}", c, p->rank_of_chunk[c], first, last,
                 pst_recompute_name(p->recompute[c]));
-        if (graph && last < graph->n_node) {
+        if (graph) {
             fputs("  # ", out);
             print_name(graph->node[first].name, out);
             fputs(" .. ", out);

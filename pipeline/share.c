@@ -2,6 +2,8 @@
 #include "pipeline/share.h"
 #include <stdlib.h>
 
+#define MOST_ELEMENTS (UINT64_C(1) << 32) /* of a parameter: instructions say in 32 bits where a piece begins */
+
 static uint32_t first_stage(const pst_cut *cut, const uint32_t *stage_of_chunk, uint32_t param) {
     return stage_of_chunk[cut->use_chunk[cut->use_first[param]]];
 }
@@ -36,6 +38,12 @@ pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, u
                            pst_share **share) {
     const pst_graph *g = cut->graph;
     uint32_t n = g ? g->n_param : 0;
+    for (uint32_t p = 0; n_replica > 1 && p < n; p++)
+        if (pst_param_elements(g->param + p) > MOST_ELEMENTS)
+            return pst_fail(PST_EINPUT,
+                            "parameter %s has %llu elements, too many for replicas to exchange (at most 2^32); split it "
+                            "with parallel.tensor",
+                            g->param[p].name, (unsigned long long)pst_param_elements(g->param + p));
     pst_share *s = calloc(1, sizeof *s);
     uint64_t *load = calloc((size_t)n_stage * n_replica + 1, sizeof *load);
     if (s) *s = (pst_share){.n_param = n, .n_replica = n_replica};

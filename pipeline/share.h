@@ -15,7 +15,8 @@ typedef struct {
     uint64_t *bound;            /* [n_param][n_replica + 1] elements: replica k has [bound[k], bound[k + 1]) */
 } pst_share;
 
-/* stage_of_chunk: [cut->n_chunk]. A cut without a graph has no parameters. ENOMEM. */
+/* stage_of_chunk: [cut->n_chunk]. A cut without a graph has no parameters. ENOMEM; EINPUT
+ * when a parameter is too large for several replicas. */
 pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, uint32_t n_stage, uint32_t n_replica,
                            pst_share **share);
 void pst_share_close(pst_share *share);

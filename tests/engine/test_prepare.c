@@ -140,6 +140,22 @@ static void test_contradictions(void **state) {
     pst_config_close(c);
 }
 
+/* A vocabulary of 2^24 and 512 channels: more elements than instructions about pieces can count. Nothing of it is allocated. */
+static void test_large_parameter(void **state) {
+    (void)state;
+    const char *override[] = {"model.vocabulary=16777216", "model.channels=512", "train.batch=2",
+                              "train.micro_batch=1",       "model.layers=1",     "parallel.data=2"};
+    pst_prepared *p;
+    pst_config *c = parse(SMALL, override, 6);
+    assert_int_equal(prepare(c, 2, &p), PST_EINPUT);
+    assert_non_null(strstr(pst_error(), "parameter wte.weight has 8589934592 elements, too many for replicas"));
+    pst_config_close(c);
+    c = parse(SMALL, override, 5);
+    if (prepare(c, 2, &p) != PST_OK) fail_msg("%s", pst_error());
+    pst_prepared_close(p);
+    pst_config_close(c);
+}
+
 /* A plan is followed in everything that it says, and refused when it is for another graph or number of ranks. */
 static void test_given_plan(void **state) {
     (void)state;
@@ -173,6 +189,7 @@ static void test_given_plan(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_model), cmocka_unit_test(test_advice),
-                                       cmocka_unit_test(test_contradictions), cmocka_unit_test(test_given_plan)};
+                                       cmocka_unit_test(test_contradictions), cmocka_unit_test(test_large_parameter),
+                                       cmocka_unit_test(test_given_plan)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -41,6 +41,27 @@ static void random_jobs_pass(void **unused) {
     }
 }
 
+/* Channels of values and of the flush have to lie below those of collectives. */
+static void channels_are_counted(void **unused) {
+    (void)unused;
+    for (uint32_t over = 0; over < 2; over++) {
+        pst_schedule *s;
+        pst_cut *cut;
+        pst_job *job = NULL;
+        pst_slots *slots = NULL;
+        pst_instr_cost cost = {.flush = 1};
+        MUST(pst_schedule_generate("1f1b", 2, 0, 2, &s));
+        MUST(pst_cut_synthetic(2, s->split, 1, 10, 10, 10, 64, &cut));
+        cut->n_channel = 0xff00 - 4 + over; /* four more: of replicas, and of the norm */
+        assert_int_equal(pst_job_build(s, cut, &cost, &job, &slots), over ? PST_EINPUT : PST_OK);
+        if (over) assert_non_null(strstr(pst_error(), "messages of 65281 kinds"));
+        for (uint32_t i = 0; job && i < job->list[1].n_instr; i++)
+            assert_true(job->list[1].instr[i].channel < 0xff00);
+        pst_slots_close(slots), pst_job_close(job);
+        pst_cut_close(cut), pst_schedule_close(s);
+    }
+}
+
 /* Stashes of 1F1B: rank r holds n_rank - r micro-batches, and one more arrives meanwhile; GPipe holds all of them. */
 static void slots_are_few(void **unused) {
     (void)unused;
@@ -129,7 +150,7 @@ static void makespans_are_the_published(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_jobs_pass),
+        cmocka_unit_test(random_jobs_pass), cmocka_unit_test(channels_are_counted),
         cmocka_unit_test(slots_are_few),
         cmocka_unit_test(tied_embedding_is_joined),
         cmocka_unit_test(makespans_are_the_published),

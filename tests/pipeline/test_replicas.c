@@ -207,6 +207,63 @@ static void weights_queue(void **state) {
     }
 }
 
+static uint32_t moved_to(uint32_t i, uint32_t from, uint32_t to) {
+    return i < from || i > to ? i : i == from ? to : i - 1;
+}
+
+/* Moves an instruction to a later place of its list, and what names others with it; 0: one between waits for it. */
+static int move_later(pst_instr_list *list, uint32_t from, uint32_t to) {
+    for (uint32_t i = from + 1; i <= to; i++)
+        for (uint32_t d = 0; d < list->instr[i].n_dep; d++)
+            if (list->dep[list->instr[i].dep + d] == from) return 0;
+    for (uint32_t d = 0; d < list->n_dep; d++) list->dep[d] = moved_to(list->dep[d], from, to);
+    pst_instr moved = list->instr[from];
+    memmove(list->instr + from, list->instr + from + 1, (to - from) * sizeof moved);
+    list->instr[to] = moved;
+    return 1;
+}
+
+/* The first REDUCE of a piece, and the last before it that adds up the rank's own accumulators of the parameter. */
+static int find_sums(const pst_instr_list *list, uint32_t param, uint32_t *own, uint32_t *piece) {
+    *own = *piece = PST_NONE;
+    for (uint32_t i = 0; i < list->n_instr && *piece == PST_NONE; i++) {
+        const pst_instr *in = &list->instr[i];
+        if (in->opcode != PST_OP_REDUCE || in->param != param) continue;
+        *(in->n ? piece : own) = i;
+    }
+    return *own != PST_NONE && *piece != PST_NONE;
+}
+
+/* Added once all replicas have been, or among them, is another order of additions: other bits. */
+static void own_parts_come_first(void **state) {
+    (void)state;
+    uint64_t seed = test_seed(6);
+    uint32_t moved = 0;
+    for (uint64_t k = 8; k < 24; k++) { /* of two and three parts */
+        replicas t = open_replicas(k, 2 + (uint32_t)(k % 3), (int)(k / 3 % 2), &seed);
+        for (uint32_t r = 0; r < t.job->n_rank; r++)
+            for (uint32_t p = 0; p < t.t.g->n_param; p++) {
+                pst_instr_list *list = &t.job->list[r], before = *list;
+                uint32_t own, piece;
+                if (!find_sums(list, p, &own, &piece)) continue;
+                list->instr = malloc(list->n_instr * sizeof *list->instr);
+                list->dep = malloc((list->n_dep + (size_t)1) * sizeof *list->dep);
+                memcpy(list->instr, before.instr, list->n_instr * sizeof *list->instr);
+                memcpy(list->dep, before.dep, list->n_dep * sizeof *list->dep);
+                if (move_later(list, own, piece)) {
+                    moved++;
+                    if (check(&t, PST_CHECK_TAGGED) == PST_OK)
+                        fail_msg("graph %u rank %u parameter %u: own parts are added late", (unsigned)k, r, p);
+                }
+                free(list->instr), free(list->dep);
+                *list = before;
+            }
+        close_replicas(&t);
+    }
+    printf("%u sums moved\n", moved);
+    assert_true(moved > 20);
+}
+
 /* Even among replicas, whole pieces, nothing left over. */
 static void shares_are_even(void **state) {
     (void)state;
@@ -240,6 +297,9 @@ static void shares_are_even(void **state) {
                 }
             pst_share_close(s);
         }
+        t.g->param[0].dim[0] = UINT64_C(1) << 40; /* more than instructions can count */
+        pst_share *s;
+        assert_int_equal(pst_share_build(t.cut, t.job->rank_of_chunk, t.n_rank, 2, &s), PST_EINPUT);
         pst_graph *g = t.g;
         close_case(&t);
         pst_graph_close(g);
@@ -249,6 +309,7 @@ static void shares_are_even(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_pass), cmocka_unit_test(lost_deps_are_refused),
                                        cmocka_unit_test(changes_are_refused), cmocka_unit_test(weights_are_needed),
-                                       cmocka_unit_test(weights_queue), cmocka_unit_test(shares_are_even)};
+                                       cmocka_unit_test(weights_queue), cmocka_unit_test(own_parts_come_first),
+                                       cmocka_unit_test(shares_are_even)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
