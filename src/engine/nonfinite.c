@@ -20,27 +20,34 @@ static pst_status replay(pst_trainer *t, const pst_culprit **first) {
     return PST_OK;
 }
 
+void pst_nonfinite_advice(const pst_trainer *t, char out[PST_NONFINITE_ADVICE]) {
+    if (t->scaler.scale > 1 && !t->scaler.dynamic)
+        snprintf(out, PST_NONFINITE_ADVICE, "lower train.loss_scale (%g), or 0 for a dynamic one", t->scaler.scale);
+    else snprintf(out, PST_NONFINITE_ADVICE, "lower train.lr (%g)", t->config->train.lr);
+}
+
 static pst_status diverged(const pst_trainer *t, double loss, double norm, const pst_culprit *first, const char *what) {
-    char last[64] = "there is no checkpoint yet", advice[96] = "";
+    char last[64] = "there is no checkpoint yet", advice[PST_NONFINITE_ADVICE] = "";
+    int scaled = t->scaler.scale > 1 && !t->scaler.dynamic, weights = first->bad_param != PST_NONE;
     if (t->checkpointed != UINT64_MAX)
         snprintf(last, sizeof last, "the last checkpoint is of step %" PRIu64, t->checkpointed);
-    if (first->bad_param == PST_NONE && t->scaler.scale > 1 && !t->scaler.dynamic)
-        snprintf(advice, sizeof advice, "lower train.loss_scale (%g), or 0 for a dynamic one; ", t->scaler.scale);
-    else if (first->bad_param == PST_NONE)
-        snprintf(advice, sizeof advice, "lower train.lr (%g)%s; ", t->config->train.lr,
-                 t->config->train.clip > 0 ? "" : " or set train.clip");
-    return pst_fail(PST_EINPUT, "training has diverged at step %" PRIu64 ": loss %g, gradient norm %g; %s; %s%s",
-                    t->step, fabs(loss), fabs(norm), what, advice, last);
+    if (!weights) pst_nonfinite_advice(t, advice);
+    return pst_fail(PST_EINPUT, "training has diverged at step %" PRIu64 ": loss %g, gradient norm %g; %s; %s%s%s%s",
+                    t->step, fabs(loss), fabs(norm), what, advice,
+                    weights || scaled || t->config->train.clip > 0 ? "" : " or set train.clip", weights ? "" : "; ",
+                    last);
 }
 
 /* Once in a process at length; the others are counted, and each has its line in metrics.jsonl. */
 static pst_status skip(pst_trainer *t, double loss, double norm, const pst_culprit *first, const char *what) {
+    char advice[PST_NONFINITE_ADVICE];
     t->skipped++;
+    pst_nonfinite_advice(t, advice);
     if (++t->skipped_in_row >= MOST_IN_ROW)
         return pst_fail(PST_EINPUT,
                         "%d steps in a row were skipped, the last one step %" PRIu64 ": loss %g, gradient norm %g; %s; "
-                        "lower train.lr (%g), or look at the data",
-                        MOST_IN_ROW, t->step, fabs(loss), fabs(norm), what, t->config->train.lr);
+                        "%s, or look at the data",
+                        MOST_IN_ROW, t->step, fabs(loss), fabs(norm), what, advice);
     if (t->metrics) pst_metrics_non_finite(t->metrics, t->step, t->skipped, first);
     if (t->metrics && !t->said_skip++)
         pst_log(PST_LOG_WARN,

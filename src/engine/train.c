@@ -166,7 +166,7 @@ static int write_report(const pst_trainer *t) {
 }
 
 static void say_end(const pst_trainer *t, uint64_t hash, int reported) {
-    char work[400];
+    char work[400], advice[PST_NONFINITE_ADVICE];
     printf("%s after step %" PRIu64, t->stopped ? "stopped" : "done", t->step);
     if (!t->study) printf("; weights %016" PRIx64, hash);
     if (t->skipped) printf("; %" PRIu64 " step%s skipped", t->skipped, t->skipped > 1 ? "s" : "");
@@ -179,9 +179,10 @@ static void say_end(const pst_trainer *t, uint64_t hash, int reported) {
     if (t->checkpointed == t->step && t->step)
         printf("checkpoint  %s/checkpoints/step-%08" PRIu64 "\n", t->folder, t->step);
     fflush(stdout);
+    pst_nonfinite_advice(t, advice);
     if (t->skipped && !t->scaler.dynamic) /* there it is how the scale is found */
-        pst_log(PST_LOG_WARN, "%" PRIu64 " of %" PRIu64 " steps were skipped, for they were not finite: lower train.lr",
-                t->skipped, t->step);
+        pst_log(PST_LOG_WARN, "%" PRIu64 " of %" PRIu64 " steps were skipped, for they were not finite: %s", t->skipped,
+                t->step, advice);
 }
 
 /* All steps were made, but what they have led to could not be written. */

@@ -87,6 +87,9 @@ pst_status pst_trace_step(pst_trainer *t);
  * finite was not (rank.c): it is repeated under the checker, and the operator and tensor at fault are named. Then
  * train.non_finite says: EINPUT, or OK and skipped_in_row is not 0. Collective. */
 pst_status pst_nonfinite_check(pst_trainer *t);
+/* What helps against steps that are not finite: a fixed loss scale, else the learning rate. */
+enum { PST_NONFINITE_ADVICE = 96 };
+void pst_nonfinite_advice(const pst_trainer *t, char out[PST_NONFINITE_ADVICE]);
 
 /* feed.c. open: room for a sample, once t->p is there; ENOMEM. */
 pst_status pst_feed_open(pst_trainer *t);

@@ -123,6 +123,7 @@ static void test_fixed_scale(void **state) {
     a = run_here(YAML, "high", 1, "", high, 1);
     assert_int_equal(a.exit_status, 2);
     assert_non_null(strstr(pst_error(), "training has diverged at step 1"));
+    assert_non_null(strstr(pst_error(), "lower train.loss_scale (1.67772e+07)"));
 }
 
 static void test_loss_near_fp32(void **state) {
