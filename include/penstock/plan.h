@@ -22,10 +22,11 @@ PST_API pst_status pst_plan_solve(const pst_config *config, const pst_graph *gra
 PST_API pst_status pst_plan_load(const char *path, pst_plan **plan);
 /* NULL: nothing. Sessions made from the plan stay valid. */
 PST_API void pst_plan_close(pst_plan *plan);
-/* EINPUT unless the plan is a sound one for this graph. */
+/* EINPUT unless the plan is a sound one for this graph. One with parallel.tensor is for the parts that tensor ranks
+ * have of it: pst_session_open checks that. */
 PST_API pst_status pst_plan_check(const pst_plan *plan, const pst_graph *graph);
-/* YAML (docs/formats.md). graph: names operators in comments; NULL: no names. ENOMEM when `out`, which stays the
- * caller's, cannot be written. */
+/* YAML (docs/formats.md). graph: its operators' names go into comments; NULL: no names. ENOMEM when `out`, which stays
+ * the caller's, cannot be written. */
 PST_API pst_status pst_plan_print(const pst_plan *plan, const pst_graph *graph, FILE *out);
 
 /* What it says; 0 or "" for NULL. Ranks: of one pipeline, its stages. */
