@@ -146,7 +146,8 @@ static pst_status join_page(pst_world *w, pst_heartbeat_page **page) {
         if ((*page = map_announced(&a, w->local_size))) return PST_OK;
     }
     return pst_fail(PST_ENOMEM,
-                    "rank %u cannot map the heartbeat page of %s: ranks of a host must see each other in /proc",
+                    "rank %u cannot map the heartbeat page of %s: ranks of a host must see each other in /proc "
+                    "(those in containers need one PID namespace)",
                     w->rank, w->host);
 }
 

@@ -61,13 +61,26 @@ static int not_written(const char *path) {
     return pst_status_exit(scarce ? PST_ENOMEM : PST_EINPUT);
 }
 
-/* Makes every folder above the file, then the file; NULL with errno set. */
-static FILE *open_below(char *path) {
+/* Takes the folders above the file away again, down to the one whose path has `made` characters. */
+static void remove_folders(char *path, size_t made) {
+    for (size_t n = strlen(path); made && n >= made; n--) {
+        if (path[n] != '/') continue;
+        path[n] = 0;
+        rmdir(path);
+        path[n] = '/';
+    }
+}
+
+/* Makes every folder above the file, then the file; NULL with errno set. *made: length of the path of the first folder
+ * that was not there, 0: all were. */
+static FILE *open_below(char *path, size_t *made) {
+    *made = 0;
     for (char *slash = path + 1; (slash = strchr(slash, '/')); slash++) {
         *slash = 0;
-        int failed = mkdir(path, 0777) != 0 && errno != EEXIST;
+        int failed = mkdir(path, 0777) != 0;
+        if (!failed && !*made) *made = strlen(path);
         *slash = '/';
-        if (failed) return NULL;
+        if (failed && errno != EEXIST) return NULL;
     }
     return fopen(path, "w");
 }
@@ -86,15 +99,19 @@ static void print_keys(const pst_cli_command *command, FILE *out) {
 static int write_one(const char *folder, const char *file, const pst_cli_command *command,
                      void (*print)(const pst_cli_command *command, FILE *out)) {
     char path[4096];
+    size_t made;
     if (snprintf(path, sizeof path, "%s/%s", folder, file) >= (int)sizeof path)
         return pst_cli_wrong("--write: the folder's name is too long");
-    FILE *out = open_below(path);
-    if (!out) return not_written(path);
-    print(command, out);
-    int error = ferror(out) ? errno : 0;
-    if (fclose(out) != 0 && !error) error = errno;
-    if (!error) return 0;
-    unlink(path);
+    FILE *out = open_below(path, &made);
+    int error = errno;
+    if (out) {
+        print(command, out);
+        error = ferror(out) ? errno : 0;
+        if (fclose(out) != 0 && !error) error = errno;
+        if (!error) return 0;
+        unlink(path);
+    }
+    remove_folders(path, made);
     errno = error;
     return not_written(path);
 }

@@ -16,7 +16,7 @@ void pst_config_close(pst_config *config) {
         if (row->type == PST_ROW_LIST) pst_row_clear(row, config);
         if (row->type == PST_ROW_TEXT) free(*(char **)((char *)config + row->offset));
     }
-    free(config->source);
+    free(config->source), free(config->model_place);
     free(config);
 }
 
@@ -156,6 +156,17 @@ static pst_status check_train(pst_reading *reading) {
     return PST_OK;
 }
 
+/* Whether there is such a model is known where models are. */
+static pst_status keep_model_place(pst_reading *reading) {
+    const pst_row_origin *at = blame(reading, "model", "preset", "kind");
+    char **place = &reading->config->model_place;
+    int n = at->override ? asprintf(place, "override '%.200s'", at->override)
+                         : asprintf(place, "%s:%zu:%zu", reading->file, at->line, at->column);
+    if (n >= 0) return PST_OK;
+    *place = NULL;
+    return pst_fail(PST_ENOMEM, "no memory for the configuration");
+}
+
 /* What the file says about paths holds for the folder it lies in; overrides are typed in the current one. */
 static pst_status resolve_paths(pst_reading *reading) {
     char folder[4096];
@@ -183,6 +194,7 @@ static pst_status read_all(pst_reading *reading, const char *text, size_t bytes,
     PST_TRY(resolve_name(reading));
     if (reading->from_disk) PST_TRY(resolve_paths(reading));
     resolve_train(reading);
+    PST_TRY(keep_model_place(reading));
     return check_train(reading);
 }
 

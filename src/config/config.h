@@ -42,6 +42,7 @@ struct pst_config {
     struct { int64_t every, keep; } checkpoint;
     struct { int64_t trace; char *level; } log;       /* trace: write the timeline of this step (0: the last but one) */
     char *source;                                     /* path the file came from */
+    char *model_place;                                /* for complaints about the model: file:line:column, or an override */
 };
 /* Everything of `config`, with nothing shared. ENOMEM. */
 pst_status pst_config_copy(const pst_config *config, pst_config **copy);

@@ -23,7 +23,7 @@ pst_status pst_prepare_model(const pst_config *c, uint32_t vocabulary, const pst
     snprintf(out.preset, sizeof out.preset, "%s", c->model.preset);
     PST_TRY(pst_activation_find(c->model.activation, &out.activation));
     pst_status status = r->preset(&out);
-    if (status != PST_OK) return pst_fail_in(status, "%s", c->source);
+    if (status != PST_OK) return pst_fail_in(status, "%s", c->model_place);
     if (!out.vocabulary) out.vocabulary = vocabulary;
     if (out.vocabulary < vocabulary)
         return pst_fail(PST_EINPUT, "model.vocabulary is %u, but the data has %u different tokens", out.vocabulary,
