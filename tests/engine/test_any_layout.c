@@ -1,0 +1,281 @@
+/* test: label=full timeout=300
+ * Any layout: random models and steps, each trained in random layouts over `self` (stages, chunks, schedule, threads,
+ * recomputation, sharding, post-validation, and stopped and resumed as another layout). Those of as many replicas and
+ * tensor ranks, with `reproducible` of any replicas, have the same bits of losses, norms, validation and weights, and
+ * touch the memory that was predicted; all are close to one rank; what cannot be is refused in one line, with status 2. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include "base/clock.h"
+#include "engine/runs.h"
+#include "graph/random_graph.h"
+#include "kernels/kernel.h"
+#include "pipeline/schedule.h"
+#include <math.h>
+
+enum { STEPS = 4, LAYOUTS = 4, LEAST = 6, MOST = 400, TEXT = 1200, MOST_OVERRIDE = 16, MOST_KEY = 64 };
+#define SECONDS 45
+
+typedef struct {
+    uint64_t state;
+    char yaml[TEXT];
+    uint32_t micros, data, tensor, heads, parts; /* parts: parallel.reproducible, 0 */
+    int sequence, half, given;                   /* given: shares of replicas are */
+    char shares[64];
+} model;
+
+typedef struct {
+    uint32_t stages, data;
+    size_t n;
+    char text[MOST_OVERRIDE][MOST_KEY];
+    const char *override[MOST_OVERRIDE];
+} layout;
+
+static uint64_t below(uint64_t *state, uint64_t n) { return next_random(state) % n; }
+
+static const char *pick(uint64_t *state, const char *const *list, size_t n) { return list[below(state, n)]; }
+
+static void PST_PRINTF(2, 3) set(layout *l, const char *fmt, ...) {
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(l->text[l->n], MOST_KEY, fmt, args);
+    va_end(args);
+    l->override[l->n] = l->text[l->n], l->n++;
+}
+
+/* --- what is drawn ---------------------------------------------------------------------------------------------- */
+
+/* Text that has something to be learned in it, of this test's own. */
+static void write_text(void) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/text", run_folder());
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    uint64_t state = 5;
+    for (int i = 0; i < 6000; i++) fputc("abcdefgh "[(i * 3 + (int)below(&state, 3)) % 9], f);
+    fclose(f);
+}
+
+static const char *precision_of(uint64_t *state) {
+    static const char *const all[] = {"fp32", "fp32", "fp16", "bf16"};
+    const char *name = pick(state, all, 4);
+    return strcmp(name, "bf16") || pst_cpu_isa() & PST_ISA_AVX512_BF16 ? name : "fp16";
+}
+
+/* Two replicas' shares of the micro-batches, as equal as it happens. */
+static void draw_shares(model *m) {
+    uint32_t first = 1 + (uint32_t)below(&m->state, m->micros - 1);
+    m->given = m->data == 2 && !m->parts && below(&m->state, 3) == 0;
+    if (m->given) snprintf(m->shares, sizeof m->shares, "parallel.replicas=[%u,%u]", first, m->micros - first);
+}
+
+static void draw_model(model *m, uint64_t seed) {
+    static const char *const activation[] = {"gelu_tanh", "gelu_erf", "relu"}, *const clip[] = {"0", "0.05", "1"};
+    *m = (model){.state = seed};
+    uint64_t *s = &m->state;
+    uint32_t layers = 1 + (uint32_t)below(s, 3), channels, micro_batch = 1 + (uint32_t)below(s, 2);
+    m->heads = 1 + (uint32_t)below(s, 4), channels = m->heads * (4 + 4 * (uint32_t)below(s, 3));
+    m->micros = 2 + (uint32_t)below(s, 7);
+    m->tensor = below(s, 2) ? 1 : 2 + (uint32_t)below(s, 2), m->data = 1 + (uint32_t)below(s, 3);
+    m->sequence = m->tensor > 1 && below(s, 2);
+    if (below(s, 4) == 0) m->parts = 4, m->micros = 4 + 4 * (uint32_t)below(s, 2), m->data = 1;
+    draw_shares(m);
+    const char *precision = precision_of(s);
+    m->half = strcmp(precision, "fp32") != 0;
+    snprintf(m->yaml, TEXT,
+             "name: run\n"
+             "model: {kind: %s, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u, dropout: %s,\n"
+             "        activation: %s}\n"
+             "data: {kind: text, paths: [\"%s/text\"], validation: 0.1}\n"
+             "train: {steps: %d, batch: %u, micro_batch: %u, lr: 1.0e-3, warmup: 2, clip: %s, seed: %u, optimizer: %s,\n"
+             "        precision: %s, loss_scale_start: %s, loss_scale_interval: 2}\n"
+             "parallel: {transport: self, tensor: %u, sequence: %s, reproducible: %u}\n"
+             "checkpoint: {every: 2}\n",
+             below(s, 5) ? "gpt" : "mlp", layers, m->heads, channels, 8 + (uint32_t)below(s, 13),
+             256 + (uint32_t)below(s, 9), below(s, 2) ? "0.1" : "0", pick(s, activation, 3), run_folder(), STEPS,
+             m->micros * micro_batch, micro_batch, pick(s, clip, 3), (uint32_t)below(s, 1000),
+             below(s, 4) ? "adamw" : "sgd", precision, below(s, 2) ? "16777216" : "1024", m->tensor,
+             m->sequence ? "true" : "false", m->parts);
+}
+
+/* The one that the others of its kind are compared with. */
+static layout plain(const model *m) {
+    layout l = {.stages = 1, .data = m->data};
+    set(&l, "parallel.data=%u", m->data);
+    set(&l, "parallel.threads=1");
+    if (m->given) set(&l, "%s", m->shares);
+    return l;
+}
+
+static layout draw_layout(model *m) {
+    static const char *const recompute[] = {"none", "none", "selective", "full"};
+    uint32_t rows;
+    const pst_schedule_row *row = pst_schedule_rows(&rows);
+    uint64_t *s = &m->state;
+    layout l = {.stages = 1 + (uint32_t)below(s, 4), .data = m->data};
+    if (m->parts) l.data = 1u << below(s, 3);
+    set(&l, "parallel.data=%u", l.data);
+    if (m->given) set(&l, "%s", m->shares);
+    set(&l, "parallel.threads=%u", 1 + (uint32_t)below(s, 2));
+    set(&l, "parallel.schedule=%s", below(s, 12) ? row[below(s, rows - 1)].name : "solved"); /* the last one: forward */
+    if (below(s, 4) == 0) set(&l, "parallel.chunks=%u", 1 + (uint32_t)below(s, 3));
+    set(&l, "parallel.recompute=%s", pick(s, recompute, 4));
+    set(&l, "parallel.zero=%u", (uint32_t)below(s, 2));
+    set(&l, "parallel.post_validation=%s", below(s, 3) ? "false" : "true");
+    return l;
+}
+
+/* --- running and comparing --------------------------------------------------------------------------------------- */
+
+static void say(const model *m, const layout *l, const char *what) {
+    fprintf(stderr, "%s\n%s-n %u", what, m->yaml, l->stages * l->data * m->tensor);
+    for (size_t i = 0; i < l->n; i++) fprintf(stderr, " %s", l->override[i]);
+    fputc('\n', stderr);
+}
+
+static void PST_PRINTF(3, 4) wrong(const model *m, const layout *l, const char *fmt, ...) {
+    char text[400];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    say(m, l, "the layout at fault:");
+    fail_msg("%s", text);
+}
+
+static void remove_folder(const char *path) {
+    char command[1300];
+    snprintf(command, sizeof command, "rm -rf '%s'", path);
+    assert_int_equal(system(command), 0);
+}
+
+static run_result train(const model *m, const layout *l, const char *resume) {
+    run_result r = {.exit_status = 5};
+    pst_config *c = NULL;
+    char runs[300];
+    snprintf(runs, sizeof runs, "%s/runs", run_folder());
+    pst_train_options o = {.size = sizeof o,
+                           .ranks = (int)(l->stages * l->data * m->tensor),
+                           .runs = runs,
+                           .resume = resume,
+                           .quiet = 1};
+    pst_error_clear();
+    pst_status status = pst_config_parse(m->yaml, "test.yaml", l->override, l->n, &c);
+    if (status == PST_OK) status = pst_train(c, &o);
+    pst_config_close(c);
+    r.exit_status = pst_status_exit(status);
+    snprintf(r.folder, sizeof r.folder, "%s/run", runs);
+    if (status != PST_OK && status != PST_EINPUT) wrong(m, l, "status %d: %s", r.exit_status, pst_error());
+    if (status == PST_EINPUT && (!*pst_error() || strchr(pst_error(), '\n')))
+        wrong(m, l, "refused, but not in one line: '%s'", pst_error());
+    if (status == PST_OK) run_read(&r);
+    for (int k = 0; k < r.n_rank && k < 16; k++)
+        if (r.peak[k] != r.predicted[k]) wrong(m, l, "rank %d has touched other memory than predicted", k);
+    return r;
+}
+
+static void same(const model *m, const layout *l, const run_result *r, const run_result *base, int from) {
+    if (r->steps != STEPS) wrong(m, l, "%d steps", r->steps);
+    for (int i = from; i < STEPS; i++) {
+        if (strcmp(r->loss[i], base->loss[i]))
+            wrong(m, l, "loss of step %d is %s, not %s", i + 1, r->loss[i], base->loss[i]);
+        if (memcmp(&r->norm[i], &base->norm[i], sizeof r->norm[i]))
+            wrong(m, l, "norm of step %d is %.17g, not %.17g", i + 1, r->norm[i], base->norm[i]);
+    }
+    if (memcmp(&r->validation, &base->validation, sizeof r->validation))
+        wrong(m, l, "validation loss %.17g, not %.17g", r->validation, base->validation);
+    if (strcmp(r->hash, base->hash)) wrong(m, l, "weights %s, not %s", r->hash, base->hash);
+}
+
+/* Replicas and tensor ranks add in another order, and must scale nothing. */
+static void near(const model *m, const layout *l, const run_result *r, const run_result *one) {
+    double tolerance = m->half ? 1e-2 : 1e-5;
+    for (int i = 0; i < STEPS; i++)
+        if (!(fabs(r->value[i] - one->value[i]) <= tolerance * one->value[i]))
+            wrong(m, l, "loss of step %d is %s, that of one rank %s", i + 1, r->loss[i], one->loss[i]);
+    if (!(fabs(r->norm[0] - one->norm[0]) <= 100 * tolerance * one->norm[0]) && !m->half)
+        wrong(m, l, "norm of step 1 is %.9g, that of one rank %.9g", r->norm[0], one->norm[0]);
+}
+
+/* --- one model ---------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    uint32_t models, layouts, resumed, refused;
+} tally;
+
+static void compare_with_one(const model *m, const layout *first, const run_result *base) {
+    model alone = *m;
+    layout l = {.stages = 1, .data = 1};
+    set(&l, "parallel.threads=1");
+    set(&l, "parallel.tensor=1");
+    set(&l, "parallel.sequence=false");
+    set(&l, "parallel.reproducible=0");
+    alone.tensor = 1;
+    run_result one = train(&alone, &l, "");
+    if (one.exit_status) wrong(m, &l, "one rank: %s", pst_error());
+    near(m, first, base, &one);
+    remove_folder(one.folder);
+}
+
+/* From step 2 on as another layout: the checkpoint of the last step is taken away first. */
+static void go_on(model *m, const run_result *run, const run_result *base, tally *n) {
+    char last[700], folder[600];
+    layout l = draw_layout(m);
+    snprintf(last, sizeof last, "%s/checkpoints/step-%08d", run->folder, STEPS);
+    snprintf(folder, sizeof folder, "%s", run->folder);
+    remove_folder(last);
+    run_result r = train(m, &l, folder);
+    if (r.exit_status) return; /* refused: its own check is another layout's */
+    same(m, &l, &r, base, 2);
+    n->resumed++;
+}
+
+static void one_model(uint64_t seed, tally *n) {
+    model m;
+    draw_model(&m, seed);
+    layout first = plain(&m);
+    run_result base = train(&m, &first, "");
+    if (base.exit_status) { /* heads or micro-batches are too few */
+        n->refused++;
+        return;
+    }
+    remove_folder(base.folder);
+    if (m.tensor > 1 || m.data > 1 || m.parts) compare_with_one(&m, &first, &base);
+    n->models++;
+    for (int i = 0; i < LAYOUTS; i++) {
+        layout l = draw_layout(&m);
+        run_result r = train(&m, &l, "");
+        r.exit_status ? n->refused++ : n->layouts++;
+        if (r.exit_status) continue;
+        same(&m, &l, &r, &base, 0);
+        if (below(&m.state, 3) == 0) go_on(&m, &r, &base, n);
+        remove_folder(r.folder);
+    }
+}
+
+static void any_layout(void **state) {
+    (void)state;
+    uint64_t seed = test_seed(1), until = pst_monotonic_ns() + SECONDS * UINT64_C(1000000000);
+    tally n = {0};
+    write_text();
+    for (uint32_t i = 0; i < MOST && (i < LEAST || pst_monotonic_ns() < until); i++) {
+        uint64_t key = seed * 1000003 + i;
+        printf("model %u\n", i);
+        one_model(key, &n);
+    }
+    printf("%u models, %u layouts, %u resumed, %u refused\n", n.models, n.layouts, n.resumed, n.refused);
+    assert_true(n.layouts > 0);
+}
+
+static int cleanup(void **state) {
+    (void)state;
+    run_folder_remove();
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_layout)};
+    return cmocka_run_group_tests(tests, NULL, cleanup);
+}
