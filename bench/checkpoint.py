@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Checkpoints in the background, GPT-2 124M with AdamW (B=4, T=256; 1.5 GB each): how much longer steps take while one is
-written, and at what rate it is written, synced and read back, beside dd on the same folder.
+"""Checkpoints in the background, GPT-2 124M with AdamW (B=4, T=256; 1.5 GB each): how much longer steps take while one
+is written, and at what rate it is written, synced and read back, beside dd on the same folder.
 
     bench/checkpoint.py [--rounds N] [--every N] [--context N] [--ranks N] [--folder DIR] [--json]
 
 One run writes a checkpoint every few steps. Whenever one is done the job is stopped, dd writes as many bytes with
-conv=fsync and with oflag=direct, and the job goes on; the step that was stopped does not count. Per checkpoint: the steps
-that ended while it was being written / the median of the others around it, its rate / dd's, and the CPU seconds of the
-threads that wrote it. Needs ./dev build and room for five checkpoints."""
+conv=fsync and with oflag=direct, and the job goes on; the step that was stopped does not count. Per checkpoint: the
+steps that ended while it was being written / the median of the others around it, its rate / dd's, and the CPU seconds
+of the threads that wrote it. Needs ./dev build and room for five checkpoints."""
 
 import argparse
 import json

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""All-reduce of two ranks of this host: penstock (the algorithm that a run takes, over transport ucx) beside Open MPI and
-PyTorch's gloo, in turn.
+"""All-reduce of two ranks of this host: penstock (the algorithm that a run takes, over transport ucx) beside Open MPI
+and PyTorch's gloo, in turn.
 
     bench/collectives.py [--rounds N] [--seconds PER_ROW] [--json]
 

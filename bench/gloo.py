@@ -16,7 +16,8 @@ def own_rank():
 
 
 def start(ranks, speaker, what, environment=None):
-    """Runs the ranks, of one thread each, to their end; what `speaker` printed last, from JSON. One that fails ends all."""
+    """Runs the ranks, of one thread each, to their end; what `speaker` printed last, from JSON. One that fails ends
+    all."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = str(s.getsockname()[1])

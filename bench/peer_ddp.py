@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Peer: a full training step of GPT-2 on two replicas of PyTorch (DistributedDataParallel over gloo), two processes of one
-thread.
+"""Peer: a full training step of GPT-2 on two replicas of PyTorch (DistributedDataParallel over gloo), two processes of
+one thread.
 
     peer_ddp.py [--preset gpt2|nano|six] [-B 8] [-T 128] [--micro M] [--steps 3] [--tuned] [--json]
 

@@ -5,9 +5,9 @@ two processes of one thread.
     peer_pipeline.py [--preset gpt2|six] [-T 128] [--micro-batches 8] [--split 6] [--steps 3] [--tuned] [--json]
 
 Micro-batches of one sample. --split: layers of the first stage, half of them by default; the last stage has the head,
-too, so 8 of 12 is about even. The tied embedding is on both stages, its gradients are summed, and clipping uses the norm
-over both: the same training as ours. --tuned: glibc's malloc as bench/peer_torch.py tunes it. Prints the median of the
-steps after the warm-up, tokens/s, and the peak resident memory of both processes."""
+too, so 8 of 12 is about even. The tied embedding is on both stages, its gradients are summed, and clipping uses the
+norm over both: the same training as ours. --tuned: glibc's malloc as bench/peer_torch.py tunes it. Prints the median of
+the steps after the warm-up, tokens/s, and the peak resident memory of both processes."""
 
 import argparse
 import json

@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Peer: the schedules of torch.distributed.pipelining, over gloo, with stages that compute nothing: a forward sleeps for F, the
-gradient of the input for B, that of the weights for W, and messages are as large as asked for. One process a rank.
+"""Peer: the schedules of torch.distributed.pipelining, over gloo, with stages that compute nothing: a forward sleeps
+for F, the gradient of the input for B, that of the weights for W, and messages are as large as asked for. One process a
+rank.
 
-    peer_schedules.py --schedule 1f1b|interleaved|zb-v [--stages 2] [--micro-batches 8] [--times 5,5,5] [--message 65536]
+    peer_schedules.py --schedule 1f1b|interleaved|zb-v [--stages 2] [--micro-batches 8] [--times 5,5,5] [--message
+    65536]
                       [--laps 3] [--json]
 
-Prints the makespan of a step, as the longest rank has it: the median of the laps after the first. A rank's F, B and W are
-those of a stage; with two chunks on a rank (interleaved, zb-v) each has half. Of these schedules PyTorch splits B from W in
-zb-v only."""
+Prints the makespan of a step, as the longest rank has it: the median of the laps after the first. A rank's F, B and W
+are those of a stage; with two chunks on a rank (interleaved, zb-v) each has half. Of these schedules PyTorch splits B
+from W in zb-v only."""
 
 import argparse
 import json
@@ -32,8 +34,8 @@ def arguments():
 
 
 def build_stage(seconds):
-    """The identity, as a sum of two nodes of the graph, so that autograd can be asked for the gradient of either alone: that of
-    the input takes B, that of the weight W."""
+    """The identity, as a sum of two nodes of the graph, so that autograd can be asked for the gradient of either alone:
+    that of the input takes B, that of the weight W."""
     import torch
 
     class Input(torch.autograd.Function):

@@ -1,5 +1,6 @@
-"""The rows of the speed table (bench/table.py runs them): who runs, and what is wanted of the results. A row's `run` maps names to functions of no
-argument (see contenders.py); `checks` turns the results, {name: [a result per round]}, into checks."""
+"""The rows of the speed table (bench/table.py runs them): who runs, and what is wanted of the results. A row's `run`
+maps names to functions of no argument (see contenders.py); `checks` turns the results, {name: [a result per round]},
+into checks."""
 
 import functools
 import statistics

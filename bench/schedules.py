@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 """What schedules cost in reality: the instruction lists of every schedule over equal stages, m = 4p micro-batches of
-F = B = W = 5 ms a stage and messages of 64 KiB, run by the clock on the `timed` device over ucx, a process a stage, against
-the simulated makespan, in which messages take no time.
+F = B = W = 5 ms a stage and messages of 64 KiB, run by the clock on the `timed` device over ucx, a process a stage,
+against the simulated makespan, in which messages take no time.
 
     bench/schedules.py [--rounds N] [--stages 2,4,8,16] [--schedules NAME,...] [--message BYTES] [--peer] [--json]
 
-For every schedule and number of stages, in turn: the median of all laps / simulated, and the smallest and largest lap. Each
-round is a job of its own with three laps. --peer: 1f1b, interleaved and zb-v of PyTorch as well, in the same rounds, its
-stages sleeping (peer_schedules.py); then also ours / PyTorch, median of the rounds. Needs ./dev build."""
+For every schedule and number of stages, in turn: the median of all laps / simulated, and the smallest and largest lap.
+Each round is a job of its own with three laps. --peer: 1f1b, interleaved and zb-v of PyTorch as well, in the same
+rounds, its stages sleeping (peer_schedules.py); then also ours / PyTorch, median of the rounds. Needs ./dev build."""
 
 import argparse
 import json

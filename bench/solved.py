@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
-"""What the solver of schedules reaches: random pipelines of 2 to 8 stages and p to 4p micro-batches, F, B and W of each stage
-drawn from 1 to 3 ms apart, messages of 0 or 0.1 ms; every rank may hold p micro-batches (what 1f1b needs), then p/2.
+"""What the solver of schedules reaches: random pipelines of 2 to 8 stages and p to 4p micro-batches, F, B and W of each
+stage drawn from 1 to 3 ms apart, messages of 0 or 0.1 ms; every rank may hold p micro-batches (what 1f1b needs), then
+p/2.
 
     bench/solved.py [--pipelines N] [--seed S] [--rounds N] [--chunks V] [--json]
 
-For both limits: how often `solved` is longer than the shortest named schedule that fits (all simulated; wanted: never), how
-much shorter it is on the average, and how far above its proven lower bound. Then the time it takes to solve 16 stages and
-64 micro-batches, process and all. One chunk per rank; --chunks 0: any placement, the named ones too. Needs ./dev build."""
+For both limits: how often `solved` is longer than the shortest named schedule that fits (all simulated; wanted: never),
+how much shorter it is on the average, and how far above its proven lower bound. Then the time it takes to solve 16
+stages and 64 micro-batches, process and all. One chunk per rank; --chunks 0: any placement, the named ones too. Needs
+./dev build."""
 
 import argparse
 import json

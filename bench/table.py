@@ -4,9 +4,10 @@
     bench/table.py [--rows NAME,...] [--rounds N] [--llmc FOLDER] [--json FILE] [--list]
     bench/table.py --from FILE [--markdown]
 
-Everything runs on two threads. Peers that are not here (PyTorch, llm.c, ucx_perftest) are left out, and their rows say so. The findings are written to
-FILE (bench/results/DATE.json by default) after every round. --from prints such a file again, --markdown as lines for
-docs/measurements.md. Ratios are taken round by round; a check counts by its median. Needs ./dev build."""
+Everything runs on two threads. Peers that are not here (PyTorch, llm.c, ucx_perftest) are left out, and their rows say
+so. The findings are written to FILE (bench/results/DATE.json by default) after every round. --from prints such a file
+again, --markdown as lines for docs/measurements.md. Ratios are taken round by round; a check counts by its median.
+Needs ./dev build."""
 
 import argparse
 import datetime

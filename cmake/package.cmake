@@ -1,6 +1,6 @@
 # What `cpack` makes: one .tar.gz to unpack anywhere, and three Debian packages (program, library, development) whose
-# dependencies dpkg-shlibdeps finds. The description's first line is its summary. To /usr/lib/ARCHITECTURE they go where the build was configured with the prefix /usr
-# (./dev package), to /usr/lib otherwise.
+# dependencies dpkg-shlibdeps finds. The description's first line is its summary. To /usr/lib/ARCHITECTURE they go where
+# the build was configured with the prefix /usr (./dev package), to /usr/lib otherwise.
 set(CPACK_GENERATOR "TGZ;DEB")
 set(CPACK_PACKAGE_VENDOR "penstock")
 set(CPACK_PACKAGE_CONTACT "penstock developers <penstock@penstock.invalid>")

@@ -79,7 +79,7 @@ const char *pst_coll_name(pst_coll_kind kind) {
     return kind < PST_COLL_KINDS ? names[kind] : "collective";
 }
 
-/* --- start --------------------------------------------------------------------------------------------------------- */
+/* --- start -------------------------------------------------------------------------------------------------------- */
 
 static pst_status check_idle(const pst_coll *c) {
     if (c->broken != PST_OK) return pst_fail(c->broken, "an earlier collective failed");
@@ -190,7 +190,7 @@ void pst_coll_break(pst_coll *c, pst_status status) {
     if (c->broken == PST_OK) c->broken = status;
 }
 
-/* --- the choice ---------------------------------------------------------------------------------------------------- */
+/* --- the choice --------------------------------------------------------------------------------------------------- */
 
 uint32_t pst_coll_candidates(const pst_coll *c, pst_coll_kind kind, uint64_t bytes,
                              pst_coll_candidate candidate[PST_COLL_CANDIDATES]) {

@@ -27,8 +27,8 @@ void pst_coll_close(pst_coll *coll);
 /* host[rank] of every rank of the transport, as numbers; all are on one host otherwise. Before the first start, the
  * same on all ranks. */
 pst_status pst_coll_hosts(pst_coll *c, const uint32_t *host);
-/* Gives the group memory that its members share, where they are on one host and it can be had: all-reduces are faster then.
- * Itself a collective: started by all, driven with test. Before the first other one, after hosts. */
+/* Gives the group memory that its members share, where they are on one host and it can be had: all-reduces are faster
+ * then. Itself a collective: started by all, driven with test. Before the first other one, after hosts. */
 pst_status pst_coll_share(pst_coll *c);
 /* Where collectives say what they do and wait for; borrowed, and one coll's alone. place: of the call that starts the
  * next ones, in the sources; its texts are borrowed, too. */

@@ -1,6 +1,6 @@
-/* Memory that the members of a group on one host share: each has an outbox, a file without a name that the others map to
- * read. Whether all could is agreed upon: a collective of two all-gathers, first where the files are, then who has mapped
- * them all. Where one could not, the group goes on without. */
+/* Memory that the members of a group on one host share: each has an outbox, a file without a name that the others map
+ * to read. Whether all could is agreed upon: a collective of two all-gathers, first where the files are, then who has
+ * mapped them all. Where one could not, the group goes on without. */
 #include "comm/collective_parts.h"
 #include "comm/secret.h"
 #include <fcntl.h>

@@ -2,9 +2,9 @@
  * rank's outbox, and they add it from there; so do the sums go back. A message without bytes says that something lies
  * there, which is what wakes a rank that sleeps, and what others see of it. The order of additions is that of `direct`.
  *
- * Per segment, with m = n - 1: [PUT, SEND] * m of what others own, [RECV, ADD] * m; then PUT, SEND * m, [RECV, COPY] * m
- * of what was added, one segment later. A place in the outbox is used again TURNS segments later: by then its reader has
- * sent a message that follows its reading. */
+ * Per segment, with m = n - 1: [PUT, SEND] * m of what others own, [RECV, ADD] * m; then PUT, SEND * m, [RECV, COPY] *
+ * m of what was added, one segment later. A place in the outbox is used again TURNS segments later: by then its reader
+ * has sent a message that follows its reading. */
 #include "comm/collective_parts.h"
 
 enum { TURNS = PST_COLL_OUTBOX_TURNS };

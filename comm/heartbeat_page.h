@@ -1,5 +1,5 @@
-/* The shared page itself: a header, one line of 64 bytes and one position per rank of the host. Written by the ranks, their
- * heartbeat threads and the launcher, in different processes; so everything is atomic. */
+/* The shared page itself: a header, one line of 64 bytes and one position per rank of the host. Written by the ranks,
+ * their heartbeat threads and the launcher, in different processes; so everything is atomic. */
 #ifndef PST_COMM_HEARTBEAT_PAGE_H
 #define PST_COMM_HEARTBEAT_PAGE_H
 #include "comm/heartbeat.h"
@@ -7,8 +7,8 @@
 
 enum { PAGE_VERDICT = 1024 };
 typedef enum { LINE_ABSENT, LINE_ALIVE, LINE_GONE } line_state;
-/* FAILED: the rank said so; SILENT: another rank found out; HUNG: likewise, `verdict` says why; DEAD: the launcher saw it
- * end. */
+/* FAILED: the rank said so; SILENT: another rank found out; HUNG: likewise, `verdict` says why; DEAD: the launcher saw
+ * it end. */
 typedef enum { FAULT_NONE, FAULT_FAILED, FAULT_SILENT, FAULT_HUNG, FAULT_DEAD } fault_kind;
 
 typedef struct {

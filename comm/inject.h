@@ -1,5 +1,5 @@
-/* Fault injection for those who test their cluster: PENSTOCK_FAULT makes one rank misbehave once (CONTRIBUTING.md). Unset,
- * nothing is wrapped and nothing costs anything. */
+/* Fault injection for those who test their cluster: PENSTOCK_FAULT makes one rank misbehave once (CONTRIBUTING.md).
+ * Unset, nothing is wrapped and nothing costs anything. */
 #ifndef PST_COMM_INJECT_H
 #define PST_COMM_INJECT_H
 #include "base/transport.h"

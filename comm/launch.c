@@ -1,5 +1,5 @@
-/* The launcher of one host: starts the ranks, waits on one signalfd for everything that happens to them or to itself, and
- * says which rank was to blame. The first to fail decides; the others get a grace to leave by themselves. */
+/* The launcher of one host: starts the ranks, waits on one signalfd for everything that happens to them or to itself,
+ * and says which rank was to blame. The first to fail decides; the others get a grace to leave by themselves. */
 #include "base/clock.h"
 #include "comm/launch_environment.h"
 #include "comm/launch_parts.h"

@@ -1,5 +1,5 @@
-/* The launchers. Of this host: an embedded PMIx server that starts ranks of this very program, watches them, and names the
- * one that failed. Of several hosts: starts one launcher on each. */
+/* The launchers. Of this host: an embedded PMIx server that starts ranks of this very program, watches them, and names
+ * the one that failed. Of several hosts: starts one launcher on each. */
 #ifndef PST_COMM_LAUNCH_H
 #define PST_COMM_LAUNCH_H
 #include "base/status.h"
@@ -16,8 +16,8 @@
  * stops the ranks with the launcher, SIGCONT continues them. When the launcher is killed, so are the ranks.
  * When a rank is killed, stays stopped for 2.5 s, exits with a status other than 0, or with 0 while its heartbeat is
  * open (or before it was, while others have theirs), the others get `grace_ms` to leave by themselves (they learn of it
- * through the heartbeat page), then SIGKILL; so when the ranks themselves accuse one that holds them up, whose verdict is
- * said then. *exit_status: 0 when all were 0; else that of the rank to blame (3 when it
+ * through the heartbeat page), then SIGKILL; so when the ranks themselves accuse one that holds them up, whose verdict
+ * is said then. *exit_status: 0 when all were 0; else that of the rank to blame (3 when it
  * was killed, stopped, or left with 0), 128 + the signal when the user's own ended it. The culprit is named on stderr:
  * rank, host, what happened, and where, as a survivor tells (pst_heartbeat_tell), else its last instruction from the
  * heartbeat page; but for status 2, 4 and 5, where the rank has said why. After status 3 stands what a rank has noted.
@@ -26,12 +26,12 @@
 pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms, int *exit_status);
 
 /* Starts `ranks` ranks of argv on the hosts, which they fill in the order of the file, in world `tcp`, whose secret is
- * drawn here; argv[0] is this very program, at the same path there, in the same folder (launch_ssh.h). None begins before
- * all hosts have answered, within wait_s seconds. Standard output and error of all ranks come here; signals go there as
- * pst_launch_local has it, Ctrl-Z too. When a host fails, or its connection ends, the others get a grace to leave; when this
- * launcher is killed, its hosts' launchers kill their ranks. *exit_status: 0 when all were 0, else that of the host to
- * blame, which has named the rank; 3 when a host was lost and 2 when one could not be reached, named here with address. EINPUT: names without
- * an address, or resolving to loopback; too few slots. */
+ * drawn here; argv[0] is this very program, at the same path there, in the same folder (launch_ssh.h). None begins
+ * before all hosts have answered, within wait_s seconds. Standard output and error of all ranks come here; signals go
+ * there as pst_launch_local has it, Ctrl-Z too. When a host fails, or its connection ends, the others get a grace to
+ * leave; when this launcher is killed, its hosts' launchers kill their ranks. *exit_status: 0 when all were 0, else
+ * that of the host to blame, which has named the rank; 3 when a host was lost and 2 when one could not be reached,
+ * named here with address. EINPUT: names without an address, or resolving to loopback; too few slots. */
 pst_status pst_launch_hosts(pst_hosts *hosts, uint32_t ranks, uint32_t wait_s, char *const argv[], int *exit_status);
 /* The launcher that pst_launch_hosts starts on a host: 1 when this process shall be one, and its work. */
 int pst_launch_is_host(void);

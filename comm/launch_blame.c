@@ -17,8 +17,8 @@ void pst_launch_say(const char *format, ...) {
     (void)written; /* nobody is left to tell */
 }
 
-/* "penstock: rank 2 on HOST was killed by signal 9 during F of h.3.attn, micro-batch 3, step 14; rank 3 waits for it in ...",
- * one write; by its last instruction alone when no other rank could tell. */
+/* "penstock: rank 2 on HOST was killed by signal 9 during F of h.3.attn, micro-batch 3, step 14; rank 3 waits for it in
+ * ...", one write; by its last instruction alone when no other rank could tell. */
 static void say(const launcher *l, uint32_t rank, const char *what) {
     char last[64];
     const char *told = pst_heartbeat_page_told(l->page, rank);
@@ -49,8 +49,8 @@ void pst_launch_blame(launcher *l, certainty how_sure, uint32_t rank, int exit_s
     if (how_sure == CULPRIT && what) snprintf(l->what, sizeof l->what, "%s", what);
 }
 
-/* The ranks have found out which of them holds the others up. One that is stuck will not leave: it is waited for no longer
- * than the others. */
+/* The ranks have found out which of them holds the others up. One that is stuck will not leave: it is waited for no
+ * longer than the others. */
 void pst_launch_read_verdict(launcher *l) {
     uint32_t rank;
     int is_stuck;
@@ -66,8 +66,8 @@ void pst_launch_read_verdict(launcher *l) {
     if (is_stuck && l->live == 1 && l->rank[rank].pid && !l->rank[rank].killed_by_us) l->kill_ns = 0;
 }
 
-/* Everybody has gone and nobody was caught in the act: perhaps the ranks themselves found who fell silent. On one host of
- * several a rank that left may have followed one of another host: the starting launcher knows. */
+/* Everybody has gone and nobody was caught in the act: perhaps the ranks themselves found who fell silent. On one host
+ * of several a rank that left may have followed one of another host: the starting launcher knows. */
 void pst_launch_settle_blame(launcher *l) {
     uint32_t silent;
     pst_launch_say_culprit(l, 1);

@@ -124,8 +124,8 @@ static pst_status pmix_get(pst_world *world, uint32_t rank, const char *key, voi
 
 void pst_world_pmix_wait(uint32_t seconds) { join_seconds = seconds; }
 
-/* Who has come has put something: of the others the first few. Asking for what is not there takes a second. The first of
- * those that are there goes first, and with it says why; the launcher ends the others before they repeat it. */
+/* Who has come has put something: of the others the first few. Asking for what is not there takes a second. The first
+ * of those that are there goes first, and with it says why; the launcher ends the others before they repeat it. */
 static pst_status fail_missing(const pmix_world *w) {
     char text[64] = "";
     size_t used = 0;

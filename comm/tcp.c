@@ -1,5 +1,5 @@
-/* World `tcp`: ranks that nobody launched together, found through MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE, and kept
- * to themselves by PENSTOCK_SECRET. A fence sends what each has put to rank 0, which sends everything to all. The
+/* World `tcp`: ranks that nobody launched together, found through MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE, and
+ * kept to themselves by PENSTOCK_SECRET. A fence sends what each has put to rank 0, which sends everything to all. The
  * connections stay open, and tell ranks of different hosts that one has died. One thread. */
 #include "comm/tcp.h"
 #include "base/clock.h"
@@ -178,7 +178,8 @@ static void name_host(pst_world *b) {
     else if (gethostname(b->host, sizeof b->host - 1)) strcpy(b->host, "localhost");
 }
 
-/* Where the variables of torchrun are not all there, those of ps-lite may be: then met is filled, and job points to it. */
+/* Where the variables of torchrun are not all there, those of ps-lite may be: then met is filled, and job points to
+ * it. */
 static pst_status find_place(pst_tcp_job *job, pst_dmlc_place *met) {
     pst_dmlc_role role;
     int n = 0;

@@ -39,7 +39,7 @@ static pst_status ucx_open(pst_world *world, const pst_clock *clock, pst_transpo
     return status;
 }
 
-/* --- calls that may move data -------------------------------------------------------------------------------------- */
+/* --- calls that may move data ------------------------------------------------------------------------------------- */
 
 static pst_status fail_aborted(const pst_ucx *u) {
     if (u->lost) return pst_fail(PST_EPEER, "rank %u has lost a peer: %s", u->base.rank, pst_ucx_guard_said());
@@ -171,8 +171,8 @@ static pst_status ucx_test(pst_transport *t, uint64_t id, uint64_t *end_ns) {
     return status;
 }
 
-/* A call of UCX takes one step of each message, which for a large one is half a megabyte; whoever computes comes by once
- * a millisecond only. So: until nothing moves, or until a lot has. */
+/* A call of UCX takes one step of each message, which for a large one is half a megabyte; whoever computes comes by
+ * once a millisecond only. So: until nothing moves, or until a lot has. */
 static uint32_t ucx_progress(pst_transport *t) {
     pst_ucx *u = (pst_ucx *)t;
     uint32_t moved = 0, now = 1;

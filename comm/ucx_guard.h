@@ -1,6 +1,6 @@
-/* What to do about a library that ends its host program: UCX calls abort() when it reads the memory of a process that has
- * just died, and the survivor would be the one that crashed. Between GUARD and end, in the thread that said GUARD, an
- * abort comes back as the second return of GUARD instead; UCX must not be called again then. */
+/* What to do about a library that ends its host program: UCX calls abort() when it reads the memory of a process that
+ * has just died, and the survivor would be the one that crashed. Between GUARD and end, in the thread that said GUARD,
+ * an abort comes back as the second return of GUARD instead; UCX must not be called again then. */
 #ifndef PST_COMM_UCX_GUARD_H
 #define PST_COMM_UCX_GUARD_H
 #include <setjmp.h>

@@ -153,8 +153,8 @@ __attribute__((noinline)) static void destroy_worker(pst_ucx *u) {
     pst_ucx_guard_end();
 }
 
-/* A worker that still waits for a dead peer, or that UCX has aborted in, is left to the end of the process: UCX has no way
- * to give it back that is sure not to hang. Nobody progresses it any more, so it touches no memory of ours. */
+/* A worker that still waits for a dead peer, or that UCX has aborted in, is left to the end of the process: UCX has no
+ * way to give it back that is sure not to hang. Nobody progresses it any more, so it touches no memory of ours. */
 void pst_ucx_release(pst_ucx *u) {
     static pst_ucx *left_behind;
     if (u->worker && !u->aborted) destroy_worker(u);

@@ -31,7 +31,8 @@ typedef struct pst_ucx {
 /* Before our own handlers of signals are installed: UCX takes its own away. */
 void pst_ucx_calm_down(void);
 pst_status pst_ucx_fail(pst_status status, const char *what, ucs_status_t rc);
-/* Opens context, worker and a way to every rank. u->ep is there. Collective; whoever has failed before (mine) takes part. */
+/* Opens context, worker and a way to every rank. u->ep is there. Collective; whoever has failed before (mine) takes
+ * part. */
 pst_status pst_ucx_connect(pst_ucx *u, pst_world *world, pst_status mine);
 /* Frees all; or nothing, when u->aborted is set or UCX gives up on the way. */
 void pst_ucx_release(pst_ucx *u);

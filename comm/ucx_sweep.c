@@ -1,6 +1,6 @@
-/* See ucx_sweep.h. UCX makes a file in /dev/shm, writes it full, maps it, and takes its name away; it keeps the file open.
- * A rank that is killed in between leaves the name behind. The system tells whose nobody's it is: a lease for writing is
- * given on a file that is open nowhere else. */
+/* See ucx_sweep.h. UCX makes a file in /dev/shm, writes it full, maps it, and takes its name away; it keeps the file
+ * open. A rank that is killed in between leaves the name behind. The system tells whose nobody's it is: a lease for
+ * writing is given on a file that is open nowhere else. */
 #include "comm/ucx_sweep.h"
 #include <dirent.h>
 #include <fcntl.h>

@@ -1,5 +1,6 @@
 /* Waiting for a transport: ranks often outnumber cores, and a spinning rank takes its neighbour's time. Progress, and
- * leave the processor to others between; when nothing has moved for a while, arm and sleep on the transport's descriptor. */
+ * leave the processor to others between; when nothing has moved for a while, arm and sleep on the transport's
+ * descriptor. */
 #include "base/clock.h"
 #include "comm/transport.h"
 #include <poll.h>

@@ -5,8 +5,8 @@
 #include "base/world.h"
 extern const pst_world_ops pst_world_pmix, pst_world_single, pst_world_tcp;
 
-/* How long a world, opened from now on, waits for all ranks to arrive: `tcp` when it opens, 60 s by default; `pmix` at the
- * first fence, without a limit by default. */
+/* How long a world, opened from now on, waits for all ranks to arrive: `tcp` when it opens, 60 s by default; `pmix` at
+ * the first fence, without a limit by default. */
 void pst_world_tcp_wait(uint32_t seconds);
 void pst_world_pmix_wait(uint32_t seconds);
 /* Collective, with one fence: `mine` when that is a failure, EPEER when another rank's is, OK when all are. So that

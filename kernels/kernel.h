@@ -16,8 +16,8 @@ typedef struct {
     uint64_t sample;          /* global index of the micro-batch's first sample since the start of training */
     int first;                /* W overwrites the accumulator (first micro-batch of the step), else adds to it */
     int train;                /* 0: evaluation, dropout is the identity */
-    float loss_scale;         /* cross_entropy B: factor of every token's gradient, 1/(tokens of the whole batch), times the
-                                 scale of the gradients (train.loss_scale) */
+    float loss_scale;         /* cross_entropy B: factor of every token's gradient, 1/(tokens of the whole batch), times
+                                 the scale of the gradients (train.loss_scale) */
 } pst_call;
 
 typedef struct {
@@ -30,7 +30,8 @@ typedef struct {
     const char *(*reject)(const pst_graph *g, const pst_node *node, const pst_device *device);
     /* Exact bytes of scratch; NULL: none. Every byte that it counts is written by launch. */
     uint64_t (*scratch)(const pst_graph *g, const pst_node *node, uint32_t threads);
-    /* Runs on device->pool when it has one. Results never depend on the number of threads, nor on where operands lie. */
+    /* Runs on device->pool when it has one. Results never depend on the number of threads, nor on where operands
+     * lie. */
     pst_status (*launch)(pst_device *device, const pst_call *call);
     uint32_t dtypes;          /* bits 1 << pst_dtype: graphs whose activations and parameters it takes */
 } pst_kernel_row;

@@ -1,5 +1,5 @@
-/* The checker: trusts nothing that the generators did. First that the lists are well formed and every pass stands once in
- * a legal order, then messages, then a walk to the end, then on every rank what must have happened before what. */
+/* The checker: trusts nothing that the generators did. First that the lists are well formed and every pass stands once
+ * in a legal order, then messages, then a walk to the end, then on every rank what must have happened before what. */
 #include "pipeline/check.h"
 #include "pipeline/check_parts.h"
 #include <stdlib.h>

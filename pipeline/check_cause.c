@@ -1,6 +1,7 @@
-/* The checker's last resort about order: whether an instruction has ended before another one of its rank is issued because
- * other ranks saw to it. Backwards from the issue of the later one along everything that it surely waits for. A message may be
- * buffered on its way: a RECV ends after its SEND has been read, but a SEND may end before its RECV is issued. */
+/* The checker's last resort about order: whether an instruction has ended before another one of its rank is issued
+ * because other ranks saw to it. Backwards from the issue of the later one along everything that it surely waits for. A
+ * message may be buffered on its way: a RECV ends after its SEND has been read, but a SEND may end before its RECV is
+ * issued. */
 #include "pipeline/check_parts.h"
 #include <string.h>
 

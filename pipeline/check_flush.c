@@ -1,5 +1,5 @@
-/* The checker's part about the end of a step: REDUCE, NORM, GATHER, STEP in this order (with post-validation NORM, STEP,
- * GATHER, VALIDATE), and every message between them after what it carries is there and before what reads it. */
+/* The checker's part about the end of a step: REDUCE, NORM, GATHER, STEP in this order (with post-validation NORM,
+ * STEP, GATHER, VALIDATE), and every message between them after what it carries is there and before what reads it. */
 #include "pipeline/check_parts.h"
 
 typedef struct {

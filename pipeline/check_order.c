@@ -2,7 +2,8 @@
  *
  * Each queue issues in list order, so "x has ended before y is issued" is monotone in y along y's queue, and one number
  * per queue says it all: the first y for which it holds. Going backwards through the list, that number follows from
- * those of the instructions that wait for x and of the next in x's queue. Exact, and linear in instructions and deps. */
+ * those of the instructions that wait for x and of the next in x's queue. Exact, and linear in instructions and
+ * deps. */
 #include "pipeline/check_parts.h"
 #include <stdlib.h>
 #include <string.h>

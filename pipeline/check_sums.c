@@ -1,5 +1,5 @@
-/* The checker's part about what one pipeline adds up in the flush: every part of a parameter's gradient once per further use,
- * then the parts as a binary tree, into the first. */
+/* The checker's part about what one pipeline adds up in the flush: every part of a parameter's gradient once per
+ * further use, then the parts as a binary tree, into the first. */
 #include "pipeline/check_parts.h"
 #include <stdlib.h>
 #include <string.h>

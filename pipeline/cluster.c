@@ -31,7 +31,8 @@ static pst_status add_nodes(pst_yaml *y, const yaml_node_t *node, pst_cluster *c
     PST_TRY(pst_yaml_mapping(y, node, row, 3, value));
     if (value[0] && !*pst_yaml_text(value[0])) return pst_yaml_fail(y, value[0], "expected ", "a name");
     if (value[1]) PST_TRY(pst_yaml_u32(y, value[1], 1, PST_CLUSTER_MOST, &count));
-    PST_TRY(pst_yaml_list(y, value[2], 1, PST_CLUSTER_MOST, "devices, such as [{count: 2, speed: 0.5, memory: 8GiB}]", &n));
+    PST_TRY(
+        pst_yaml_list(y, value[2], 1, PST_CLUSTER_MOST, "devices, such as [{count: 2, speed: 0.5, memory: 8GiB}]", &n));
     for (; count > 0; count--, c->n_node++)
         for (uint32_t i = 0; i < n; i++) PST_TRY(add_devices(y, pst_yaml_item(y, value[2], i), c));
     return PST_OK;

@@ -9,10 +9,10 @@
 #include <string.h>
 #include <time.h>
 
-/* Waking up takes tens of microseconds, hundreds on a busy host, so a rank yields before it sleeps: for YIELD_NS, or until
- * a yield takes TAKEN_NS, for then somebody computes on this processor, and yielding on would only take it from him.
- * WAKE_NS: a sleep with a deadline ends that much before it; the rest is yielded. SLEEP_NS: a transport may miss a wake-up
- * while its queues are full. */
+/* Waking up takes tens of microseconds, hundreds on a busy host, so a rank yields before it sleeps: for YIELD_NS, or
+ * until a yield takes TAKEN_NS, for then somebody computes on this processor, and yielding on would only take it from
+ * him. WAKE_NS: a sleep with a deadline ends that much before it; the rest is yielded. SLEEP_NS: a transport may miss a
+ * wake-up while its queues are full. */
 enum {
     DEAD_ROUNDS = 1000,
     YIELD_NS = 2000000,

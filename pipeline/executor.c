@@ -186,7 +186,8 @@ static pst_status test(pst_executor *x, uint32_t *moved) {
     return PST_OK;
 }
 
-/* One look at the transport for all of them. Completions may let further transfers start, which may complete at once. */
+/* One look at the transport for all of them. Completions may let further transfers start, which may complete at
+ * once. */
 static pst_status move_transfers(pst_executor *x, uint32_t *moved) {
     uint32_t before;
     pst_transport *t = x->config.transport;

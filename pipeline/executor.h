@@ -21,8 +21,9 @@ typedef struct {
     pst_status (*flush)(void *arg, const pst_instr *instr, pst_launch_fn *fn, const void **call);
     /* Memory of a SEND or RECV. */
     void *(*memory)(void *arg, const pst_instr *instr);
-    /* A step with `exchange`, or, with step NULL, a REDUCE without a parameter, is started with the first, then asked for with the second until it is no longer BUSY. NULL:
-     * the device launches it as any other (the timed one: it takes the predicted time on all ranks of the group). */
+    /* A step with `exchange`, or, with step NULL, a REDUCE without a parameter, is started with the first, then asked
+     * for with the second until it is no longer BUSY. NULL: the device launches it as any other (the timed one: it
+     * takes the predicted time on all ranks of the group). */
     pst_status (*exchange)(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro);
     pst_status (*exchanged)(void *arg);
 } pst_executor_hooks;

@@ -38,8 +38,8 @@ static uint32_t open_dep(const pst_executor *x, uint32_t at) {
     return PST_NONE;
 }
 
-/* From the first instruction left back along what it waits for, to a transfer that has been posted: deps are earlier, and
- * so is what stands before a transfer in its queue. PST_NONE: something can move. */
+/* From the first instruction left back along what it waits for, to a transfer that has been posted: deps are earlier,
+ * and so is what stands before a transfer in its queue. PST_NONE: something can move. */
 void pst_executor_publish_wait(pst_executor *x) {
     if (!x->n_left || PST_POSITION_GET(x->at, activity) != PST_AT_WAIT) return;
     uint32_t at = first_left(x);

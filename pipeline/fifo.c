@@ -1,6 +1,6 @@
-/* Lists for transports without tags, on which a message is taken by the first RECV for its sender: of any two ranks, one
- * posts its RECVs in the order in which the other posts its SENDs. A message that is sent before one that is consumed earlier
- * is received earlier than it need be, and so has its slot for longer. */
+/* Lists for transports without tags, on which a message is taken by the first RECV for its sender: of any two ranks,
+ * one posts its RECVs in the order in which the other posts its SENDs. A message that is sent before one that is
+ * consumed earlier is received earlier than it need be, and so has its slot for longer. */
 #include "pipeline/job_parts.h"
 #include <stdlib.h>
 #include <string.h>

@@ -41,7 +41,9 @@ static pst_status read_predicted(reader *r, const yaml_node_t *node) {
     if (value[1]) PST_TRY(pst_yaml_whole(&r->yaml, value[1], 0, UINT64_MAX, &r->head.flush_ns));
     if (value[2]) PST_TRY(pst_yaml_real(&r->yaml, value[2], 0, 1, &r->head.bubble));
     r->peak = value[3];
-    return r->peak ? pst_yaml_list(&r->yaml, r->peak, r->head.n_rank, r->head.n_rank, "numbers, the bytes of each rank", &n) : PST_OK;
+    return r->peak
+               ? pst_yaml_list(&r->yaml, r->peak, r->head.n_rank, r->head.n_rank, "numbers, the bytes of each rank", &n)
+               : PST_OK;
 }
 
 static pst_status read_head(reader *r, const yaml_node_t *root) {

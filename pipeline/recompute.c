@@ -1,12 +1,12 @@
-/* Recomputation: rewrites the tape so that B and W of a chunk read copies of what F made, and puts the F steps that make
- * these copies in front of the chunk's first B. Lifetimes, memory, channels and time all follow from the tape, so
+/* Recomputation: rewrites the tape so that B and W of a chunk read copies of what F made, and puts the F steps that
+ * make these copies in front of the chunk's first B. Lifetimes, memory, channels and time all follow from the tape, so
  * nothing else knows of it. The copies have the bits of the originals: same kernels, same inputs, and dropout is drawn
  * from (seed, name, sample).
  *
  * full: all that F made of the chunk's inputs. selective: operators that are cheap beside the bytes that they leave
  * (op.h), as far as their inputs are at hand when B begins, and outputs that follow from what B reads anyway (an
- * activation from the value before it). Operators that make graph outputs (losses) run once in any case; what they saved
- * is kept. */
+ * activation from the value before it). Operators that make graph outputs (losses) run once in any case; what they
+ * saved is kept. */
 #include "pipeline/cut_parts.h"
 #include <stdlib.h>
 #include <string.h>

@@ -37,8 +37,8 @@ struct pst_schedule_row {
 };
 /* Those that are generated and train, and "forward" (evaluation), last. */
 const pst_schedule_row *pst_schedule_rows(uint32_t *n);
-/* EINPUT with "did you mean" when unknown. "custom" and "solved" are found, too: they have no generator (schedule_csv.h,
- * schedule_solved.h). */
+/* EINPUT with "did you mean" when unknown. "custom" and "solved" are found, too: they have no generator
+ * (schedule_csv.h, schedule_solved.h). */
 pst_status pst_schedule_find(const char *name, const pst_schedule_row **row);
 /* Chunks per rank of a schedule when `asked` (0: nothing) was asked for; EINPUT when it has others. */
 pst_status pst_schedule_virtual(const pst_schedule_row *row, uint32_t asked, uint32_t *n_virtual);

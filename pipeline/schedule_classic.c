@@ -89,8 +89,8 @@ pst_status pst_schedule_gpipe(const pst_schedule_row *row, uint32_t n_rank, uint
 }
 
 /* Rank s warms up with one F per later stage, then alternates, then drains. At most p - s stashes are alive. With B and
- * W apart, W directly after its B is optimal for equal stages: rank s ends F of micro-batch k + 1 + (p-1-s) exactly when
- * B of k + 1 may start, so W never delays a B, and the makespan is m(F+B+W) + (p-1)(F+B). */
+ * W apart, W directly after its B is optimal for equal stages: rank s ends F of micro-batch k + 1 + (p-1-s) exactly
+ * when B of k + 1 may start, so W never delays a B, and the makespan is m(F+B+W) + (p-1)(F+B). */
 pst_status pst_schedule_1f1b(const pst_schedule_row *row, uint32_t n_rank, uint32_t n_virtual, uint32_t n_micro,
                              pst_schedule **schedule) {
     PST_TRY(pst_schedule_open(row, n_rank, n_virtual, n_micro, schedule));
@@ -107,8 +107,8 @@ pst_status pst_schedule_1f1b(const pst_schedule_row *row, uint32_t n_rank, uint3
 
 /* --- several ----------------------------------------------------------------------------------------------------- */
 
-/* Rounds of p micro-batches go through the first chunk of every rank, then through the next ones. Micro-batches that are
- * left over are shared out among the rounds, the first ones: a short last round would hold up those before it. */
+/* Rounds of p micro-batches go through the first chunk of every rank, then through the next ones. Micro-batches that
+ * are left over are shared out among the rounds, the first ones: a short last round would hold up those before it. */
 typedef struct {
     uint32_t rounds, size, longer; /* the first `longer` rounds have one more than `size` */
     uint32_t round, k, i, first;   /* the pass that is next: of micro-batch first + i, in the rank's k-th chunk */

@@ -1,5 +1,5 @@
-/* Schedules as CSV, the form of PyTorch's pipelining runtime: a line per rank, in its cells the rank's actions in order;
- * empty cells wait. An action is STAGE, F (forward), I (input gradient), W (weight gradient) or B (both) and the
+/* Schedules as CSV, the form of PyTorch's pipelining runtime: a line per rank, in its cells the rank's actions in
+ * order; empty cells wait. An action is STAGE, F (forward), I (input gradient), W (weight gradient) or B (both) and the
  * micro-batch, such as 0F0 or 3W12; "(0F1;3B0)OVERLAP_F_B" is two actions. What moves or reduces data (0SEND_F1,
  * 1UNSHARD, ...) is passed over: our instructions bring their own. A stage is a chunk here. */
 #include "pipeline/schedule_csv.h"

@@ -1,6 +1,6 @@
 /* Schedules that let W fill what would be idle. The order of F and B comes first, in closed form; then time is stepped
- * through with F, B and W of one unit each, and a rank whose next pass cannot start runs the oldest W that it owes, as it
- * does when it may hold no more micro-batches. Sources: ZB-H1, ZB-H2 (Qi et al., Zero Bubble Pipeline Parallelism,
+ * through with F, B and W of one unit each, and a rank whose next pass cannot start runs the oldest W that it owes, as
+ * it does when it may hold no more micro-batches. Sources: ZB-H1, ZB-H2 (Qi et al., Zero Bubble Pipeline Parallelism,
  * arXiv 2401.10241); ZB-V, V-Half, V-Min (Qi et al., Pipeline Parallelism with Controllable Memory, arXiv 2405.15362);
  * DualPipeV (DeepSeek-AI, DualPipe, 2025). */
 #include "pipeline/schedule_parts.h"
@@ -231,8 +231,8 @@ static void pay(path *p) {
 }
 
 /* The eight steps of DualPipeV's implementation, W directly behind its B but for the ends. Where a device can overlap
- * the two, a pair of F and B of the middle runs as one. For 2p micro-batches or more; of fewer, those that are not there
- * are left out. */
+ * the two, a pair of F and B of the middle runs as one. For 2p micro-batches or more; of fewer, those that are not
+ * there are left out. */
 static void add_dualpipev(path *p, uint32_t all) {
     uint32_t n = p->s->n_rank, r = p->rank;
     for (uint32_t i = 0; i < 2 * (n - 1 - r); i++) add_f(p, 0);

@@ -1,5 +1,5 @@
-/* Simulation: the walk gives every instruction its start and end; the figures of a step follow from them in the same way
- * whether the spans were simulated or measured. */
+/* Simulation: the walk gives every instruction its start and end; the figures of a step follow from them in the same
+ * way whether the spans were simulated or measured. */
 #include "pipeline/simulate.h"
 #include "pipeline/walk.h"
 #include <stdlib.h>

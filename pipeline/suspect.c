@@ -1,8 +1,8 @@
 /* See suspect.h. */
 #include "pipeline/suspect.h"
 
-/* What a rank waits for: a message of kind RECV (from peer) or SEND (to peer), or for peer to come to the same exchange, or,
- * when all are there, for one of its messages. */
+/* What a rank waits for: a message of kind RECV (from peer) or SEND (to peer), or for peer to come to the same
+ * exchange, or, when all are there, for one of its messages. */
 typedef struct {
     int is_recv, is_exchange, all_there;
     uint32_t peer, instr; /* instr: PST_NONE in a collective */
@@ -122,9 +122,9 @@ static uint32_t count_before(const pst_position_view *at, uint64_t op, uint32_t 
     return n;
 }
 
-/* Two ranks, two words: whose is out of order? Whichever never came in this place before, if the other one did. Without a
- * past: who has gone on to a list has left a collective out; so has who stands further down in the same function, or in
- * another one than the op before. 0: a's, 1: b's, -1: it cannot be told. */
+/* Two ranks, two words: whose is out of order? Whichever never came in this place before, if the other one did. Without
+ * a past: who has gone on to a list has left a collective out; so has who stands further down in the same function, or
+ * in another one than the op before. 0: a's, 1: b's, -1: it cannot be told. */
 static int out_of_order(const pst_position_view *at, uint64_t op, uint64_t a, uint64_t b) {
     for (uint32_t context = 4; context > 0; context--) {
         if (op < log_begin(at) + context) continue;

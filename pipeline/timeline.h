@@ -12,8 +12,8 @@ typedef struct {
     pst_op_span *const *span;   /* [n_rank] */
 } pst_op_spans;
 
-/* operators: NULL, or a lane of its own on every rank of what was measured. title: of what was measured (or simulated). predicted: NULL, or spans of the same lists, as a second process. One event
- * per line. */
+/* operators: NULL, or a lane of its own on every rank of what was measured. title: of what was measured (or simulated).
+ * predicted: NULL, or spans of the same lists, as a second process. One event per line. */
 pst_status pst_timeline_trace(const pst_job *job, pst_span *const *span, const char *title, pst_span *const *predicted,
                               const pst_op_spans *operators, FILE *out);
 /* A self-contained SVG, one row per rank, F/B/W coloured, micro-batch numbers in the boxes, a time axis and, with

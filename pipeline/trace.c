@@ -1,5 +1,5 @@
-/* The timeline as Chrome trace JSON. Every rank has lanes: compute, the operators within it where they are known, then as
- * many for sends and receives as overlap. What was measured is process 0, what was predicted process 1. */
+/* The timeline as Chrome trace JSON. Every rank has lanes: compute, the operators within it where they are known, then
+ * as many for sends and receives as overlap. What was measured is process 0, what was predicted process 1. */
 #include "pipeline/timeline.h"
 #include <inttypes.h>
 #include <stdlib.h>

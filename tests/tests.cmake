@@ -80,8 +80,8 @@ foreach(source ${script_tests})
   pst_test(${source} 60 sh ${source})
 endforeach()
 
-# tests/fuzz/fuzz_NAME.c has LLVMFuzzerTestOneInput. With PST_FUZZ it is a libFuzzer program fuzz_NAME; without, the test
-# fuzz.NAME replays tests/fuzz/corpus/NAME/ and fixed mutations of it through the driver replay.c.
+# tests/fuzz/fuzz_NAME.c has LLVMFuzzerTestOneInput. With PST_FUZZ it is a libFuzzer program fuzz_NAME; without, the
+# test fuzz.NAME replays tests/fuzz/corpus/NAME/ and fixed mutations of it through the driver replay.c.
 file(GLOB fuzz_sources CONFIGURE_DEPENDS tests/fuzz/fuzz_*.c)
 foreach(source ${fuzz_sources})
   get_filename_component(target ${source} NAME_WE)

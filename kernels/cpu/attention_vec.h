@@ -5,7 +5,8 @@
  * F: a tile is (batch, head, block of queries). B: the blocks of keys are taken in order, and for each of them a tile
  * is (batch, head): dq is summed over blocks of keys in order, dk and dv over blocks of queries in order.
  *
- * fp32 operands are read and summed where they lie. Those of 16 bits are widened block by block, and summed in scratch. */
+ * fp32 operands are read and summed where they lie. Those of 16 bits are widened block by block, and summed in
+ * scratch. */
 
 enum {
     ATT = 64,                                         /* side of a block */

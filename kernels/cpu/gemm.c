@@ -3,11 +3,11 @@
  * tuning knob.
  *
  * A piece of a tile takes at most 0.85 ms at 90 GFLOP/s, and transfers are polled after it. Version 2.6's AVX2 code
- * copies its operands before use when 1/rows + 1/cols is below 0.0038; above, it reads them where they lie, at half speed
- * or worse when rows are a multiple of 4096 bytes apart: there tiles are as square as that allows. Its AVX-512 code does
- * without copies, and loses a tenth in pieces of less than 128 terms. bf16 products take the same cut, and half the
- * time; where C is not fp32 they are summed in a band of tiles in scratch, so that an element is rounded once. fp16, for
- * which the library has no product, is widened piece by piece: each is used by a whole tile. */
+ * copies its operands before use when 1/rows + 1/cols is below 0.0038; above, it reads them where they lie, at half
+ * speed or worse when rows are a multiple of 4096 bytes apart: there tiles are as square as that allows. Its AVX-512
+ * code does without copies, and loses a tenth in pieces of less than 128 terms. bf16 products take the same cut, and
+ * half the time; where C is not fp32 they are summed in a band of tiles in scratch, so that an element is rounded once.
+ * fp16, for which the library has no product, is widened piece by piece: each is used by a whole tile. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"
 #include <oneapi/dnnl/dnnl.h>
@@ -168,8 +168,8 @@ uint64_t pst_gemm_wide_bytes(uint64_t m, uint64_t n, uint64_t k, uint32_t thread
     return threads * wide_floats(&j) * sizeof(float);
 }
 
-/* The product of C's tiles [first, end). Pieces are added to each tile in order, so how many of them a run adds does not
- * matter to the bits: few where there are few tiles, so that threads stay busy to the end. */
+/* The product of C's tiles [first, end). Pieces are added to each tile in order, so how many of them a run adds does
+ * not matter to the bits: few where there are few tiles, so that threads stay busy to the end. */
 static void run_band(job *j, uint64_t end) {
     uint64_t k = j->gemm->k, many = MANY_TILES * (j->device ? j->device->threads : 1);
     uint64_t run = end - j->first >= many ? k : j->depth * pst_div_up(MOST_DEPTH, j->depth);

@@ -4,8 +4,8 @@
 #include "kernels/shape.h"
 #include <string.h>
 
-/* Element e (of the whole sample, of which a tensor rank may have a part) of sample s is kept when word e%4 of position (s, e/4) of the node's stream, as a uniform number, is
- * not below the rate: the same units in every layout. */
+/* Element e (of the whole sample, of which a tensor rank may have a part) of sample s is kept when word e%4 of position
+ * (s, e/4) of the node's stream, as a uniform number, is not below the rate: the same units in every layout. */
 static void mask(const pst_call *call, const float *in, float *out) {
     const pst_tensor *t = pst_call_in(call, 0);
     uint64_t samples = t->dim[0], per_sample = pst_tensor_count(t) / samples;

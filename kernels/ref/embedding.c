@@ -1,4 +1,5 @@
-/* Reference embedding: out[b,t,:] = wte[token[b,t],:] (+ wpe[t,:]). Tokens whose rows another tensor rank has give 0. */
+/* Reference embedding: out[b,t,:] = wte[token[b,t],:] (+ wpe[t,:]). Tokens whose rows another tensor rank has give
+ * 0. */
 #include "kernels/ref/ref.h"
 #include "kernels/shape.h"
 #include <string.h>

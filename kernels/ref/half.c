@@ -1,5 +1,5 @@
-/* The reference for graphs of bf16 and fp16, in one piece: operands are widened to fp32 in scratch, the fp32 reference computes,
- * and what it has written is rounded to nearest even. So each operator's meaning stands in one place only. */
+/* The reference for graphs of bf16 and fp16, in one piece: operands are widened to fp32 in scratch, the fp32 reference
+ * computes, and what it has written is rounded to nearest even. So each operator's meaning stands in one place only. */
 #include "kernels/ref/ref.h"
 #include "kernels/shape.h"
 #include <string.h>

@@ -7,10 +7,10 @@
 
 static const uint64_t HUGE_BYTES = 2u << 20, PAGE_BYTES = 4096;
 
-/* The eight bytes that belong at offset 8*word. Every aligned four are a NaN in fp32, and every two in bf16 and fp16, whose
- * last byte is 0xff and the one before odd: neither finite numbers nor infinities nor the NaN that arithmetic makes end with
- * such two, so the end of a written array is never mistaken for untouched, and whatever reads memory before it was written
- * spreads NaNs. */
+/* The eight bytes that belong at offset 8*word. Every aligned four are a NaN in fp32, and every two in bf16 and fp16,
+ * whose last byte is 0xff and the one before odd: neither finite numbers nor infinities nor the NaN that arithmetic
+ * makes end with such two, so the end of a written array is never mistaken for untouched, and whatever reads memory
+ * before it was written spreads NaNs. */
 static inline uint64_t pattern(uint64_t word) {
     return ((word + 1) * 0x9E3779B97F4A7C15u ^ 0xA5C35A3C96F00F69u) | 0xFFC1FFC1FFC1FFC1u;
 }
@@ -28,8 +28,8 @@ static void pattern_fill(uint8_t *base, uint64_t from, uint64_t to) {
     for (; from < to; from++) base[from] = pattern_byte(from);
 }
 
-/* One more than the last offset of [from, to) that does not hold the pattern, else from. Numbers have two bytes at least: of
- * an aligned two none is written alone. */
+/* One more than the last offset of [from, to) that does not hold the pattern, else from. Numbers have two bytes at
+ * least: of an aligned two none is written alone. */
 static uint64_t pattern_broken(const uint8_t *base, uint64_t from, uint64_t to) {
     uint64_t end = to;
     while (to > from) {

@@ -1,4 +1,5 @@
-/* Files that are printed to, opened and closed with one text and one status for what goes wrong; whole files in memory. */
+/* Files that are printed to, opened and closed with one text and one status for what goes wrong; whole files in
+ * memory. */
 #ifndef PST_BASE_FILE_H
 #define PST_BASE_FILE_H
 #include "base/status.h"
@@ -6,10 +7,11 @@
 
 /* Makes or empties a file. EINPUT for a path at which there can be none, ENOMEM for a full disk. */
 pst_status pst_file_create(const char *path, FILE **f);
-/* Closes it; `status`: of what was printed into it. What could not be written whole is removed, except where it is no file
- * (a pipe, /dev/full). Returns the first failure; that of the stream names path and reason, whatever was said before. */
+/* Closes it; `status`: of what was printed into it. What could not be written whole is removed, except where it is no
+ * file (a pipe, /dev/full). Returns the first failure; that of the stream names path and reason, whatever was said
+ * before. */
 pst_status pst_file_close(FILE *f, const char *path, pst_status status);
-/* All bytes of a file, to be freed by the caller. EINPUT when it cannot be read or has more than `most`; every text begins
- * with the path. */
+/* All bytes of a file, to be freed by the caller. EINPUT when it cannot be read or has more than `most`; every text
+ * begins with the path. */
 pst_status pst_file_read(const char *path, size_t most, char **text, size_t *bytes);
 #endif

@@ -1,4 +1,5 @@
-/* What an instruction does. The lists are pipeline/'s; comm/ knows the names, for what it says of ranks that are gone. */
+/* What an instruction does. The lists are pipeline/'s; comm/ knows the names, for what it says of ranks that are
+ * gone. */
 #ifndef PST_BASE_OPCODE_H
 #define PST_BASE_OPCODE_H
 

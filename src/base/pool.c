@@ -87,7 +87,8 @@ static void await_run(pst_pool *pool, uint32_t seen) {
         uint64_t now = pst_monotonic_ns();
         if (!until) until = now + SPIN_NS;
         if (now < until) continue;
-        /* Sequentially consistent on both sides: either the caller sees a sleeper or the kernel sees a new generation. */
+        /* Sequentially consistent on both sides: either the caller sees a sleeper or the kernel sees a new
+         * generation. */
         atomic_fetch_add(&pool->sleepers, 1);
         futex_sleep(&pool->generation, seen, 0);
         atomic_fetch_sub(&pool->sleepers, 1);

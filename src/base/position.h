@@ -1,13 +1,13 @@
-/* A rank's position: what it is doing and waiting for right now, for the other ranks to read (comm/heartbeat.c shares it
- * within a host). Written by the rank's own thread, in the executor and in collectives; every word is atomic by itself.
- * `moves` counts everything that advances, so what lies between two equal readings of it has stood still. */
+/* A rank's position: what it is doing and waiting for right now, for the other ranks to read (comm/heartbeat.c shares
+ * it within a host). Written by the rank's own thread, in the executor and in collectives; every word is atomic by
+ * itself. `moves` counts everything that advances, so what lies between two equal readings of it has stood still. */
 #ifndef PST_BASE_POSITION_H
 #define PST_BASE_POSITION_H
 #include <stdatomic.h>
 #include <stdint.h>
 
-/* HOST: neither in a list nor in a collective (reading data, writing files). COMPUTE, WAIT, EXCHANGE: in an instruction list;
- * EXCHANGE: in a step that the ranks of a tensor group do together. */
+/* HOST: neither in a list nor in a collective (reading data, writing files). COMPUTE, WAIT, EXCHANGE: in an instruction
+ * list; EXCHANGE: in a step that the ranks of a tensor group do together. */
 typedef enum { PST_AT_HOST, PST_AT_COMPUTE, PST_AT_WAIT, PST_AT_COLLECTIVE, PST_AT_EXCHANGE } pst_activity;
 
 enum { PST_POSITION_POSTS = 64, PST_POSITION_LOG = 64, PST_POSITION_SITE = 3 };
@@ -65,11 +65,13 @@ static inline uint64_t pst_position_message(int kind, uint32_t peer, uint32_t se
     return UINT64_C(1) << 63 | (uint64_t)(kind != 0) << 62 | (uint64_t)(peer & 0x3fffffff) << 32 | seq;
 }
 
-/* Words of the log. All ranks run the same program, so where their logs differ, one has left something out. A collective's
- * word is its place in the sources (hash of the function, line), or, where nobody has said it, what it is. */
+/* Words of the log. All ranks run the same program, so where their logs differ, one has left something out. A
+ * collective's word is its place in the sources (hash of the function, line), or, where nobody has said it, what it
+ * is. */
 enum { PST_OP_LIST_EVAL = 1, PST_OP_LIST_TRAIN = 2 };
 void pst_position_op(pst_position *p, uint64_t word);
-uint64_t pst_position_site(pst_position *p, const char *file, const char *function, uint32_t line); /* 0: file is NULL */
+uint64_t pst_position_site(pst_position *p, const char *file, const char *function, uint32_t line); /* 0: file is
+                                                                                                       NULL */
 
 /* 1: *view is a state in which nothing moved while it was read. 0: it moves; *view is unchanged. */
 int pst_position_read(const pst_position *p, pst_position_view *view);

@@ -9,12 +9,13 @@ int pst_cli_inspect(const pst_cli_call *call) {
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX, "Of a run file: as if started on this many ranks.",
          &o.ranks},
     };
-    const pst_command command = {"penstock inspect", "PATH",
-                                 "Shows a checkpoint folder (and checks every tensor in it), a safetensors file, a Hugging Face "
-                                 "folder, a plan.yaml, "
-                                 "or what a run file becomes: "
-                                 "its graph, plan, schedule, instructions and memory layout.",
-                                 rows, sizeof rows / sizeof *rows};
+    const pst_command command = {
+        "penstock inspect", "PATH",
+        "Shows a checkpoint folder (and checks every tensor in it), a safetensors file, a Hugging Face "
+        "folder, a plan.yaml, "
+        "or what a run file becomes: "
+        "its graph, plan, schedule, instructions and memory layout.",
+        rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;
     if (pst_cli_parse(&command, call, &n, &done)) return done;

@@ -1,4 +1,5 @@
-/* The commands' beginning (start.c loads it): finds the command, runs it, and sees to it that what was printed has arrived. */
+/* The commands' beginning (start.c loads it): finds the command, runs it, and sees to it that what was printed has
+ * arrived. */
 #include "cli.h"
 #include <errno.h>
 #include <signal.h>

@@ -36,7 +36,8 @@ static void put_paragraph(const char *text, FILE *out) {
 static void put_head(const char *name, int section, const char *what, FILE *out) {
     fputs(".\\\" Written by penstock help --write from the rows that --help prints.\n.TH \"", out);
     for (const char *c = name; *c; c++) put_char((char)toupper((unsigned char)*c), out);
-    fprintf(out, "\" %d \"" PST_VERSION_DATE "\" \"penstock %s\" \"penstock manual\"\n.SH NAME\n", section, pst_version());
+    fprintf(out, "\" %d \"" PST_VERSION_DATE "\" \"penstock %s\" \"penstock manual\"\n.SH NAME\n", section,
+            pst_version());
     put(name, out);
     fputs(" \\-\n", out);
     put_paragraph(what, out);

@@ -1,6 +1,6 @@
-/* The program itself, which needs nothing but the C library: it loads the commands (penstock-commands.so, everything else
- * in this folder) and with them libpenstock and what that is linked with. Where a library is missing, which on a bare
- * machine is the rule, it says which ones, and what package of Debian has them, instead of dying in the loader. */
+/* The program itself, which needs nothing but the C library: it loads the commands (penstock-commands.so, everything
+ * else in this folder) and with them libpenstock and what that is linked with. Where a library is missing, which on a
+ * bare machine is the rule, it says which ones, and what package of Debian has them, instead of dying in the loader. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -114,8 +114,8 @@ static void *load_commands(char *why, size_t bytes) {
     return NULL;
 }
 
-/* There when the commands are linked in, as sanitizers want it: the leak checker of gcc 12 now and then fails on threads'
- * memory in loaded libraries. */
+/* There when the commands are linked in, as sanitizers want it: the leak checker of gcc 12 now and then fails on
+ * threads' memory in loaded libraries. */
 extern int pst_cli_main(int argc, char **argv) __attribute__((weak));
 
 int main(int argc, char **argv) {

@@ -42,10 +42,12 @@ struct pst_config {
     struct { int64_t every, keep; } checkpoint;
     struct { int64_t trace; char *level; } log;       /* trace: write the timeline of this step (0: the last but one) */
     char *source;                                     /* path the file came from */
-    char *model_place;                                /* for complaints about the model: file:line:column, or an override */
+    char *model_place;                                /* for complaints about the model: file:line:column, or an
+                                                         override */
 };
 /* Everything of `config`, with nothing shared. ENOMEM. */
 pst_status pst_config_copy(const pst_config *config, pst_config **copy);
-/* "train.lr 0.001 -> 0.0005, train.steps 300 -> 600": what of the two changes what is learned; nothing when they agree. */
+/* "train.lr 0.001 -> 0.0005, train.steps 300 -> 600": what of the two changes what is learned; nothing when they
+ * agree. */
 void pst_config_print_changes(const pst_config *was, const pst_config *is, FILE *out);
 #endif

@@ -67,7 +67,8 @@ static pst_status read_items(yaml_document_t *document, const pst_row *row, pst_
     pst_row_clear(row, config);
     if (has_odd_tag(node)) return pst_fail(PST_EINPUT, "the tag '%.60s' has no meaning here", (char *)node->tag);
     yaml_node_item_t *item = node->data.sequence.items.start;
-    if (item == node->data.sequence.items.top && row->flags & PST_ROW_FILLED) return pst_row_refuse(row, "an empty list");
+    if (item == node->data.sequence.items.top && row->flags & PST_ROW_FILLED)
+        return pst_row_refuse(row, "an empty list");
     for (; item < node->data.sequence.items.top; item++) {
         const char *text = NULL;
         *at = yaml_document_get_node(document, *item);

@@ -1,6 +1,6 @@
-/* Files are opened when they are first touched, at most MAX_OPEN at a time (a folder may hold more files than a process may
- * open); then the one opened longest ago gives way. They are read, not mapped: a file that is cut short while it is mapped
- * would kill the process. */
+/* Files are opened when they are first touched, at most MAX_OPEN at a time (a folder may hold more files than a process
+ * may open); then the one opened longest ago gives way. They are read, not mapped: a file that is cut short while it is
+ * mapped would kill the process. */
 #include "data/joined.h"
 #include "base/hash.h"
 #include <errno.h>

@@ -10,7 +10,7 @@ void pst_joined_close(pst_joined *j);
 uint64_t pst_joined_bytes(const pst_joined *j);
 /* XXH64 over name (without folders) and size of every file, in order. */
 uint64_t pst_joined_hash(const pst_joined *j);
-/* Copies bytes [at, at + n) of the text; allocates nothing. EINPUT when a file is no longer as long as it was when the list
- * was made, or cannot be read. */
+/* Copies bytes [at, at + n) of the text; allocates nothing. EINPUT when a file is no longer as long as it was when the
+ * list was made, or cannot be read. */
 pst_status pst_joined_read(pst_joined *j, uint64_t at, uint64_t n, uint8_t *out);
 #endif

@@ -1,5 +1,5 @@
-/* One operator of a graph with operands to run it on, for measuring. The operands of all its passes lie in one arena, on
- * huge pages as in training, are filled with plausible numbers, and stay the same from launch to launch. */
+/* One operator of a graph with operands to run it on, for measuring. The operands of all its passes lie in one arena,
+ * on huge pages as in training, are filled with plausible numbers, and stay the same from launch to launch. */
 #ifndef PST_ENGINE_BENCH_CASE_H
 #define PST_ENGINE_BENCH_CASE_H
 #include "base/arena.h"

@@ -34,8 +34,8 @@ pst_status pst_bind_share(hwloc_topology_t t, hwloc_const_bitmap_t allowed, uint
     return PST_OK;
 }
 
-/* Which of how many ranks this one is, among those of its host that may run where it may. 0 ranks: some may run on a part of
- * these processors only, so that somebody has bound them already. */
+/* Which of how many ranks this one is, among those of its host that may run where it may. 0 ranks: some may run on a
+ * part of these processors only, so that somebody has bound them already. */
 static pst_status find_sharers(pst_world *w, const pst_seat *mine, uint32_t *n, uint32_t *at) {
     *n = *at = 0;
     for (uint32_t r = 0; r < w->size; r++) {

@@ -1,4 +1,5 @@
-/* Writing checkpoints: where each rank puts its shard; then rank 0 the index and the rename that makes it all visible. */
+/* Writing checkpoints: where each rank puts its shard; then rank 0 the index and the rename that makes it all
+ * visible. */
 #include "engine/checkpoint.h"
 #include "base/hash.h"
 #include "engine/checkpoint_parts.h"
@@ -43,8 +44,8 @@ static pst_status unreadable(const char *path) {
     return pst_fail(PST_ENOMEM, "%s", said);
 }
 
-/* "wte.weight.m[0=0+128][0:8192]" is a part of tensor "wte.weight.m", whose length base is, and of its slice "0=0+128" ("":
- * of none); 0: no part. */
+/* "wte.weight.m[0=0+128][0:8192]" is a part of tensor "wte.weight.m", whose length base is, and of its slice "0=0+128"
+ * ("": of none); 0: no part. */
 static int is_part(const char *name, size_t *base, uint64_t *from, uint64_t *to, char slice[PST_CKPT_SLICE]) {
     const char *open = strrchr(name, '['), *first = strchr(name, '[');
     int used = 0;
@@ -140,8 +141,8 @@ static int same_shape(const json_t *tensor, const pst_param *param) {
     return 1;
 }
 
-/* Parts follow each other from the first element to the last: replicas store theirs in the order of ranks. Slices hold as
- * many elements as there are. */
+/* Parts follow each other from the first element to the last: replicas store theirs in the order of ranks. Slices hold
+ * as many elements as there are. */
 static int all_parts(const json_t *tensor, const pst_param *param) {
     const json_t *parts = json_object_get(tensor, "parts");
     json_int_t at = 0;

@@ -3,8 +3,9 @@
  * rank, so any layout reads any other's. A folder under that name is complete: it is written as .tmp-step-00000100,
  * synced and renamed. Functions keep no state; a background thread may write while another reads.
  *
- * Writing: every rank makes the folders and writes its file (shard.h); the caller makes sure that all are done and agrees
- * on the outcome; then rank 0 calls pst_ckpt_commit (or pst_ckpt_abandon when a rank failed) and pst_ckpt_prune. */
+ * Writing: every rank makes the folders and writes its file (shard.h); the caller makes sure that all are done and
+ * agrees on the outcome; then rank 0 calls pst_ckpt_commit (or pst_ckpt_abandon when a rank failed) and
+ * pst_ckpt_prune. */
 #ifndef PST_ENGINE_CHECKPOINT_H
 #define PST_ENGINE_CHECKPOINT_H
 #include "engine/safetensors.h"
@@ -13,7 +14,12 @@
 #include <stdio.h>
 
 /* Version 4 has tensors in parts; without any, 3 is written. */
-enum { PST_CKPT_VERSION = 4, PST_CKPT_OPTIM_MAX = 16, PST_CKPT_SLICE = 160, PST_CKPT_NAME = PST_NAME_MAX + 64 + PST_CKPT_SLICE };
+enum {
+    PST_CKPT_VERSION = 4,
+    PST_CKPT_OPTIM_MAX = 16,
+    PST_CKPT_SLICE = 160,
+    PST_CKPT_NAME = PST_NAME_MAX + 64 + PST_CKPT_SLICE
+};
 
 /* What a run needs to go on besides its tensors. */
 typedef struct {
@@ -28,22 +34,22 @@ typedef struct {
     char optimizer[PST_CKPT_OPTIM_MAX]; /* name of the rule whose state is stored; "": weights only */
 } pst_ckpt_info;
 
-/* A parameter that this rank stores, or elements [from, from + n) of it; all memory is the caller's and fp32 in the graph's
- * own layout. */
+/* A parameter that this rank stores, or elements [from, from + n) of it; all memory is the caller's and fp32 in the
+ * graph's own layout. */
 typedef struct {
     const pst_param *param;
     const float *weight;            /* of the first element that is stored */
     const float *state[2];          /* the rule's n_state arrays, likewise */
     uint64_t from, n;               /* n 0: all */
 } pst_ckpt_entry;
-/* A tensor's name in a shard: "wte.weight.m", of a part of it "wte.weight.m[262144:524288]", and of a tensor rank's slice
- * "wte.weight.m[0=0+128][0:8192]". */
+/* A tensor's name in a shard: "wte.weight.m", of a part of it "wte.weight.m[262144:524288]", and of a tensor rank's
+ * slice "wte.weight.m[0=0+128][0:8192]". */
 const char *pst_ckpt_part_name(const char *name, const pst_slice *slice, uint64_t from, uint64_t to,
                                char out[PST_CKPT_NAME]);
 
-/* `folder` is <run>/checkpoints, made when it is not there (its parent is). Any rank, any thread: the folders, this rank's
- * file in them (NULL: no memory; the caller frees), and what is left to do when it could not be written. ENOMEM with path
- * and reason when the disk is full or unwritable. */
+/* `folder` is <run>/checkpoints, made when it is not there (its parent is). Any rank, any thread: the folders, this
+ * rank's file in them (NULL: no memory; the caller frees), and what is left to do when it could not be written. ENOMEM
+ * with path and reason when the disk is full or unwritable. */
 pst_status pst_ckpt_make_folders(const char *folder, uint64_t step);
 char *pst_ckpt_shard_path(const char *folder, uint64_t step, uint32_t rank, uint32_t ranks);
 void pst_ckpt_leave_folders(const char *folder, uint64_t step);
@@ -69,7 +75,8 @@ typedef struct {
 typedef struct {
     char *name;                     /* "wte.weight", "wte.weight.m" */
     uint32_t n_part, n_dim;
-    pst_ckpt_part *part;            /* in order, without gaps; or slices, which hold each element once; a tensor that is stored in one piece has one */
+    pst_ckpt_part *part;            /* in order, without gaps; or slices, which hold each element once; a tensor that is
+                                       stored in one piece has one */
     uint64_t dim[PST_MAX_DIM], elements;
 } pst_ckpt_tensor;
 typedef struct pst_ckpt {
@@ -85,7 +92,8 @@ typedef struct pst_ckpt {
 /* `path`: a checkpoint, a run folder or its checkpoints folder; the last two mean the complete checkpoint with the
  * highest step. *folder: the checkpoint, the caller frees it. EINPUT: there is none. */
 pst_status pst_ckpt_find(const char *path, char **folder);
-/* The newest step before `step` of a folder of checkpoints, complete or (complete 0) without an index; UINT64_MAX: none. */
+/* The newest step before `step` of a folder of checkpoints, complete or (complete 0) without an index; UINT64_MAX:
+ * none. */
 uint64_t pst_ckpt_before(const char *folder, int complete, uint64_t step);
 /* Reads and checks the index against the headers of all shards (not the tensors' bytes). EINPUT with path and reason
  * when something is missing, truncated, of another version, or no checkpoint at all. */
@@ -100,9 +108,10 @@ pst_status pst_ckpt_read(const pst_ckpt *ckpt, const char *name, float *out, uin
 pst_status pst_ckpt_read_range(const pst_ckpt *ckpt, const char *name, uint64_t elements, uint64_t from, uint64_t to,
                                float *out);
 /* Elements [from, to) of what a parameter that may be sliced (graph/shard.h) holds of a tensor of its whole shape. */
-pst_status pst_ckpt_read_held(const pst_ckpt *ckpt, const char *name, const pst_param *param, uint64_t from, uint64_t to,
-                              float *out);
-/* A parameter's weight and, with a rule, its state, or what it holds of them; checks shapes. EINPUT when another rule's state is stored. */
+pst_status pst_ckpt_read_held(const pst_ckpt *ckpt, const char *name, const pst_param *param, uint64_t from,
+                              uint64_t to, float *out);
+/* A parameter's weight and, with a rule, its state, or what it holds of them; checks shapes. EINPUT when another rule's
+ * state is stored. */
 pst_status pst_ckpt_read_param(const pst_ckpt *ckpt, const pst_param *param, const pst_optim_row *rule, float *weight,
                                float *const state[2]);
 /* Elements [from, to) of its weight alone, or of its state: from == to reads nothing of that. */

@@ -1,5 +1,5 @@
-/* What the files of the checkpoint (checkpoint.c writes, checkpoint_parse.c and checkpoint_read.c read, checkpoint_print.c
- * shows, checkpoint_folder.c keeps house) share with each other and with nobody else. */
+/* What the files of the checkpoint (checkpoint.c writes, checkpoint_parse.c and checkpoint_read.c read,
+ * checkpoint_print.c shows, checkpoint_folder.c keeps house) share with each other and with nobody else. */
 #ifndef PST_ENGINE_CHECKPOINT_PARTS_H
 #define PST_ENGINE_CHECKPOINT_PARTS_H
 #include "engine/checkpoint.h"
@@ -17,13 +17,14 @@ char *pst_ckpt_folder(const char *folder, uint64_t step, int temporary);
 void pst_ckpt_shard_name(char out[64], uint32_t rank, uint32_t ranks);
 /* Removes temporary folders of steps up to `last`. */
 void pst_ckpt_clean_until(const char *folder, uint64_t last);
-/* "0=0+384,768+384,1536+384": of dimension 0, 384 from 0 on, and so on; "" for all. And back: 0 when it is no slice of the
- * tensor. */
+/* "0=0+384,768+384,1536+384": of dimension 0, 384 from 0 on, and so on; "" for all. And back: 0 when it is no slice of
+ * the tensor. */
 void pst_ckpt_slice_text(const pst_slice *slice, char out[PST_CKPT_SLICE]);
 int pst_ckpt_slice_parse(const char *text, const pst_ckpt_tensor *of, pst_slice *slice);
 /* Shape and slice of what is held of a tensor. */
 pst_param pst_ckpt_held(const pst_ckpt_tensor *t, const pst_slice *slice);
-/* `in`: a part that is a slice. What of it lies in elements [from, to) of the tensor goes to out, which begins at from. */
+/* `in`: a part that is a slice. What of it lies in elements [from, to) of the tensor goes to out, which begins at
+ * from. */
 void pst_ckpt_put_slice(const pst_ckpt_tensor *t, const pst_ckpt_part *part, const float *in, float *out, uint64_t from,
                         uint64_t to);
 /* A whole small file with a zero behind it; EINPUT when it cannot be read or is above `limit`. The caller frees. */

@@ -1,4 +1,5 @@
-/* Reading checkpoints: the index first (checkpoint_parse.c), checked against the shards' headers; then tensors by name. */
+/* Reading checkpoints: the index first (checkpoint_parse.c), checked against the shards' headers; then tensors by
+ * name. */
 #include "base/hash.h"
 #include "engine/checkpoint_parts.h"
 #include "graph/shard.h"

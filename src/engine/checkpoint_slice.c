@@ -1,5 +1,5 @@
-/* Tensors of which each tensor rank stores its own slice: what stands behind their names, and where their elements belong
- * in the whole. */
+/* Tensors of which each tensor rank stores its own slice: what stands behind their names, and where their elements
+ * belong in the whole. */
 #include "engine/checkpoint_parts.h"
 #include "graph/shard.h"
 #include <inttypes.h>

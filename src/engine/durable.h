@@ -11,7 +11,8 @@
 pst_status pst_durable_create(const char *path, int *fd);
 pst_status pst_durable_write(int fd, const char *path, const void *data, uint64_t bytes);
 /* For a file that several threads write in pieces: its room is set aside where the file system can, so that a disk
- * without it is found at once; then the pieces of `part` (which is used up) go to `at`, and the file is cut to `bytes`. */
+ * without it is found at once; then the pieces of `part` (which is used up) go to `at`, and the file is cut to
+ * `bytes`. */
 pst_status pst_durable_reserve(int fd, const char *path, uint64_t bytes);
 pst_status pst_durable_write_at(int fd, const char *path, struct iovec *part, int n, uint64_t at);
 pst_status pst_durable_cut(int fd, const char *path, uint64_t bytes);

@@ -1,5 +1,5 @@
-/* See events.h. The format: TFRecord framing as TensorFlow's tensorflow/core/lib/io/record_writer.h describes it (length,
- * masked CRC of the length, data, masked CRC of the data, all little endian), around protocol buffers Event
+/* See events.h. The format: TFRecord framing as TensorFlow's tensorflow/core/lib/io/record_writer.h describes it
+ * (length, masked CRC of the length, data, masked CRC of the data, all little endian), around protocol buffers Event
  * (tensorflow/core/util/event.proto), Summary and SummaryMetadata (core/framework/summary.proto) and TensorProto
  * (core/framework/tensor.proto). The few fields that are needed are encoded here by hand, with their numbers. */
 #include "engine/events.h"
@@ -151,8 +151,9 @@ static pst_status write_record(pst_events *e) {
     return PST_OK;
 }
 
-/* What readers go by: Event.file_version = 3, source_metadata = 10 {writer = 1}; then session_log = 7 {status = 1: START}.
- * With this version a START that is not the first makes void what older files say of its step and later ones. */
+/* What readers go by: Event.file_version = 3, source_metadata = 10 {writer = 1}; then session_log = 7 {status = 1:
+ * START}. With this version a START that is not the first makes void what older files say of its step and later
+ * ones. */
 static pst_status write_preamble(pst_events *e, uint64_t first_step) {
     static const char writer[] = "penstock";
     start_event(e, 0);
@@ -166,8 +167,8 @@ static pst_status write_preamble(pst_events *e, uint64_t first_step) {
     return write_record(e);
 }
 
-/* Summary.Value {tag = 1, metadata = 9 {plugin_data = 1 {plugin_name = 1}}, tensor = 8 {dtype = 1: DT_STRING, tensor_shape =
- * 2 {}, string_val = 8}}, the text as a block of Markdown. */
+/* Summary.Value {tag = 1, metadata = 9 {plugin_data = 1 {plugin_name = 1}}, tensor = 8 {dtype = 1: DT_STRING,
+ * tensor_shape = 2 {}, string_val = 8}}, the text as a block of Markdown. */
 static pst_status write_text(pst_events *e, uint64_t step, const char *tag, const char *text) {
     static const char plugin[] = "text", open[] = "```\n", close_[] = "\n```\n";
     size_t bytes = sizeof open - 1 + strlen(text) + sizeof close_ - 1, tensor = 4 + with_head(bytes);

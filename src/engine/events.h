@@ -1,6 +1,6 @@
-/* TensorBoard event files: runs/NAME/tb/events.out.tfevents.*, written by rank 0 beside metrics.jsonl. One file per process
- * that trains; a resumed run starts another, whose first record tells TensorBoard which steps of the older ones are void.
- * Every call ends in the file, so that a TensorBoard that watches the folder follows. */
+/* TensorBoard event files: runs/NAME/tb/events.out.tfevents.*, written by rank 0 beside metrics.jsonl. One file per
+ * process that trains; a resumed run starts another, whose first record tells TensorBoard which steps of the older ones
+ * are void. Every call ends in the file, so that a TensorBoard that watches the folder follows. */
 #ifndef PST_ENGINE_EVENTS_H
 #define PST_ENGINE_EVENTS_H
 #include "base/status.h"
@@ -14,8 +14,8 @@ typedef struct {
 } pst_events_scalar;
 
 /* folder: made when it is not there. first_step: of the first step that will be written. most_scalars: in one call of
- * pst_events_scalars. text: shown by TensorBoard under the name `tag`, as preformatted text. ENOMEM when there is no memory
- * or the file cannot be written. */
+ * pst_events_scalars. text: shown by TensorBoard under the name `tag`, as preformatted text. ENOMEM when there is no
+ * memory or the file cannot be written. */
 pst_status pst_events_open(const char *folder, uint64_t first_step, uint32_t most_scalars, const char *tag,
                            const char *text, pst_events **events);
 void pst_events_close(pst_events *events);

@@ -1,4 +1,5 @@
-/* `penstock generate`: text from a checkpoint. One rank, forward only; the window is computed afresh for every token. */
+/* `penstock generate`: text from a checkpoint. One rank, forward only; the window is computed afresh for every
+ * token. */
 #include "base/rng.h"
 #include "base/sized.h"
 #include "comm/world.h"

@@ -1,5 +1,6 @@
-/* See hang.h. What the suspect of the moment is comes from pipeline/suspect.c; here it is watched for as long as it stays
- * the same, and accused once its limit has passed and what is known of its process rules out that it only starves. */
+/* See hang.h. What the suspect of the moment is comes from pipeline/suspect.c; here it is watched for as long as it
+ * stays the same, and accused once its limit has passed and what is known of its process rules out that it only
+ * starves. */
 #include "engine/hang.h"
 #include "comm/collective.h"
 #include "engine/hang_parts.h"

@@ -1,7 +1,7 @@
-/* The hang detector of one process. While its rank waits and nothing of it moves, it follows the positions of the ranks of
- * this host to the one that holds the job up, and accuses it when that has lasted longer than predicted: factor x the
- * instruction's expected duration + slack. Starvation is no hang: a rank that could run, computes, or has not had the
- * chance to look at its transport is waited for. Ranks on other hosts are not seen: they watch
+/* The hang detector of one process. While its rank waits and nothing of it moves, it follows the positions of the ranks
+ * of this host to the one that holds the job up, and accuses it when that has lasted longer than predicted: factor x
+ * the instruction's expected duration + slack. Starvation is no hang: a rank that could run, computes, or has not had
+ * the chance to look at its transport is waited for. Ranks on other hosts are not seen: they watch
  * themselves (self_watch.h). */
 #ifndef PST_ENGINE_HANG_H
 #define PST_ENGINE_HANG_H
@@ -11,8 +11,8 @@
 
 typedef struct pst_hang pst_hang;
 
-/* All borrowed. heartbeat NULL: this process has all ranks, their positions are position[n_rank]. A slack of 0 in the run
- * file switches it off. */
+/* All borrowed. heartbeat NULL: this process has all ranks, their positions are position[n_rank]. A slack of 0 in the
+ * run file switches it off. */
 pst_status pst_hang_open(const pst_prepared *p, pst_heartbeat *heartbeat, pst_position *position, uint32_t rank,
                          const char *host, pst_hang **hang);
 void pst_hang_close(pst_hang *h);

@@ -22,7 +22,8 @@ struct pst_hang {
     pst_position **at;          /* [n_rank] NULL: not on this host, or not seen yet */
     pst_suspect_scene scene;
     uint64_t moves;             /* of this rank, at the last look */
-    uint64_t last_ns, waited_ns, unseen_ns; /* last look; time awake since this rank moved; since the others were read */
+    uint64_t last_ns, waited_ns, unseen_ns; /* last look; time awake since this rank moved; since the others were
+                                               read */
     int has_suspect;
     pst_suspect suspect;
     uint64_t held_ns;           /* how long, awake, the suspect has been the same */

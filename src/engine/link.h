@@ -11,8 +11,9 @@ typedef struct {
 } pst_link;
 uint64_t pst_link_ns(const pst_link *link, uint64_t bytes);
 
-/* Collective, after pst_group_open and pst_compare_ranks. For every two hosts between whose ranks p's training job has messages,
- * two of these ranks time the sizes that occur; every rank then has the durations in its job, and the prediction of p that
- * follows. Nothing happens where all ranks are on one host. Takes tenths of a second for two hosts. ENOMEM, EPEER. */
+/* Collective, after pst_group_open and pst_compare_ranks. For every two hosts between whose ranks p's training job has
+ * messages, two of these ranks time the sizes that occur; every rank then has the durations in its job, and the
+ * prediction of p that follows. Nothing happens where all ranks are on one host. Takes tenths of a second for two
+ * hosts. ENOMEM, EPEER. */
 pst_status pst_link_measure(pst_group *g, pst_prepared *p);
 #endif

@@ -27,8 +27,8 @@ static double now_s(void) { return (double)pst_monotonic_ns() * 1e-9; }
 
 /* --- the file --------------------------------------------------------------------------------------------------- */
 
-/* Copies the lines of steps up to `keep` (and other events before them) to `to`; 0 when that did not succeed. What is no
- * JSON was being written when its run died. */
+/* Copies the lines of steps up to `keep` (and other events before them) to `to`; 0 when that did not succeed. What is
+ * no JSON was being written when its run died. */
 static int copy_kept(FILE *from, FILE *to, uint64_t keep) {
     char *line = NULL;
     size_t room = 0;
@@ -176,8 +176,8 @@ static json_t *residents(const pst_metrics *m, const pst_report *report) {
     return list;
 }
 
-/* Seconds by kind of work, all ranks together. Keeps the sums for the end, too: those of the first step, in which memory is
- * touched for the first time, only until there is a second. */
+/* Seconds by kind of work, all ranks together. Keeps the sums for the end, too: those of the first step, in which
+ * memory is touched for the first time, only until there is a second. */
 static json_t *work_of(pst_metrics *m, const pst_report *report, double step_s) {
     json_t *all = json_object();
     if (++m->work_steps == 2) m->work = (pst_work){0}, m->work_wall_ns = 0;
@@ -221,8 +221,8 @@ void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t
     pst_metrics_board_validation(&m->board, step, loss);
     pst_metrics_newline(m);
     if (!m->quiet)
-        printf("validation after step %" PRIu64 ": loss %.4f nats per token over %" PRIu64 " tokens\n", step, signless(loss),
-               tokens);
+        printf("validation after step %" PRIu64 ": loss %.4f nats per token over %" PRIu64 " tokens\n", step,
+               signless(loss), tokens);
     flush_stdout(m);
 }
 

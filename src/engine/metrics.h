@@ -41,8 +41,8 @@ typedef struct {
     double held_s;                   /* how long later steps stood still for it, where longest */
 } pst_metrics_saved;
 
-/* On stdout: nothing; lines of text; on a terminal, one line that is written over again. The last only where the terminal
- * is known to be a person's: mpirun gives its ranks one, too. */
+/* On stdout: nothing; lines of text; on a terminal, one line that is written over again. The last only where the
+ * terminal is known to be a person's: mpirun gives its ranks one, too. */
 typedef enum { PST_SHOW_NOTHING, PST_SHOW_LINES, PST_SHOW_LIVE } pst_metrics_show;
 
 typedef struct pst_metrics pst_metrics;
@@ -51,16 +51,19 @@ typedef struct pst_metrics pst_metrics;
 pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t keep_steps, double peak_flops,
                             int show, pst_metrics **m);
 void pst_metrics_close(pst_metrics *m);
-/* One step; report: [n_rank]. Writes the line and shows progress. A full disk is said once and does not stop training. */
+/* One step; report: [n_rank]. Writes the line and shows progress. A full disk is said once and does not stop
+ * training. */
 void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_report *report);
 void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t tokens);
-/* A step that was not finite. c: NULL when its replay was; skipped: how many were, this one included, 0: it ended the run. */
+/* A step that was not finite. c: NULL when its replay was; skipped: how many were, this one included, 0: it ended the
+ * run. */
 void pst_metrics_non_finite(pst_metrics *m, uint64_t step, uint64_t skipped, const pst_culprit *c);
 /* why: NULL, or why there is none. */
 void pst_metrics_checkpoint(pst_metrics *m, const pst_metrics_saved *saved, const char *path, const char *why);
 /* weights_xxh64: NULL when there are none (device timed). */
 void pst_metrics_end(pst_metrics *m, uint64_t steps, const uint64_t *weights_xxh64, const char *why);
-/* Shares of the steps' time by kind of work over all ranks, as text; of the steps but the first where there are more. */
+/* Shares of the steps' time by kind of work over all ranks, as text; of the steps but the first where there are
+ * more. */
 void pst_metrics_work_text(const pst_metrics *m, char *text, size_t bytes);
 /* Ends the progress line of a terminal, before other text is printed. */
 void pst_metrics_newline(pst_metrics *m);

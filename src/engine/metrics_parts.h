@@ -7,7 +7,8 @@
 
 /* Seconds since 1970. */
 double pst_metrics_time(void);
-/* metrics_start.c: the line that starts a run (step: 0) or its continuation (steps done before); NULL without memory. */
+/* metrics_start.c: the line that starts a run (step: 0) or its continuation (steps done before); NULL without
+ * memory. */
 json_t *pst_metrics_start(const pst_prepared *p, uint64_t step, double peak_flops);
 
 /* metrics_board.c: the same numbers for TensorBoard, below folder/tb. A failure is said once and survived. */

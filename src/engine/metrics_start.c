@@ -1,5 +1,5 @@
-/* The line of metrics.jsonl that starts a run or its continuation: what the run is made of and runs on, as far as run.yaml
- * and plan.yaml do not say it. */
+/* The line of metrics.jsonl that starts a run or its continuation: what the run is made of and runs on, as far as
+ * run.yaml and plan.yaml do not say it. */
 #include "comm/version.h"
 #include "engine/machine.h"
 #include "engine/metrics_parts.h"

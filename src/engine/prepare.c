@@ -67,8 +67,8 @@ static uint64_t predict_ns(void *arg, const pst_node *node, int extra, pst_pass 
 
 static int zero_stage(const pst_prepared *p) { return p->grid.data > 1 ? (int)p->config->parallel.zero : 0; }
 
-/* Flush costs from bytes moved: a norm reads gradients once, a step moves weight, gradient and state. Replicas share the
- * norm, and with a sharded optimizer the step. */
+/* Flush costs from bytes moved: a norm reads gradients once, a step moves weight, gradient and state. Replicas share
+ * the norm, and with a sharded optimizer the step. */
 static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
     uint64_t elements = 0, replicas = p->grid.data;
     for (uint32_t i = 0; i < p->graph->n_param; i++) elements += pst_param_elements(p->graph->param + i);

@@ -19,9 +19,10 @@ typedef struct {
     int infer;                  /* graph without loss, no backward: generation */
     const pst_plan *plan;       /* schedule, micro-batches, cut and ranks as this plan says instead of as configured and
                                    solved; NULL. EINPUT when it is for another graph. Borrowed during the call */
-    const pst_graph *graph;     /* this one instead of the model's, copied; NULL. Micro-batch and precision have to be those
-                                   of the configuration */
-    const pst_schedule *schedule; /* this order instead of that of the schedule's name, copied; NULL. Borrowed during the call */
+    const pst_graph *graph;     /* this one instead of the model's, copied; NULL. Micro-batch and precision have to be
+                                   those of the configuration */
+    const pst_schedule *schedule; /* this order instead of that of the schedule's name, copied; NULL. Borrowed during
+                                     the call */
     uint32_t vocabulary;        /* of the data set: the least the model may have, and its default */
 } pst_prepare_options;
 
@@ -38,8 +39,8 @@ typedef struct {
     const pst_graph *graph;     /* the first of these; all have the same operators and parameters, by number and name */
     pst_plan *plan;             /* of one pipeline; its micro-batches are those of a step, of all replicas */
     pst_grid grid;
-    /* [grid.data + 1] Replica k has micro-batches [micro[k], micro[k + 1]) of a step, [eval_micro[k], eval_micro[k + 1]) of
-     * an evaluation pass. */
+    /* [grid.data + 1] Replica k has micro-batches [micro[k], micro[k + 1]) of a step, [eval_micro[k],
+     * eval_micro[k + 1]) of an evaluation pass. */
     uint32_t *micro, *eval_micro;
     pst_cluster *cluster;       /* NULL: parallel.cluster is not given */
     double *throttle;           /* [n_rank] a rank is made to take so many times as long as it could; 1: it is not */
@@ -61,8 +62,9 @@ typedef struct {
 /* The schedule that is called `name`, checked; on the ranks on which a plan (NULL: none) has its chunks. */
 pst_status pst_prepare_schedule(const pst_config *c, const char *name, uint32_t n_rank, uint32_t n_micro,
                                 const pst_plan *plan, pst_schedule **schedule);
-/* prepare_share.c. The micro-batches of each replica, contiguous parts of n_micro, as the run file says or by the speeds of
- * replicas; first: [grid.data + 1], all 0. throttle, cluster and slow of all ranks. EINPUT for contradictions. */
+/* prepare_share.c. The micro-batches of each replica, contiguous parts of n_micro, as the run file says or by the
+ * speeds of replicas; first: [grid.data + 1], all 0. throttle, cluster and slow of all ranks. EINPUT for
+ * contradictions. */
 pst_status pst_prepare_share(const pst_prepared *p, uint32_t n_micro, uint32_t *first);
 /* Accumulators of each use, once p->micro is there (parallel.reproducible). EINPUT for contradictions. */
 pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts);
@@ -84,7 +86,8 @@ pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_option
 /* The prediction again, after durations in the training job have changed. ENOMEM. */
 pst_status pst_prepare_predict(pst_prepared *p);
 void pst_prepared_close(pst_prepared *p);
-/* ENOMEM when a rank's layout exceeds `limit` bytes: says which rank, by how much, and the cheapest change that fits. */
+/* ENOMEM when a rank's layout exceeds `limit` bytes: says which rank, by how much, and the cheapest change that
+ * fits. */
 pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit);
 /* The ranks that -n and the run file ask for: stages x replicas x tensor ranks. EINPUT when they contradict.
  * given: -n or the size of the job, 0 when neither is there. */

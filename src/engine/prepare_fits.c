@@ -14,8 +14,8 @@ uint64_t pst_prepare_excess(const pst_prepared *p, uint64_t limit, uint32_t *ran
 
 enum { MOST_RANKS = 64 }; /* of the advice */
 
-/* Whether the same run fits with another schedule, recomputation (NULL: as it is), micro-batch size or number of ranks; 0 also
- * when there is none such. */
+/* Whether the same run fits with another schedule, recomputation (NULL: as it is), micro-batch size or number of ranks;
+ * 0 also when there is none such. */
 static int fits_with(const pst_prepared *p, uint64_t limit, const char *schedule, const char *recompute,
                      int64_t micro_batch, uint32_t n_rank) {
     pst_config changed = *p->config; /* shallow: only read below */

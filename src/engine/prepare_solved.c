@@ -1,8 +1,9 @@
 /* parallel.schedule solved: of all schedules that keep every rank within its memory the one that is predicted to be the
- * shortest. What takes part: for one chunk per rank, and for two there and back, the order that is solved from the modelled
- * durations, messages and stashes of this plan's stages; and every named schedule. Each is prepared as a run would be, so that
- * memory and prediction are those of the run. Every rank comes to the same result by itself: nothing here depends on the
- * machine, which is why the limit is parallel.memory, or else what zb-h1 needs on its fullest rank. */
+ * shortest. What takes part: for one chunk per rank, and for two there and back, the order that is solved from the
+ * modelled durations, messages and stashes of this plan's stages; and every named schedule. Each is prepared as a run
+ * would be, so that memory and prediction are those of the run. Every rank comes to the same result by itself: nothing
+ * here depends on the machine, which is why the limit is parallel.memory, or else what zb-h1 needs on its fullest
+ * rank. */
 #include "engine/prepare.h"
 #include "base/arena.h"
 #include "base/log.h"
@@ -59,7 +60,7 @@ static void enter(contest *c, pst_prepared *p, const char *from) {
     snprintf(c->from, sizeof c->from, "%s", from);
 }
 
-/* --- a problem from what was prepared ------------------------------------------------------------------------------ */
+/* --- a problem from what was prepared ----------------------------------------------------------------------------- */
 
 typedef struct {
     pst_pass_ns *ns;
@@ -150,7 +151,7 @@ static int take_from_limits(const contest *c, const pst_prepared *p, stages *x) 
     return taken;
 }
 
-/* --- who takes part ------------------------------------------------------------------------------------------------ */
+/* --- who takes part ----------------------------------------------------------------------------------------------- */
 
 /* Chunks on the ranks where the named schedule has them. EINPUT: that cannot be, or not in this memory. */
 static pst_status solve_like(contest *c, const char *like, uint32_t chunks) {
@@ -223,11 +224,12 @@ static pst_prepared *name_solved(const contest *c) {
                  chunks == 1 ? "" : "s", (double)p->timing->step_ns * 1e-6,
                  *c->config->parallel.measured ? "measured" : "modelled");
     else
-        snprintf(p->solved, sizeof p->solved,
-                 "%s, %u chunk%s per rank: %.3f ms as %s, no order of these chunks can take less than %.3f ms (gap %.2f%%)", c->from,
-                 chunks, chunks == 1 ? "" : "s", (double)p->timing->step_ns * 1e-6,
-                 *c->config->parallel.measured ? "measured" : "modelled", (double)least * 1e-6,
-                 ((double)p->timing->step_ns / (double)least - 1) * 100);
+        snprintf(
+            p->solved, sizeof p->solved,
+            "%s, %u chunk%s per rank: %.3f ms as %s, no order of these chunks can take less than %.3f ms (gap %.2f%%)",
+            c->from, chunks, chunks == 1 ? "" : "s", (double)p->timing->step_ns * 1e-6,
+            *c->config->parallel.measured ? "measured" : "modelled", (double)least * 1e-6,
+            ((double)p->timing->step_ns / (double)least - 1) * 100);
     return p;
 }
 

@@ -201,8 +201,8 @@ static double add_losses(const pst_rank *r) {
     return sum;
 }
 
-/* Rank 0: adds every piece's sum in name order, whichever rank it came from, so that the norm has the same bits in every
- * layout; the clip factor follows. */
+/* Rank 0: adds every piece's sum in name order, whichever rank it came from, so that the norm has the same bits in
+ * every layout; the clip factor follows. */
 static pst_status gather(pst_device *device, const void *block) {
     (void)device;
     pst_rank *r = ((const pst_rank_flush *)block)->rank;
@@ -286,8 +286,8 @@ static pst_status open_exchanger(pst_rank *r) {
     return status;
 }
 
-/* Where rank 0 finds every piece's sum of squares, by parameter in name order: in the message of the rank that answers for
- * it. Of one parameter, replicas have its pieces in their own order. */
+/* Where rank 0 finds every piece's sum of squares, by parameter in name order: in the message of the rank that answers
+ * for it. Of one parameter, replicas have its pieces in their own order. */
 static pst_status find_terms(pst_rank *r) {
     const pst_prepared *p = r->p;
     uint32_t n = p->graph->n_param, n_rank = p->options.n_rank, *order = malloc((n + (size_t)1) * sizeof *order);

@@ -72,8 +72,8 @@ struct pst_rank {
     double loss_sum, grad_norm, clip_scale;
 };
 
-/* Opens device, arena and executor. transport: this rank's end; last_instr as in pst_executor_config. position: where it tells the others what it
- * does, may be NULL. canary: see base/arena.h. Weights are not filled yet. */
+/* Opens device, arena and executor. transport: this rank's end; last_instr as in pst_executor_config. position: where
+ * it tells the others what it does, may be NULL. canary: see base/arena.h. Weights are not filled yet. */
 pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *transport, int canary,
                          volatile uint64_t *last_instr, pst_position *position, pst_rank **out);
 void pst_rank_close(pst_rank *r);
@@ -96,12 +96,14 @@ void pst_rank_refresh(pst_rank *r);
 /* 1 when this rank is the one that answers for the parameter as a whole: its use 0 lives here, and its first element is
  * this rank's. */
 int pst_rank_owns(const pst_rank *r, uint32_t param);
-/* 1 when elements [layout->own_from, own_to) of what is held here of the parameter are this rank's to count and store. */
+/* 1 when elements [layout->own_from, own_to) of what is held here of the parameter are this rank's to count and
+ * store. */
 int pst_rank_stores(const pst_rank *r, uint32_t param);
 /* Where micro-batch `micro` of a data or output tensor lies; NULL when not on this rank. */
 void *pst_rank_data(const pst_rank *r, uint32_t tensor, uint32_t micro);
 void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro);
-/* The sum of a micro-batch's token losses of the job just run, one by one in the order of samples; 0 where there are none. */
+/* The sum of a micro-batch's token losses of the job just run, one by one in the order of samples; 0 where there are
+ * none. */
 double pst_rank_losses(const pst_rank *r, uint32_t micro);
 
 /* How many operators a rank launches in a training step; 0 when they are too many to be noted one by one. */

@@ -15,8 +15,8 @@ void pst_rank_refresh_part(pst_rank *r, uint32_t param, uint64_t from, uint64_t 
                     to - from);
 }
 
-/* Until the checkpoint under way has what it needs of the parameter. Messages go on meanwhile; the disk may be slow, and
- * that is no hang. */
+/* Until the checkpoint under way has what it needs of the parameter. Messages go on meanwhile; the disk may be slow,
+ * and that is no hang. */
 static void await_checkpoint(pst_rank *r, uint32_t param) {
     if (!r->may_change || r->may_change(r->may_change_arg, param)) return;
     uint32_t activity = r->position ? PST_POSITION_GET(r->position, activity) : 0;
@@ -93,8 +93,8 @@ static void undo(pst_rank *r) {
 
 /* --- ahead of the answer ---------------------------------------------------------------------------------------- */
 
-/* What the rank knows: its own losses and sums of squares. As soon as these alone ask for clipping, or are not finite, the
- * step waits for the answer. */
+/* What the rank knows: its own losses and sums of squares. As soon as these alone ask for clipping, or are not finite,
+ * the step waits for the answer. */
 static int may_step(const pst_rank *r) {
     const double *own = at(r, r->layout->norm_own);
     double squares = 0, loss = 0, clip = r->p->config->train.clip;

@@ -26,8 +26,8 @@ const pst_kernel_row *pst_registry_kernel(uint32_t index);
 /* The kernel for a pass of a node (extra: as in pst_chooser) on a device of this instruction set. */
 pst_status pst_registry_choose_kernel(const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
                                       const pst_device *device, uint32_t *index);
-/* Names of a list for --help and doctor: kind is "device", "transport", "world", "model", "preset" (of all models), "data",
- * "schedule" or "optimizer"; i counts from 0; NULL after the last. */
+/* Names of a list for --help and doctor: kind is "device", "transport", "world", "model", "preset" (of all models),
+ * "data", "schedule" or "optimizer"; i counts from 0; NULL after the last. */
 const char *pst_registry_name(const char *kind, uint32_t i);
 /* Why entry i of a "device", "transport" or "world" list cannot be used on this machine; NULL when it can. */
 const char *pst_registry_reject(const char *kind, uint32_t i);

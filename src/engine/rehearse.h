@@ -1,5 +1,5 @@
-/* A rehearsal: the instruction lists run in real time, their messages over a real transport, on the `timed` device, which
- * computes nothing. What the executor and the transport cost is the difference to the simulated makespan. */
+/* A rehearsal: the instruction lists run in real time, their messages over a real transport, on the `timed` device,
+ * which computes nothing. What the executor and the transport cost is the difference to the simulated makespan. */
 #ifndef PST_ENGINE_REHEARSE_H
 #define PST_ENGINE_REHEARSE_H
 #include "base/world.h"
@@ -12,9 +12,9 @@ typedef struct {
     double cores;               /* processor time of all ranks / sum of makespans */
 } pst_rehearsal;
 
-/* Collective over the ranks of the world (of one host: they share a clock); with transport `self`, all ranks run in this
- * process. One round more than asked for is run, and the first is not counted. The world stays the caller's. Rank 0's
- * result is everybody's; free it with pst_rehearsal_close. EPEER when a rank died meanwhile. */
+/* Collective over the ranks of the world (of one host: they share a clock); with transport `self`, all ranks run in
+ * this process. One round more than asked for is run, and the first is not counted. The world stays the caller's. Rank
+ * 0's result is everybody's; free it with pst_rehearsal_close. EPEER when a rank died meanwhile. */
 pst_status pst_rehearse(pst_world *world, const char *transport, const pst_job *job, const pst_cut *cut,
                         uint32_t n_round, pst_rehearsal *out);
 void pst_rehearsal_close(pst_rehearsal *r);

@@ -12,8 +12,8 @@ enum { PST_REPLAY_TEXT = 720 };
 /* Where a rank has first met one; plain numbers, gathered from all ranks. */
 typedef struct {
     uint32_t found;
-    /* Program order: F before B and W, then micro-batch, then the tape's order. What the first in this order has read of
-       other operators is finite: it is the origin, on whatever rank. */
+    /* Program order: F before B and W, then micro-batch, then the tape's order. What the first in this order has read
+       of other operators is finite: it is the origin, on whatever rank. */
     uint32_t phase, micro, position;
     uint32_t rank, node, pass; /* pass: pst_pass; PST_PASS_COUNT: REDUCE, where uses of a shared parameter are joined */
     uint32_t kind, tensor, saved; /* what was written: pst_value_kind of a value, or of */

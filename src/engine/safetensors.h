@@ -42,10 +42,11 @@ pst_status pst_st_read_bytes(const pst_st_file *file, const pst_st_entry *entry,
  * at close. ENOMEM (status 4) with errno's text when the disk is full or unwritable. */
 typedef struct pst_st_writer pst_st_writer;
 typedef struct { const char *name; pst_dtype dtype; uint32_t n_dim; uint64_t dim[8]; } pst_st_decl;
-/* The file's first bytes alone: length and JSON, padded with blanks so that the tensors begin at a multiple of `align` (8
- * or more). *bytes: of all tensors. The caller frees *text. */
-pst_status pst_st_header(const pst_st_decl *decl, uint32_t n, const char *const *meta_key, const char *const *meta_value,
-                         uint32_t n_meta, size_t align, char **text, size_t *size, uint64_t *bytes);
+/* The file's first bytes alone: length and JSON, padded with blanks so that the tensors begin at a multiple of `align`
+ * (8 or more). *bytes: of all tensors. The caller frees *text. */
+pst_status pst_st_header(const pst_st_decl *decl, uint32_t n, const char *const *meta_key,
+                         const char *const *meta_value, uint32_t n_meta, size_t align, char **text, size_t *size,
+                         uint64_t *bytes);
 pst_status pst_st_create(const char *path, const pst_st_decl *decl, uint32_t n, const char *const *meta_key,
                          const char *const *meta_value, uint32_t n_meta, pst_st_writer **writer);
 pst_status pst_st_write(pst_st_writer *w, const void *data, uint64_t bytes);

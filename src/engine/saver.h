@@ -16,8 +16,8 @@ pst_status pst_saver_open(pst_shard *const *shard, uint32_t n, pst_saver **saver
 /* Ends what is under way as soon as its operation on the disk returns; what was written of it is removed. */
 void pst_saver_close(pst_saver *s);
 
-/* The shards have begun (pst_shard_begin): runs `before`, writes and verifies them, and when all went well runs `after`.
- * Either may be NULL. Not while it is busy. */
+/* The shards have begun (pst_shard_begin): runs `before`, writes and verifies them, and when all went well runs
+ * `after`. Either may be NULL. Not while it is busy. */
 void pst_saver_write(pst_saver *s, pst_saver_task before, pst_saver_task after, void *arg);
 /* Only a task. Not while it is busy. */
 void pst_saver_run(pst_saver *s, pst_saver_task task, void *arg);

@@ -1,6 +1,7 @@
 /* Checkpoints while training goes on: from the step that one names until it counts. Every rank writes its shard in the
- * background, what STEP is about to change first (shard.h); how far each is rides on the reports that all ranks exchange
- * after every step, so that all agree on what comes next without waiting for each other; rank 0 makes it count. */
+ * background, what STEP is about to change first (shard.h); how far each is rides on the reports that all ranks
+ * exchange after every step, so that all agree on what comes next without waiting for each other; rank 0 makes it
+ * count. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "engine/checkpoint.h"

@@ -16,7 +16,7 @@ typedef struct {
 
 /* As the run starts. */
 void pst_scaler_open(const pst_config *c, pst_scaler *s);
-/* After every step; finite: its loss and gradients were. 1: it was an overflow, which lowering the scale answers. 0 with
- * a step that is not finite: nothing is left to lower, or the scale is fixed. The same on every rank. */
+/* After every step; finite: its loss and gradients were. 1: it was an overflow, which lowering the scale answers. 0
+ * with a step that is not finite: nothing is left to lower, or the scale is fixed. The same on every rank. */
 int pst_scaler_step(pst_scaler *s, const pst_config *c, int finite);
 #endif

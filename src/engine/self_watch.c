@@ -10,7 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* As in hang.c: what one tick counts at most, asleep for so long, how wrong the model may be before a step was measured. */
+/* As in hang.c: what one tick counts at most, asleep for so long, how wrong the model may be before a step was
+ * measured. */
 #define AWAKE_NS UINT64_C(100000000)
 #define QUIET_NS UINT64_C(300000000)
 enum { UNMEASURED = 10, PLACE = 256, LINE = 1000 };

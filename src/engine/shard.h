@@ -19,13 +19,13 @@ pst_status pst_shard_open(const pst_optim_row *rule, const pst_ckpt_entry *entry
                           pst_shard **shard);
 void pst_shard_close(pst_shard *s);
 uint64_t pst_shard_piece(const pst_shard *s); /* bytes of a piece, at most */
-/* Room for one piece, which each of the threads below brings along (that of a shard with larger pieces does, too); NULL: no
- * memory. */
+/* Room for one piece, which each of the threads below brings along (that of a shard with larger pieces does, too);
+ * NULL: no memory. */
 void *pst_shard_room(const pst_shard *s);
 void pst_shard_room_free(const pst_shard *s, void *room);
 
-/* From now on the entries' memory stays as it is until it is released. hurry_ns: when that should be; if the disk is too
- * slow for it, the rest goes to the page cache, which takes it at the memory's rate, and to the disk from there. 0:
+/* From now on the entries' memory stays as it is until it is released. hurry_ns: when that should be; if the disk is
+ * too slow for it, the rest goes to the page cache, which takes it at the memory's rate, and to the disk from there. 0:
  * whenever. The path is copied. */
 void pst_shard_begin(pst_shard *s, const char *path, uint64_t hurry_ns);
 /* Takes and writes one piece; the last one to be written brings header and sync. 0: none was left, or it has failed. */

@@ -61,8 +61,8 @@ static pst_status compare_header(const pst_shard *s, uint8_t *room) {
 }
 
 /* Once the page cache is in between, reading waits for the sync: until then it would hold up those who write. What the
- * cache has kept is dropped, so that the disk is what is read. Without a way past it, writing begins as soon as there is
- * something to write. */
+ * cache has kept is dropped, so that the disk is what is read. Without a way past it, writing begins as soon as there
+ * is something to write. */
 static int await_sync(pst_shard *s, uint64_t at) {
     for (uint64_t to; s->direct < 0 && at < s->end; at = to) {
         to = s->end - at < s->piece ? s->end : at + s->piece;

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Linear warm-up, then cosine or linear decay to lr_min at the last step, or none. step counts from 0; a session may make
- * more of them than train.steps. */
+/* Linear warm-up, then cosine or linear decay to lr_min at the last step, or none. step counts from 0; a session may
+ * make more of them than train.steps. */
 static double learning_rate(const pst_config *c, uint64_t step) {
     double lr = c->train.lr, low = c->train.lr_min;
     if (step < (uint64_t)c->train.warmup) return lr * (double)(step + 1) / (double)c->train.warmup;

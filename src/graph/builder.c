@@ -1,5 +1,5 @@
-/* The public way to build a graph (penstock/graph.h): what a caller may get wrong is checked here, then one call each of
- * the building blocks that models/ use. */
+/* The public way to build a graph (penstock/graph.h): what a caller may get wrong is checked here, then one call each
+ * of the building blocks that models/ use. */
 #include "graph/graph.h"
 #include "graph/op_list.h"
 #include <string.h>

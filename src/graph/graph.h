@@ -30,7 +30,8 @@ typedef struct {
     uint32_t producer; /* node index, PST_NONE for data */
 } pst_tensor;
 
-/* Which part of a parameter this graph holds, when shard.c has split the model over tensor ranks. All zero: all of it. */
+/* Which part of a parameter this graph holds, when shard.c has split the model over tensor ranks. All zero: all of
+ * it. */
 typedef enum {
     PST_HELD_WHOLE,    /* and so has every other rank */
     PST_HELD_PART,
@@ -40,7 +41,8 @@ typedef enum {
 enum { PST_MAX_RANGE = 3 };
 typedef struct {
     pst_holding held;
-    int partial;                /* WHOLE: its gradient on one rank is that of the rank's positions, the group's sum the whole */
+    int partial;                /* WHOLE: its gradient on one rank is that of the rank's positions, the group's sum the
+                                   whole */
     uint64_t whole;             /* PART: the size of dimension `dim` in the whole parameter, */
     uint32_t dim, n_range;
     struct {
@@ -97,7 +99,8 @@ typedef struct {
 struct pst_graph {
     char name[PST_NAME_MAX];
     uint32_t micro_batch;
-    /* Of activations, of their gradients and of parameters as operators read them: F32, BF16 or F16. Losses, row statistics
+    /* Of activations, of their gradients and of parameters as operators read them: F32, BF16 or F16. Losses, row
+     * statistics
        and gradient accumulators are F32 in any case. Set before the first operator is added; F32 when opened. */
     pst_dtype dtype;
     uint32_t n_tensor, n_param, n_node;
@@ -111,8 +114,9 @@ struct pst_graph {
 /* Everything of `graph`, with nothing shared. ENOMEM. */
 pst_status pst_graph_copy(const pst_graph *graph, pst_graph **copy);
 
-/* Building blocks for models/ and, through builder.c, for programs. Each returns an index, or fails with EINPUT (duplicate
- * name, too long, bad shape) or ENOMEM. Indices stay valid; pointers into the arrays do not survive the next addition. */
+/* Building blocks for models/ and, through builder.c, for programs. Each returns an index, or fails with EINPUT
+ * (duplicate name, too long, bad shape) or ENOMEM. Indices stay valid; pointers into the arrays do not survive the next
+ * addition. */
 pst_status pst_graph_data(pst_graph *g, const char *name, uint32_t n_dim, const uint64_t *dim, uint32_t *tensor);
 pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index);
 /* Appends an operator by its row's name. in: tensors; param: parameters. Runs the row's infer, which checks the

@@ -43,8 +43,8 @@ struct pst_op_row {
     int pass_through;
     /* Passes that tensor ranks do together instead of a kernel: see pst_exchange. Their operands are from, to. */
     uint8_t exchange[PST_PASS_COUNT];
-    /* F does little work for the bytes that it leaves for B and W, so that selective recomputation runs it again: whatever
-     * multiplies by no weight matrix. */
+    /* F does little work for the bytes that it leaves for B and W, so that selective recomputation runs it again:
+     * whatever multiplies by no weight matrix. */
     int cheap;
     /* How OUT0 follows from what B reads anyway, without F: the operand list of the row's `restore_kernel`, pass F.
      * NULL, or 0 operands: it does not. */
@@ -52,7 +52,8 @@ struct pst_op_row {
     const char *restore_kernel;
 };
 
-/* What a pass of a tensor_* operator does among the attr.parts ranks of the group, of which this is number attr.part. */
+/* What a pass of a tensor_* operator does among the attr.parts ranks of the group, of which this is number
+ * attr.part. */
 typedef enum {
     PST_EXCHANGE_NONE,
     PST_EXCHANGE_COPY,    /* to = from; nobody else is needed */

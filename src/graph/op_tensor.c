@@ -1,7 +1,8 @@
-/* tensor_*: what the ranks of a tensor group exchange between a layer's halves (Shoeybi et al. 2019; along the sequence:
- * Korthikanti et al. 2022). In front of what is split by columns, tensor_copy: forward the same everywhere, backward the
- * sum of what each rank's columns give. Behind what is split by rows, tensor_sum: the other way round. Where the ranks
- * hold parts of the sequence in between, tensor_gather and tensor_scatter stand for them. Put there by shard.c only. */
+/* tensor_*: what the ranks of a tensor group exchange between a layer's halves (Shoeybi et al. 2019; along the
+ * sequence: Korthikanti et al. 2022). In front of what is split by columns, tensor_copy: forward the same everywhere,
+ * backward the sum of what each rank's columns give. Behind what is split by rows, tensor_sum: the other way round.
+ * Where the ranks hold parts of the sequence in between, tensor_gather and tensor_scatter stand for them. Put there by
+ * shard.c only. */
 #include "graph/op_list.h"
 #include "graph/shard.h"
 

@@ -1,5 +1,5 @@
-/* See shard.h. First what becomes of each operator and parameter is decided, on the whole graph; then the rank's graph is
- * built, operator by operator. */
+/* See shard.h. First what becomes of each operator and parameter is decided, on the whole graph; then the rank's graph
+ * is built, operator by operator. */
 #include "graph/shard.h"
 #include "graph/op_list.h"
 #include <stdlib.h>
@@ -193,7 +193,8 @@ static pst_attr group(const builder *b, uint32_t tensor) {
     return (pst_attr){.parts = b->o.parts, .part = b->o.part, .length = (uint32_t)length};
 }
 
-/* What a column-split operator reads: all of the tensor, whose gradient is a sum over the ranks. Made once per tensor. */
+/* What a column-split operator reads: all of the tensor, whose gradient is a sum over the ranks. Made once per
+ * tensor. */
 static pst_status enter(builder *b, uint32_t tensor, uint32_t *in) {
     pst_attr attr = group(b, tensor);
     const char *op = b->o.sequence ? "tensor_gather" : "tensor_copy";

@@ -28,16 +28,16 @@ typedef struct {
     int sequence; /* see above */
 } pst_shard_options;
 
-/* Parameters keep their indices and names, operators their names. EINPUT: more parts than heads, hidden features, tokens
- * or, along the sequence, positions; or a graph whose sequence cannot be split. *shard is the caller's. */
+/* Parameters keep their indices and names, operators their names. EINPUT: more parts than heads, hidden features,
+ * tokens or, along the sequence, positions; or a graph whose sequence cannot be split. *shard is the caller's. */
 pst_status pst_graph_shard(const pst_graph *whole, const pst_shard_options *options, pst_graph **shard);
 
 /* --- parts of parameters ---------------------------------------------------------------------------------------- */
 
 /* Shape of the whole parameter, of which `param` may be a part; returns its elements. */
 uint64_t pst_param_whole(const pst_param *param, uint64_t dim[PST_MAX_DIM]);
-/* The part consists of runs that lie together in the whole, in the same order: run number i begins at element *at and has
- * *count elements; 0: there are no more. */
+/* The part consists of runs that lie together in the whole, in the same order: run number i begins at element *at and
+ * has *count elements; 0: there are no more. */
 int pst_param_run(const pst_param *param, uint64_t i, uint64_t *at, uint64_t *count);
 /* Copies between a whole parameter and this part of it. */
 void pst_param_take(const pst_param *param, const float *whole, float *part);

@@ -1,5 +1,5 @@
-/* One curve chart of a report: lines in a stretched SVG, everything that is text beside it in HTML (so that it keeps its
- * size at every width), and the numbers for the script that shows them under the pointer. */
+/* One curve chart of a report: lines in a stretched SVG, everything that is text beside it in HTML (so that it keeps
+ * its size at every width), and the numbers for the script that shows them under the pointer. */
 #ifndef PST_REPORT_CHART_H
 #define PST_REPORT_CHART_H
 #include "base/status.h"

@@ -1,5 +1,5 @@
-/* What the files of a run's folder say, read once for its report: metrics.jsonl, trace.json, plan.yaml, run.yaml. Nothing is
- * trusted: what cannot be read is left out and counted, numbers are finite or missing (NaN). */
+/* What the files of a run's folder say, read once for its report: metrics.jsonl, trace.json, plan.yaml, run.yaml.
+ * Nothing is trusted: what cannot be read is left out and counted, numbers are finite or missing (NaN). */
 #ifndef PST_REPORT_DATA_H
 #define PST_REPORT_DATA_H
 #include "config/config.h"
@@ -40,7 +40,8 @@ typedef struct {
     double *validation_step, *validation_loss; /* [n_validation] ascending by step */
     uint32_t n_rank;             /* of the memory columns */
     pst_report_memory *memory;   /* [n_rank] */
-    json_t *work;                /* {kind of work: seconds of all ranks and steps}, the first step only where it is alone */
+    json_t *work;                /* {kind of work: seconds of all ranks and steps}, the first step only where it is
+                                    alone */
     double work_wall;            /* seconds of the same steps, times ranks */
     json_t *start, *end;         /* the last of those lines, NULL none */
     double first_time;           /* of the first start line, NaN none */
@@ -98,8 +99,8 @@ pst_status pst_report_read_trace(FILE *file, pst_report_trace *t);
 void pst_report_release_metrics(pst_report_metrics *m);
 void pst_report_release_trace(pst_report_trace *t);
 
-/* us[PST_REPORT_KIND_COUNT]: how a rank spent the step, measured (0) or predicted (1); all 0 when nothing is known. The sum
- * is the step's end, unless slices overlap that should not. */
+/* us[PST_REPORT_KIND_COUNT]: how a rank spent the step, measured (0) or predicted (1); all 0 when nothing is known. The
+ * sum is the step's end, unless slices overlap that should not. */
 void pst_report_times(const pst_report_trace *t, int predicted, uint32_t rank, double us[PST_REPORT_KIND_COUNT]);
 /* The first slice of a rank, and how many it has. */
 const pst_report_slice *pst_report_slices(const pst_report_trace *t, int predicted, uint32_t rank, size_t *n);

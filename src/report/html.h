@@ -6,7 +6,8 @@
 
 enum { PST_HTML_NUMBER = 40 };
 
-/* Text with the characters of markup replaced; control characters become blanks, bytes that are no UTF-8 a question mark. */
+/* Text with the characters of markup replaced; control characters become blanks, bytes that are no UTF-8 a question
+ * mark. */
 void pst_html_text(FILE *out, const char *text);
 /* Into text, which is returned; "–" when the number is NaN. Thousands are set apart. */
 const char *pst_html_whole(double value, char text[PST_HTML_NUMBER]);

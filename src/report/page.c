@@ -55,8 +55,8 @@ static pst_status print_into(const pst_report_data *d, const char *path) {
     return pst_file_close(f, path, pst_report_print(d, f));
 }
 
-/* Replaces a file in one step: who has it open sees the old one or the new one. What is there and no file (/dev/stdout, a
- * pipe) is written to. */
+/* Replaces a file in one step: who has it open sees the old one or the new one. What is there and no file (/dev/stdout,
+ * a pipe) is written to. */
 static pst_status print_to(const pst_report_data *d, const char *path) {
     char fresh[1400];
     struct stat st;

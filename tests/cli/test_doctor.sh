@@ -1,6 +1,7 @@
 #!/bin/sh
 # test: label=quick timeout=60
-# doctor on machines that lack something: it says what, what for, and what would mend it; status 4 when training needs it.
+# doctor on machines that lack something: it says what, what for, and what would mend it; status 4 when training needs
+# it.
 . "$(dirname "$0")/../script.sh"
 wrong() {
     echo "FAILED: $*"

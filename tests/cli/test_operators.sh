@@ -1,6 +1,7 @@
 #!/bin/sh
 # test: label=quick timeout=60
-# Where a step's time goes: the shares at the end of a run, work_s in metrics.jsonl, and the operators' lane in trace.json.
+# Where a step's time goes: the shares at the end of a run, work_s in metrics.jsonl, and the operators' lane in
+# trace.json.
 . "$(dirname "$0")/../script.sh"
 cat >run.yaml <<TEXT
 name: r

@@ -10,7 +10,8 @@
 
 enum { COLLECT_MEMBERS = 16, COLLECT_GUARD = 64, COLLECT_ALGORITHMS = 7 };
 
-static const char *const collect_algorithm[COLLECT_ALGORITHMS] = {NULL, "doubling", "direct", "tree", "ring", "shared", "host"};
+static const char *const collect_algorithm[COLLECT_ALGORITHMS] = {NULL,   "doubling", "direct", "tree",
+                                                                  "ring", "shared",   "host"};
 
 typedef struct {
     pst_coll_kind kind;

@@ -1,6 +1,7 @@
 /* test: label=quick timeout=60 */
-/* What the launcher and the heartbeat do when a rank is killed, stopped, fails or ends the job; signals to the launcher;
- * and that nothing is left behind. Most scenarios run the launcher in a child of its own, to read what it says. */
+/* What the launcher and the heartbeat do when a rank is killed, stopped, fails or ends the job; signals to the
+ * launcher; and that nothing is left behind. Most scenarios run the launcher in a child of its own, to read what it
+ * says. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

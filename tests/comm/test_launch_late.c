@@ -32,8 +32,8 @@ static void a_late_rank_is_named(void **state) {
     said[fread(said, 1, sizeof said - 1, file)] = 0;
     fclose(file);
     gethostname(host, sizeof host - 1);
-    snprintf(expected, sizeof expected, "penstock: waiting for rank 1 on %s: after 10 s it has not joined the others yet\n",
-             host);
+    snprintf(expected, sizeof expected,
+             "penstock: waiting for rank 1 on %s: after 10 s it has not joined the others yet\n", host);
     if (status || strcmp(said, expected)) fail_msg("exit status %d: %s", status, said);
 }
 

@@ -1,5 +1,5 @@
-/* World `tcp` between hosts, where no shared page tells of a death: its connections do. Each rank is a process with a host
- * name of its own. */
+/* World `tcp` between hosts, where no shared page tells of a death: its connections do. Each rank is a process with a
+ * host name of its own. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,8 @@
-/* Every request for memory of penstock's own code can be made to fail: the test is linked so that calls in our libraries
- * come here (--wrap), as do those of libyaml and jansson, which have their hooks. What is got is counted until it is given
- * back. Not covered: what glibc asks for inside a call that is not wrapped; oneDNN, hwloc, UCX and PMIx, which end the
- * process when they get none; and json_pack, which frees a value twice when it gets none in the middle (jansson 2.14). */
+/* Every request for memory of penstock's own code can be made to fail: the test is linked so that calls in our
+ * libraries come here (--wrap), as do those of libyaml and jansson, which have their hooks. What is got is counted
+ * until it is given back. Not covered: what glibc asks for inside a call that is not wrapped; oneDNN, hwloc, UCX and
+ * PMIx, which end the process when they get none; and json_pack, which frees a value twice when it gets none in the
+ * middle (jansson 2.14). */
 #ifndef TESTS_ENGINE_ALLOCATIONS_H
 #define TESTS_ENGINE_ALLOCATIONS_H
 #include <dirent.h>
@@ -95,7 +96,10 @@ static void alloc_gone(const void *at) {
 }
 
 #define ALLOC_CALLER __builtin_return_address(0)
-#define ALLOC_REAL(type, name, ...) type __real_##name(__VA_ARGS__); type __wrap_##name(__VA_ARGS__); type __wrap_##name(__VA_ARGS__)
+#define ALLOC_REAL(type, name, ...)                                                                                    \
+    type __real_##name(__VA_ARGS__);                                                                                   \
+    type __wrap_##name(__VA_ARGS__);                                                                                   \
+    type __wrap_##name(__VA_ARGS__)
 
 ALLOC_REAL(void, free, void *p) {
     alloc_gone(p);
@@ -235,7 +239,8 @@ static inline void alloc_begin(uint64_t fail, int ever_after) {
     alloc_state.on = 1;
 }
 
-/* What is left is in alloc_state.live. When a request of libyaml 0.2 fails it may lose what it has; that is not ours. */
+/* What is left is in alloc_state.live. When a request of libyaml 0.2 fails it may lose what it has; that is not
+ * ours. */
 static inline void alloc_end(void) {
     alloc_state.on = 0;
     for (uint64_t i = 0; alloc_state.failed && alloc_state.in_yaml && i < ALLOC_TABLE; i++)

@@ -53,7 +53,8 @@ static inline process process_train(const char *yaml, const char *name, const ch
 static inline int process_wait(const process *p, double seconds) {
     int status;
     for (double end = process_now() + seconds; process_now() < end; process_sleep_ms(5))
-        if (waitpid(p->pid, &status, WNOHANG) == p->pid) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+        if (waitpid(p->pid, &status, WNOHANG) == p->pid)
+            return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     kill(p->pid, SIGKILL);
     waitpid(p->pid, &status, 0);
     return -1;

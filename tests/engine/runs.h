@@ -1,4 +1,5 @@
-/* Runs small trainings for the tests of the engine, in this process or through the program, and reads what they wrote. */
+/* Runs small trainings for the tests of the engine, in this process or through the program, and reads what they
+ * wrote. */
 #ifndef TESTS_ENGINE_RUNS_H
 #define TESTS_ENGINE_RUNS_H
 #include "penstock/run.h"
@@ -99,8 +100,8 @@ static inline run_result run_program(const char *binary, const char *yaml, const
     char file[400], command[4000];
     snprintf(file, sizeof file, "%s/%s.yaml", run_folder(), name);
     run_write_file(file, yaml);
-    snprintf(command, sizeof command, "'%s' train '%s' --runs '%s/%s' %s >'%s/%s.log' 2>&1", binary, file, run_folder(), name,
-             arguments, run_folder(), name);
+    snprintf(command, sizeof command, "'%s' train '%s' --runs '%s/%s' %s >'%s/%s.log' 2>&1", binary, file, run_folder(),
+             name, arguments, run_folder(), name);
     int status = system(command);
     r.exit_status = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
     snprintf(r.folder, sizeof r.folder, "%s/%s/run", run_folder(), name);

@@ -2,8 +2,8 @@
  * test: wrap=opendir,closedir,realpath,nftw,pthread_create,json_pack,json_loadb,json_loads,pst_feed_batch
  * test: wrap=pst_log,pst_ckpt_clean,pst_ckpt_prune,pst_cpu_peak_flops,pst_machine_memory,pst_machine_cpu_model
  * Every request for memory fails once, and once together with all that follow: the call returns ENOMEM with a sentence,
- * and all that was got before is given back. Of the many requests a share is tried; PST_ALLOC_ALL=1 tries all that set-up
- * makes (test_allocation_all.sh), PST_ALLOC_ALL=2 all there are, in both ways. PST_SEED shifts the share. */
+ * and all that was got before is given back. Of the many requests a share is tried; PST_ALLOC_ALL=1 tries all that
+ * set-up makes (test_allocation_all.sh), PST_ALLOC_ALL=2 all there are, in both ways. PST_SEED shifts the share. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

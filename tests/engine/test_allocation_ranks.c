@@ -3,8 +3,8 @@
  * test: label=full timeout=300
  * test: wrap=pst_log,pst_ckpt_clean,pst_ckpt_prune,pst_cpu_peak_flops,pst_machine_memory,pst_machine_cpu_model
  * The same as test_allocation.c where a launcher and its ranks are processes: one of them gets no memory for its n-th
- * request. The job ends with status 4 and a sentence, and leaves no process, segment or temporary file. This very program
- * is launcher and rank. PST_ALLOC_ALL=1 tries more, PST_ALLOC_ALL=2 all. */
+ * request. The job ends with status 4 and a sentence, and leaves no process, segment or temporary file. This very
+ * program is launcher and rank. PST_ALLOC_ALL=1 tries more, PST_ALLOC_ALL=2 all. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -143,7 +143,8 @@ static int prepare(void **state) {
     snprintf(tmp, sizeof tmp, "%s/tmp", run_folder());
     if (chdir(run_folder()) || mkdir(tmp, 0700) || setenv("TMPDIR", tmp, 1)) return 1;
     run_write_file("run.yaml", YAML);
-    run_write_file("a.txt", "a line of text, and another one; a line of text, and another one; and so on and so forth\n");
+    run_write_file("a.txt",
+                   "a line of text, and another one; a line of text, and another one; and so on and so forth\n");
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     is_private = !unshare(CLONE_NEWNS) && !mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) &&
                  !mount("tmpfs", "/dev/shm", "tmpfs", 0, "size=512m");

@@ -2,7 +2,8 @@
  * Any layout: random models and steps, each trained in random layouts over `self` (stages, chunks, schedule, threads,
  * recomputation, sharding, post-validation, and stopped and resumed as another layout). Those of as many replicas and
  * tensor ranks, with `reproducible` of any replicas, have the same bits of losses, norms, validation and weights, and
- * touch the memory that was predicted; all are close to one rank; what cannot be is refused in one line, with status 2. */
+ * touch the memory that was predicted; all are close to one rank; what cannot be is refused in one line, with status
+ * 2. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -84,20 +85,20 @@ static void draw_model(model *m, uint64_t seed) {
     draw_shares(m);
     const char *precision = precision_of(s);
     m->half = strcmp(precision, "fp32") != 0;
-    snprintf(m->yaml, TEXT,
-             "name: run\n"
-             "model: {kind: %s, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u, dropout: %s,\n"
-             "        activation: %s}\n"
-             "data: {kind: text, paths: [\"%s/text\"], validation: 0.1}\n"
-             "train: {steps: %d, batch: %u, micro_batch: %u, lr: 1.0e-3, warmup: 2, clip: %s, seed: %u, optimizer: %s,\n"
-             "        precision: %s, loss_scale_start: %s, loss_scale_interval: 2}\n"
-             "parallel: {transport: self, tensor: %u, sequence: %s, reproducible: %u}\n"
-             "checkpoint: {every: 2}\n",
-             below(s, 5) ? "gpt" : "mlp", layers, m->heads, channels, 8 + (uint32_t)below(s, 13),
-             256 + (uint32_t)below(s, 9), below(s, 2) ? "0.1" : "0", pick(s, activation, 3), run_folder(), STEPS,
-             m->micros * micro_batch, micro_batch, pick(s, clip, 3), (uint32_t)below(s, 1000),
-             below(s, 4) ? "adamw" : "sgd", precision, below(s, 2) ? "16777216" : "1024", m->tensor,
-             m->sequence ? "true" : "false", m->parts);
+    snprintf(
+        m->yaml, TEXT,
+        "name: run\n"
+        "model: {kind: %s, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u, dropout: %s,\n"
+        "        activation: %s}\n"
+        "data: {kind: text, paths: [\"%s/text\"], validation: 0.1}\n"
+        "train: {steps: %d, batch: %u, micro_batch: %u, lr: 1.0e-3, warmup: 2, clip: %s, seed: %u, optimizer: %s,\n"
+        "        precision: %s, loss_scale_start: %s, loss_scale_interval: 2}\n"
+        "parallel: {transport: self, tensor: %u, sequence: %s, reproducible: %u}\n"
+        "checkpoint: {every: 2}\n",
+        below(s, 5) ? "gpt" : "mlp", layers, m->heads, channels, 8 + (uint32_t)below(s, 13),
+        256 + (uint32_t)below(s, 9), below(s, 2) ? "0.1" : "0", pick(s, activation, 3), run_folder(), STEPS,
+        m->micros * micro_batch, micro_batch, pick(s, clip, 3), (uint32_t)below(s, 1000), below(s, 4) ? "adamw" : "sgd",
+        precision, below(s, 2) ? "16777216" : "1024", m->tensor, m->sequence ? "true" : "false", m->parts);
 }
 
 /* The one that the others of its kind are compared with. */

@@ -1,6 +1,6 @@
 /* test: label=quick timeout=60
- * precision: bf16. The same bits in every layout, as in fp32; losses close to fp32's; checkpoints hold fp32 master weights,
- * which either precision goes on from; status 2 where the CPU lacks the instructions. */
+ * precision: bf16. The same bits in every layout, as in fp32; losses close to fp32's; checkpoints hold fp32 master
+ * weights, which either precision goes on from; status 2 where the CPU lacks the instructions. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

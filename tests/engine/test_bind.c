@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The processors that each of n ranks gets on `machine`, of those in `allowed` (NULL: all), as "0-1|2-3"; or why not. */
+/* The processors that each of n ranks gets on `machine`, of those in `allowed` (NULL: all), as "0-1|2-3"; or why
+ * not. */
 static const char *shares(const char *machine, const char *allowed, uint32_t n, uint32_t threads) {
     static char text[256];
     hwloc_topology_t t;

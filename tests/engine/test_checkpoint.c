@@ -243,7 +243,8 @@ static void test_damage(void **state) {
     expect_damage("echo >> run.yaml", "run.yaml: damaged or edited");
     expect_damage("truncate -s 100 index.json", "index.json:7:4: truncated or damaged");
     expect_damage("echo '{}' > index.json", "index.json: not the index of a checkpoint");
-    expect_damage("sed -i 's/\"version\": 3/\"version\": 5/' index.json", "version 5, this program reads versions 3 and 4");
+    expect_damage("sed -i 's/\"version\": 3/\"version\": 5/' index.json",
+                  "version 5, this program reads versions 3 and 4");
     expect_damage("sed -i 's/\"step\": 1,/\"step\": 7,/' index.json", "index.json: damaged or edited");
     expect_damage("sed -i 's/\"file\": \"rank-0-of/\"file\": \"..\\/rank-0-of/' index.json",
                   "is in no file of the list");

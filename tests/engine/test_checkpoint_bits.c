@@ -1,5 +1,5 @@
-/* One flipped bit in any byte of any file of a checkpoint is found, and the file is named; the tensor, too, where one is
- * damaged. PST_ALL_BITS=1: all eight bits of every byte instead of one. */
+/* One flipped bit in any byte of any file of a checkpoint is found, and the file is named; the tensor, too, where one
+ * is damaged. PST_ALL_BITS=1: all eight bits of every byte instead of one. */
 #include "base/rng.h"
 #include "engine/shards.h"
 #include <dirent.h>

@@ -1,4 +1,5 @@
-/* Parameters that several ranks store parts of: whatever the parts, the whole is read back, and any other part of it. */
+/* Parameters that several ranks store parts of: whatever the parts, the whole is read back, and any other part of
+ * it. */
 #include "base/folder.h"
 #include "base/rng.h"
 #include "engine/checkpoint_parts.h"

@@ -37,7 +37,8 @@ static int cut_of(const run_result *r) {
     FILE *f = fopen(path, "r");
     assert_non_null(f);
     while (fgets(line, sizeof line, f))
-        if (sscanf(line, " - {chunk: %d, rank: %d, nodes: [%d", &chunk, &rank, &first) == 3 && chunk == 1) second = first;
+        if (sscanf(line, " - {chunk: %d, rank: %d, nodes: [%d", &chunk, &rank, &first) == 3 && chunk == 1)
+            second = first;
     fclose(f);
     assert_true(second > 0);
     return second;

@@ -1,7 +1,7 @@
 /* test: label=full timeout=240
- * What happens to a training run when a rank is killed or stopped, the launcher dies, the disk fills up or the user is in a
- * hurry: the right exit status and sentence, nobody left behind, and a run that goes on from its last good checkpoint to
- * the very same weights. */
+ * What happens to a training run when a rank is killed or stopped, the launcher dies, the disk fills up or the user is
+ * in a hurry: the right exit status and sentence, nobody left behind, and a run that goes on from its last good
+ * checkpoint to the very same weights. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,6 +1,6 @@
 /* test: label=quick timeout=90
- * precision: fp16 and loss scaling. The same bits in every layout, steps that overflow included; scale and count of good
- * steps go on with a checkpoint; a fixed scale that is a power of two changes no bit; losses close to fp32's. */
+ * precision: fp16 and loss scaling. The same bits in every layout, steps that overflow included; scale and count of
+ * good steps go on with a checkpoint; a fixed scale that is a power of two changes no bit; losses close to fp32's. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* test: label=full timeout=400
- * The hang detector: a stopped or sleeping rank, a dropped message, one of the wrong size, a skipped collective, at random
- * moments: the right rank is named, soon. A message that is merely late and ranks that merely starve are no hangs.
- * PST_SOAK=N makes N of each and prints how many were found and how soon. */
+ * The hang detector: a stopped or sleeping rank, a dropped message, one of the wrong size, a skipped collective, at
+ * random moments: the right rank is named, soon. A message that is merely late and ranks that merely starve are no
+ * hangs. PST_SOAK=N makes N of each and prints how many were found and how soon. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 /* Messages of 2 MB, for which a large factor gives time. */
 #define WIDE                                                                                                           \
     "name: run\nmodel: {kind: mlp, layers: 2, channels: 512, context: 1024}\n"                                         \
-    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/graph/*.[ch]\"]}\n"                                            \
+    "data: {kind: text, paths: [\"" PST_SOURCE_DIR "/src/graph/*.[ch]\"]}\n"                                           \
     "train: {steps: 1000000, batch: 4, micro_batch: 1, warmup: 0}\ncheckpoint: {every: 0}\n"
 #define ENDLESS MODEL "train: {steps: 1000000, batch: 4, micro_batch: 1, warmup: 0}\ncheckpoint: {every: 0}\n"
 
@@ -76,7 +76,9 @@ static int strikes(const process *p) {
 static void try_fault(tally *t, const char *kind, int n, const char *what) {
     char fault[64], name[32];
     int rank = (int)draw((unsigned)n), skip = !strcmp(kind, "skip");
-    if (skip) snprintf(fault, sizeof fault, "skip:rank=%d,collective=%u", rank, 8 + draw(count > 10 ? 30 : 6)); /* behind set-up */
+    if (skip)
+        snprintf(fault, sizeof fault, "skip:rank=%d,collective=%u", rank,
+                 8 + draw(count > 10 ? 30 : 6)); /* behind set-up */
     else snprintf(fault, sizeof fault, "%s:rank=%d,message=%u", kind, rank, 20 + draw(count > 10 ? 700 : 60));
     snprintf(name, sizeof name, "%s-%d", kind, t->tried);
     process p = run_with(fault, n, name);
@@ -143,8 +145,8 @@ static void test_skip(void **state) {
     fault("skip", "skipped collective ");
 }
 
-/* Later than the slack, but within the limit (0.7 s), of which most is the factor's share: both ends have posted it, and
- * look at their transports in vain. */
+/* Later than the slack, but within the limit (0.7 s), of which most is the factor's share: both ends have posted it,
+ * and look at their transports in vain. */
 static void test_delay(void **state) {
     (void)state;
     static const char *const words[] = {

@@ -1,8 +1,8 @@
 /* test: label=full timeout=300
  * Soak: at a random moment of a run a rank or the launcher is killed or stopped, or its disk fills up, also while a
- * checkpoint is written; the run is resumed, on another number of ranks, perhaps disturbed again, and ends with the very
- * losses and weights of an undisturbed one. No process, shared memory or temporary file stays behind. PST_KILL_RUNS says
- * how many runs; PST_SEED repeats them; PST_KILL_ONLY=i repeats run i alone. */
+ * checkpoint is written; the run is resumed, on another number of ranks, perhaps disturbed again, and ends with the
+ * very losses and weights of an undisturbed one. No process, shared memory or temporary file stays behind.
+ * PST_KILL_RUNS says how many runs; PST_SEED repeats them; PST_KILL_ONLY=i repeats run i alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -158,7 +158,8 @@ static int attempt(const char *file, fault f, char *told, size_t bytes) {
     if (struck && processes == 1 && f == STOP_RANK) process_sleep_ms(30), kill(p.pid, SIGKILL); /* nobody else would */
     int status = process_wait(&p, LIMIT_S);
     if (f != N_FAULT) {
-        faults_of[f] += struck, too_late += !struck, in_checkpoint += struck && checkpoint, in_start += struck && !began;
+        faults_of[f] += struck, too_late += !struck, in_checkpoint += struck && checkpoint,
+            in_start += struck && !began;
         if (status >= 0) statuses[status & 255]++;
     }
     size_t used = strlen(told);
@@ -276,8 +277,8 @@ static void test_soak(void **state) {
     if (!only) check_struck(n);
 }
 
-/* A mount namespace of our own: a disk of a few MB, and a /dev/shm that only our runs use. Without the right to, the rest
- * is tested all the same. */
+/* A mount namespace of our own: a disk of a few MB, and a /dev/shm that only our runs use. Without the right to, the
+ * rest is tested all the same. */
 static int prepare(void **state) {
     (void)state;
     snprintf(disk, sizeof disk, "%s/disk", run_folder());

@@ -1,6 +1,6 @@
 /* test: label=full timeout=180
- * The same numbers in every layout, through the program and over UCX: every loss and the final hash are those of a run in
- * one process, for each number of ranks, schedule and thread count, for a run that was interrupted and went on under
+ * The same numbers in every layout, through the program and over UCX: every loss and the final hash are those of a run
+ * in one process, for each number of ranks, schedule and thread count, for a run that was interrupted and went on under
  * another -n, and under mpirun. */
 #include <setjmp.h>
 #include <stdarg.h>

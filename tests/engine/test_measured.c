@@ -1,6 +1,6 @@
 /* test: label=quick timeout=60
- * parallel.measured: durations of an earlier run's operators are what programs are predicted with, whatever the layout; the
- * numbers stay the same. */
+ * parallel.measured: durations of an earlier run's operators are what programs are predicted with, whatever the layout;
+ * the numbers stay the same. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

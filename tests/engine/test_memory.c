@@ -1,7 +1,7 @@
 /* test: label=full timeout=600
- * Memory is predicted to the byte: for random models, schedules and numbers of ranks, the highest byte that two steps and
- * a validation write is the layout's last one, on every rank and in every region, and the canary behind it survives. The
- * program's resident memory stays near the prediction. The seed is printed; PST_SEED replays it. */
+ * Memory is predicted to the byte: for random models, schedules and numbers of ranks, the highest byte that two steps
+ * and a validation write is the layout's last one, on every rank and in every region, and the canary behind it
+ * survives. The program's resident memory stays near the prediction. The seed is printed; PST_SEED replays it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

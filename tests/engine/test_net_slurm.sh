@@ -1,7 +1,7 @@
 #!/bin/sh
 # test: label=net timeout=120
-# Real Slurm: a controller and two node daemons on this machine. srun --mpi=pmix starts four ranks on both nodes, which end
-# with the same weights as four local ones; a killed rank is named.
+# Real Slurm: a controller and two node daemons on this machine. srun --mpi=pmix starts four ranks on both nodes, which
+# end with the same weights as four local ones; a killed rank is named.
 . "$(dirname "$0")/../script.sh"
 skip() { echo "skipped: $*"; exit 77; }
 for program in slurmctld slurmd munged srun; do

@@ -373,8 +373,8 @@ static void check_skipped(const run_result *r, const rare *x, const char *what) 
     free_events(&e);
 }
 
-/* Without weight decay, AdamW's first update moves every weight with a gradient by lr, whatever its size; the second one
- * by lr * 0.735 when the first gradient was 0. So a skipped step must not count. */
+/* Without weight decay, AdamW's first update moves every weight with a gradient by lr, whatever its size; the second
+ * one by lr * 0.735 when the first gradient was 0. So a skipped step must not count. */
 static void check_first_update(const char *run) {
     char path[800];
     float weight[2][16], moved = 0;

@@ -1,7 +1,7 @@
 /* test: label=quick timeout=60
- * Post-validation: steps that do not wait for the norm give the same bits as those that do, in every kind of layout, when
- * they were right, when they were wrong and are taken back, and when a step is skipped; what is kept for that lies in the
- * memory that was predicted. */
+ * Post-validation: steps that do not wait for the norm give the same bits as those that do, in every kind of layout,
+ * when they were right, when they were wrong and are taken back, and when a step is skipped; what is kept for that lies
+ * in the memory that was predicted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -25,7 +25,8 @@ static int rolled_back(const run_result *r) {
     FILE *f = fopen(path, "r");
     while (f && fgets(line, sizeof line, f)) {
         json_t *j = json_loads(line, 0, NULL), *ranks = json_object_get(j, "rolled_back_ranks");
-        if (!json_object_get(j, "event") && n >= 0) n = json_is_integer(ranks) ? n + (int)json_integer_value(ranks) : -1;
+        if (!json_object_get(j, "event") && n >= 0)
+            n = json_is_integer(ranks) ? n + (int)json_integer_value(ranks) : -1;
         json_decref(j);
     }
     if (f) fclose(f);
@@ -39,10 +40,12 @@ static int compare(const char *name, int ranks, const char *a, const char *b, co
     snprintf(other, sizeof other, "%s-post", name);
     run_result waits = run_here(YAML, name, ranks, "", override, 3);
     run_result ahead = run_here(YAML, other, ranks, "", override, 4);
-    if (waits.exit_status || ahead.exit_status) fail_msg("%s: status %d, %d", name, waits.exit_status, ahead.exit_status);
+    if (waits.exit_status || ahead.exit_status)
+        fail_msg("%s: status %d, %d", name, waits.exit_status, ahead.exit_status);
     assert_int_equal(waits.steps, 6);
     for (int i = 0; i < 6; i++)
-        if (strcmp(waits.loss[i], ahead.loss[i])) fail_msg("%s: step %d: %s, %s", name, i + 1, waits.loss[i], ahead.loss[i]);
+        if (strcmp(waits.loss[i], ahead.loss[i]))
+            fail_msg("%s: step %d: %s, %s", name, i + 1, waits.loss[i], ahead.loss[i]);
     assert_string_equal(waits.hash, ahead.hash);
     for (int k = 0; k < ahead.n_rank; k++) assert_int_equal(ahead.peak[k], ahead.predicted[k]);
     assert_int_equal(rolled_back(&waits), -1);
@@ -51,14 +54,16 @@ static int compare(const char *name, int ranks, const char *a, const char *b, co
 
 static void test_right_and_wrong(void **state) {
     (void)state;
-    static const char *const schedules[] = {"parallel.schedule=1f1b", "parallel.schedule=zb-v", "parallel.schedule=gpipe"};
+    static const char *const schedules[] = {"parallel.schedule=1f1b", "parallel.schedule=zb-v",
+                                            "parallel.schedule=gpipe"};
     int wrong = 0;
     for (int n = 1; n <= 3; n++) {
         char name[32];
         snprintf(name, sizeof name, "free-%d", n);
         assert_int_equal(compare(name, n, schedules[n - 1], "train.clip=0", "train.optimizer=adamw"), 0);
         snprintf(name, sizeof name, "tight-%d", n);
-        assert_int_equal(compare(name, n, schedules[n - 1], "train.clip=0.01", "train.optimizer=sgd"), 0); /* all wait */
+        assert_int_equal(compare(name, n, schedules[n - 1], "train.clip=0.01", "train.optimizer=sgd"), 0); /* all
+                                                                                                              wait */
         for (int clip = 1; clip <= 4; clip++) {
             char limit[32];
             snprintf(limit, sizeof limit, "train.clip=%d", clip);

@@ -1,5 +1,5 @@
-/* From a run file to layouts: what the ranks hold adds up to one model, the advice for too little memory fits when it is
- * followed, and contradictions are refused. */
+/* From a run file to layouts: what the ranks hold adds up to one model, the advice for too little memory fits when it
+ * is followed, and contradictions are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -140,7 +140,8 @@ static void test_contradictions(void **state) {
     pst_config_close(c);
 }
 
-/* A vocabulary of 2^24 and 512 channels: more elements than instructions about pieces can count. Nothing of it is allocated. */
+/* A vocabulary of 2^24 and 512 channels: more elements than instructions about pieces can count. Nothing of it is
+ * allocated. */
 static void test_large_parameter(void **state) {
     (void)state;
     const char *override[] = {"model.vocabulary=16777216", "model.channels=512", "train.batch=2",

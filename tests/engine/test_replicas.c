@@ -1,7 +1,7 @@
 /* test: label=full timeout=240
- * Data parallelism over `self`: losses, gradient norms and weights are those of one rank up to rounding, never scaled by
- * replicas; with as many replicas they are equal to the bit in every pipeline, schedule, number of threads and stage of
- * sharding, and when run again; memory is as predicted; checkpoints go from any number of replicas to any other. */
+ * Data parallelism over `self`: losses, gradient norms and weights are those of one rank up to rounding, never scaled
+ * by replicas; with as many replicas they are equal to the bit in every pipeline, schedule, number of threads and stage
+ * of sharding, and when run again; memory is as predicted; checkpoints go from any number of replicas to any other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -223,7 +223,8 @@ static void unequal(void **state) {
     for (int i = 0; i < 5; i++) assert_int_equal(run_here(YAML, "wrong", 2, "", wrong[i], 2).exit_status, 2);
 }
 
-/* One accumulator for each part of a step: the same bits for every number of replicas that divides them, in every pipeline. */
+/* One accumulator for each part of a step: the same bits for every number of replicas that divides them, in every
+ * pipeline. */
 static void reproducible(void **state) {
     (void)state;
     static const uint32_t grid[][2] = {{1, 1}, {2, 1}, {3, 1}, {1, 2}, {2, 2}, {1, 4}, {3, 4}, {2, 4}};

@@ -1,7 +1,7 @@
 /* test: label=full timeout=180
- * Replicas through the program and over UCX: the bits are those of all ranks in one process; with an accumulator for every
- * part of a step they are those of one rank, also for a run whose rank was killed, or that was interrupted, and went on with
- * another number of replicas. */
+ * Replicas through the program and over UCX: the bits are those of all ranks in one process; with an accumulator for
+ * every part of a step they are those of one rank, also for a run whose rank was killed, or that was interrupted, and
+ * went on with another number of replicas. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

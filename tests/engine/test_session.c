@@ -1,5 +1,5 @@
-/* Sessions through the public headers: the same numbers in every layout and as pst_train's, checkpoints, and a sentence for
- * every wrong use. */
+/* Sessions through the public headers: the same numbers in every layout and as pst_train's, checkpoints, and a sentence
+ * for every wrong use. */
 #include "base/folder.h"
 #include "base/rng.h"
 #include "data/data.h"
@@ -328,7 +328,8 @@ static void goes_on_from_a_checkpoint(void **state) {
 
 static int exists(const char *path) { return access(path, F_OK) == 0; }
 
-/* The n-th write, sync or rename of a save fails: a full disk. Nothing is left, the session goes on, the next save is good. */
+/* The n-th write, sync or rename of a save fails: a full disk. Nothing is left, the session goes on, the next save is
+ * good. */
 static void full_disk(void **state) {
     (void)state;
     model m = model_of(0);

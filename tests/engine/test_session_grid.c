@@ -1,6 +1,6 @@
 /* Sessions of tensor ranks and replicas through the public headers: losses, evaluation and weights of one rank within
- * 1e-5 and, whatever the pipeline, the same bits; checkpoints and plans go from one layout to the other; a plan of other
- * ranks is refused. */
+ * 1e-5 and, whatever the pipeline, the same bits; checkpoints and plans go from one layout to the other; a plan of
+ * other ranks is refused. */
 #include "base/folder.h"
 #include "base/rng.h"
 #include "penstock/train.h"

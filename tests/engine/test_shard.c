@@ -1,5 +1,6 @@
-/* Shards: whatever the tensors' sizes and wherever they lie, the file holds them as they were when the round began, though
- * each is overwritten as soon as it is released; on a disk that is slow or full, past the page cache or through it. */
+/* Shards: whatever the tensors' sizes and wherever they lie, the file holds them as they were when the round began,
+ * though each is overwritten as soon as it is released; on a disk that is slow or full, past the page cache or through
+ * it. */
 #include "base/hash.h"
 #include "base/rng.h"
 #include "engine/durable.h"
@@ -284,7 +285,8 @@ static long size_of(const char *path) {
     return (long)st.st_size;
 }
 
-/* Many small tensors with a long header make the larger file, one tensor the larger pieces: either fits every buffer. */
+/* Many small tensors with a long header make the larger file, one tensor the larger pieces: either fits every
+ * buffer. */
 static void test_two(void **unused) {
     (void)unused;
     model m = {.n = MOST};

@@ -1,5 +1,5 @@
-/* Any text as metrics.jsonl and trace.json (what follows a line "---"): a page, with no number that is none and no markup
- * from the files. */
+/* Any text as metrics.jsonl and trace.json (what follows a line "---"): a page, with no number that is none and no
+ * markup from the files. */
 #include "report/page.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* Tensor parallelism without an engine: the parts of a model run in lockstep, each step on one part after the other, and
- * the test does what they exchange. Loss and every gradient must be those of the whole model. The reference sums in
+/* Tensor parallelism without an engine: the parts of a model run in lockstep, each step on one part after the other,
+ * and the test does what they exchange. Loss and every gradient must be those of the whole model. The reference sums in
  * double and rounds once per element, so that the distance stays within a few roundings of fp32 (2^-24) per layer. */
 #include "base/rng.h"
 #include "graph/diff.h"

@@ -43,7 +43,8 @@ if command -v c++ >/dev/null 2>&1; then # names are C's there, too
     LD_LIBRARY_PATH=$library "$work/use" || fail "a C++ program cannot use the library"
 fi
 
-# The same program as a job of two processes. Debian's mpirun, like others, wants to be told that root may and cores are few.
+# The same program as a job of two processes. Debian's mpirun, like others, wants to be told that root may and cores are
+# few.
 if mpirun --version >/dev/null 2>&1; then
     (cd "$work" && LD_LIBRARY_PATH=$library timeout 60 mpirun -n 2 --allow-run-as-root --oversubscribe ./by_pkg_config job) \
         >"$work/job.out" 2>&1 || fail "under mpirun: $(tail -3 "$work/job.out")"

@@ -8,8 +8,8 @@
 #include "case.h"
 
 /* Relative L2 distance of one written operand from the reference, which sums in double. Of a few elements alone, all
- * may be small differences of larger terms. What is stored in bf16 (8 bits) or fp16 (11) may round the other way here and
- * there, and linear's dx follows from a dz that was rounded before. */
+ * may be small differences of larger terms. What is stored in bf16 (8 bits) or fp16 (11) may round the other way here
+ * and there, and linear's dx follows from a dz that was rounded before. */
 static const double TOLERANCE = 3e-6, TOLERANCE_OF_FEW = 1e-4, TOLERANCE_BF16 = 0x1p-8, TOLERANCE_BF16_OF_FEW = 0x1p-7;
 static const double TOLERANCE_F16 = 0x1p-11, TOLERANCE_F16_OF_FEW = 0x1p-10;
 enum { FEW = 8 };
@@ -222,7 +222,8 @@ static void test_sum(void **state) {
         float *out = case_floats(sum);
         for (uint64_t e = 0; e < 17 * 33; e++) {
             float want = a[e] + b[e];
-            assert_true(out[e] == (k.dtype == PST_F32 ? want : pst_f32_from_half(k.dtype, pst_half_from_f32(k.dtype, want))));
+            assert_true(out[e] ==
+                        (k.dtype == PST_F32 ? want : pst_f32_from_half(k.dtype, pst_half_from_f32(k.dtype, want))));
         }
         free(a), free(b), free(out);
         assert_true(case_guards_intact(&s));

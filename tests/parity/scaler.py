@@ -1,4 +1,5 @@
-"""Replays a fp16 run's metrics through torch.amp.GradScaler: the same steps are skipped, with the same scale before each.
+"""Replays a fp16 run's metrics through torch.amp.GradScaler: the same steps are skipped, with the same scale before
+each.
 
 usage: scaler.py METRICS.jsonl START INTERVAL BACKOFF"""
 import json

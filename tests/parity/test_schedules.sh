@@ -1,7 +1,7 @@
 #!/bin/sh
 # test: label=full timeout=120
-# Our schedules pass PyTorch's own validator and its simulator of messages, and PyTorch's schedules pass our checker. Skips
-# where torch cannot be imported.
+# Our schedules pass PyTorch's own validator and its simulator of messages, and PyTorch's schedules pass our checker.
+# Skips where torch cannot be imported.
 set -eu
 python3 -c 'import torch.distributed.pipelining' 2>/dev/null || { echo "no torch here"; exit 77; }
 work=$(mktemp -d)

@@ -76,8 +76,9 @@ static inline uint32_t *random_chunks(uint32_t n_node, uint32_t n_chunk, uint64_
 /* schedule: an index into pst_schedule_rows' training schedules, or 3, 4, 5 for many_chunks fused, split, V;
  * from 6 on those with W in idle time or several chunks per rank. */
 enum { CASE_KINDS = 13 };
-static const char *const case_schedule[CASE_KINDS] = {
-    "gpipe", "1f1b", "1f1b-early", NULL, NULL, NULL, "interleaved", "zb-h1", "zb-h2", "zb-v", "v-half", "v-min", "dualpipev"};
+static const char *const case_schedule[CASE_KINDS] = {"gpipe",  "1f1b",        "1f1b-early", NULL,    NULL,
+                                                      NULL,     "interleaved", "zb-h1",      "zb-h2", "zb-v",
+                                                      "v-half", "v-min",       "dualpipev"};
 
 static inline void schedule_case(test_case *t, uint32_t kind, uint32_t n_micro, uint32_t n_eval) {
     if (case_schedule[kind]) {

@@ -162,7 +162,9 @@ static inline void write_operand(emulation *e, uint32_t i, uint64_t h, void *at)
         const pst_step *s = e->step;
         uint64_t from = 0;
         if (s->again == PST_AGAIN_RESTORE)
-            from = e->ref->value[0][(size_t)cut->chunk[e->chunk].local[s->operand[0].index].value * micros_of(e) + e->micro];
+            from =
+                e->ref
+                    ->value[0][(size_t)cut->chunk[e->chunk].local[s->operand[0].index].value * micros_of(e) + e->micro];
         fill(e, at, cut->chunk[e->chunk].local[o->index].bytes,
              s->is_sum ? mix(h, i) : written(cut->graph, s->node, (pst_pass)s->pass, s->again, h, i, from));
         return;

@@ -1,14 +1,16 @@
 /* The oracle of the mutation tests: exhaustive execution of instruction lists on an abstract machine, which knows what
  * pipeline/instr.h says that lists mean, and nothing of how the checker goes about it.
  *
- * Whatever has started can take any time, and a message may be buffered or not: these are the interleavings. Lists have no
- * choices (no instruction takes something away from another), so what can start once can always start later; hence, of all
- * interleavings, these decide:
- * - one in which messages are not buffered: if it comes to an end all do, else none does; its contents are everybody's, when
+ * Whatever has started can take any time, and a message may be buffered or not: these are the interleavings. Lists have
+ * no choices (no instruction takes something away from another), so what can start once can always start later; hence,
+ * of all interleavings, these decide:
+ * - one in which messages are not buffered: if it comes to an end all do, else none does; its contents are everybody's,
+ * when
  *   no two instructions race;
- * - for every instruction one in which it never ends while all others run as far as they can, messages buffered: what has
- *   been started then can start before it ends in some interleaving, and nothing else can in any. Two instructions that touch
- *   the same memory, one of them writing, race when each can start before the other ends. */
+ * - for every instruction one in which it never ends while all others run as far as they can, messages buffered: what
+ * has
+ *   been started then can start before it ends in some interleaving, and nothing else can in any. Two instructions that
+ *   touch the same memory, one of them writing, race when each can start before the other ends. */
 #ifndef PST_TESTS_PIPELINE_MACHINE_H
 #define PST_TESTS_PIPELINE_MACHINE_H
 #include "pipeline/check.h"
@@ -32,7 +34,7 @@ static inline int wrong(machine *x, const char *why) {
     return 0;
 }
 
-/* --- what lists have to look like ---------------------------------------------------------------------------------- */
+/* --- what lists have to look like --------------------------------------------------------------------------------- */
 
 static inline int machine_form(machine *x) {
     const pst_job *j = x->job;
@@ -116,7 +118,7 @@ static inline int machine_partners(machine *x) {
     return 1;
 }
 
-/* --- running ------------------------------------------------------------------------------------------------------- */
+/* --- running ------------------------------------------------------------------------------------------------------ */
 
 static inline uint32_t rank_at(const machine *x, uint32_t id) {
     uint32_t r = 0;
@@ -228,7 +230,7 @@ static inline int machine_run(machine *x, uint32_t frozen, int buffered) {
     return ok && !left;
 }
 
-/* --- races --------------------------------------------------------------------------------------------------------- */
+/* --- races -------------------------------------------------------------------------------------------------------- */
 
 /* How an instruction touches a cell: bit 0 reads, bit 1 writes. */
 static inline int touches(machine *x, const pst_instr *in, const uint64_t *cell) {

@@ -7,7 +7,7 @@
 #include "pipeline/machine.h"
 #include "pipeline/study.h"
 
-/* --- lists that can be changed -------------------------------------------------------------------------------------- */
+/* --- lists that can be changed ------------------------------------------------------------------------------------ */
 
 typedef struct {
     pst_job job;
@@ -41,8 +41,8 @@ static inline void close_mutant(mutant *m) {
     free(m->job.list), free(m->slots.class_);
 }
 
-/* The list in another order, instructions left out or doubled: order[i] is the old place of the new i-th. Deps follow what
- * they named, to its first place; those of what was left out are lost. */
+/* The list in another order, instructions left out or doubled: order[i] is the old place of the new i-th. Deps follow
+ * what they named, to its first place; those of what was left out are lost. */
 static inline void rearrange(pst_instr_list *list, const uint32_t *order, uint32_t n) {
     pst_instr *old = list->instr, *new = malloc((n + 2) * sizeof *new);
     uint32_t *dep = malloc((2 * (size_t)list->n_dep + 64) * sizeof *dep),
@@ -61,7 +61,7 @@ static inline void rearrange(pst_instr_list *list, const uint32_t *order, uint32
     list->instr = new, list->dep = dep, list->n_instr = n, list->n_dep = n_dep;
 }
 
-/* --- mutations ------------------------------------------------------------------------------------------------------ */
+/* --- mutations ---------------------------------------------------------------------------------------------------- */
 
 typedef enum {
     DROP,
@@ -136,10 +136,10 @@ static inline void mutate(mutant *m, mutation kind, uint64_t *seed) {
     if (in->queue != PST_Q_COMPUTE) in->seq = in->micro, other->seq = other->micro;
 }
 
-/* --- the executor --------------------------------------------------------------------------------------------------- */
+/* --- the executor ------------------------------------------------------------------------------------------------- */
 
-/* A mutant that is right, run by the executor over `self`, ranks in random order, every byte that is read compared with what
- * it should be; sends are late by random polls. */
+/* A mutant that is right, run by the executor over `self`, ranks in random order, every byte that is read compared with
+ * what it should be; sends are late by random polls. */
 static inline void execute(const test_case *of, mutant *m, uint64_t random) {
     test_case t = *of;
     bench b;
@@ -166,7 +166,7 @@ static inline void execute(const test_case *of, mutant *m, uint64_t random) {
     free(t.layout);
 }
 
-/* --- verdicts ------------------------------------------------------------------------------------------------------- */
+/* --- verdicts ----------------------------------------------------------------------------------------------------- */
 
 typedef struct {
     uint32_t valid[MUTATIONS + 1], broken[MUTATIONS + 1], executed;
@@ -199,7 +199,8 @@ static inline void try_mutation(const test_case *of, const char *name, const pst
     close_mutant(&m);
 }
 
-/* Jobs over stages without a model and over random graphs, some in first-in-first-out order; `each` mutations of every one. */
+/* Jobs over stages without a model and over random graphs, some in first-in-first-out order; `each` mutations of every
+ * one. */
 static inline void try_mutations(uint32_t jobs, uint32_t each, verdicts *v) {
     uint64_t seed = study_seed();
     for (uint32_t i = 0; i < jobs; i++) {

@@ -201,8 +201,8 @@ static int some_timing_finds_fault(study *s, uint64_t *seed, int tries) {
     return 0;
 }
 
-/* Jobs with random deps lost and slots exchanged: what the checker accepts, no timing may break. And the other way: most
- * of what it refuses is broken by some timing that we find. */
+/* Jobs with random deps lost and slots exchanged: what the checker accepts, no timing may break. And the other way:
+ * most of what it refuses is broken by some timing that we find. */
 static void what_passes_holds_for_every_timing(void **state) {
     (void)state;
     uint64_t seed = study_seed();
@@ -376,7 +376,8 @@ static void malformed_lists(void **state) {
     }
 }
 
-/* Any single field of any instruction set to something else: never a crash, and never a pass that changes the meaning. */
+/* Any single field of any instruction set to something else: never a crash, and never a pass that changes the
+ * meaning. */
 static void random_damage_never_crashes(void **state) {
     (void)state;
     uint64_t seed = study_seed();
@@ -411,8 +412,8 @@ static void random_damage_never_crashes(void **state) {
     assert_true(passed < 1500);
 }
 
-/* The flush of random graphs with shared parameters: every lost dep is refused, unless an earlier instruction of the same
- * queue already waited for it; so is every compute instruction that becomes another. */
+/* The flush of random graphs with shared parameters: every lost dep is refused, unless an earlier instruction of the
+ * same queue already waited for it; so is every compute instruction that becomes another. */
 static void damage_to_the_flush(void **state) {
     (void)state;
     uint64_t seed = study_seed();

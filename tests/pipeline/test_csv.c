@@ -1,6 +1,6 @@
 /* test: label=quick */
-/* Schedules as CSV: what is written is read back the same; what PyTorch writes is read; what is wrong is named by line and
- * column. */
+/* Schedules as CSV: what is written is read back the same; what PyTorch writes is read; what is wrong is named by line
+ * and column. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

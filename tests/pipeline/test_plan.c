@@ -1,6 +1,6 @@
 /* test: label=quick */
-/* Plans: printed and parsed they stay the same; every fault of a file is named with its place; the check finds what does
- * not fit the model. */
+/* Plans: printed and parsed they stay the same; every fault of a file is named with its place; the check finds what
+ * does not fit the model. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,5 +1,6 @@
 /* test: label=quick */
-/* Schedules: the published orders, written out for small cases; every generator passes the check, every mutation fails. */
+/* Schedules: the published orders, written out for small cases; every generator passes the check, every mutation
+ * fails. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -81,7 +81,8 @@ static void assert_span(const pst_timing *t, uint32_t rank, uint32_t i, uint64_t
              (int)t->span[rank][i].end, (int)start, (int)end);
 }
 
-/* Rendezvous: a transfer starts when both ends are issued; sends do not wait for each other; computing waits for deps. */
+/* Rendezvous: a transfer starts when both ends are issued; sends do not wait for each other; computing waits for
+ * deps. */
 static void timing_rules(void **state) {
     (void)state;
     pst_instr a[] = {pass(PST_OP_F, 10, 0, 0), message(PST_OP_SEND, 1, 0, 5, 0, 1), message(PST_OP_SEND, 1, 1, 5, 0, 0),

@@ -72,8 +72,8 @@ static uint64_t ready(const force *f, uint32_t c, int kind) {
     return at > f->free_at[rank] ? at : f->free_at[rank];
 }
 
-/* One chunk per rank: F leaves room for its B, so nothing gets stuck, and active schedules suffice. Several chunks: what is
- * found may not be the shortest. */
+/* One chunk per rank: F leaves room for its B, so nothing gets stuck, and active schedules suffice. Several chunks:
+ * what is found may not be the shortest. */
 static void search(force *f, uint64_t makespan) {
     const pst_solve_problem *p = &f->x->p;
     if (makespan >= f->best || !f->left) return;

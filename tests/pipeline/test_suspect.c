@@ -1,5 +1,6 @@
 /* Who holds the job up: a message is lost somewhere in some schedule, and whoever is asked names it; a rank that went
- * past a collective, one in another collective than the rest, one that has left, and one that computes are told apart. */
+ * past a collective, one in another collective than the rest, one that has left, and one that computes are told
+ * apart. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -148,7 +149,8 @@ static uint32_t write_program(uint64_t op[OPS], uint32_t steps) {
     return n;
 }
 
-/* One rank leaves any collective out and goes on for a bit, the others come to it: it is told who, of two ranks, too. */
+/* One rank leaves any collective out and goes on for a bit, the others come to it: it is told who, of two ranks,
+ * too. */
 static void what_was_left_out_is_found_in_the_logs(void **unused) {
     (void)unused;
     uint64_t state = study_seed(), op[OPS];

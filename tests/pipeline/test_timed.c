@@ -104,7 +104,8 @@ static void randomize(study *s, uint64_t *seed) {
         if (s->job->slow) s->job->slow[r] = 1 + (double)(study_random(seed) % 1000) / 300;
         for (uint32_t i = 0; i < s->job->list[r].n_instr; i++) {
             pst_instr *in = &s->job->list[r].instr[i];
-            if (in->opcode <= PST_OP_BW) in->ns = pst_job_slowed(s->job, r, s->cut->chunk[in->chunk].program[in->opcode].ns);
+            if (in->opcode <= PST_OP_BW)
+                in->ns = pst_job_slowed(s->job, r, s->cut->chunk[in->chunk].program[in->opcode].ns);
             else if (in->queue != PST_Q_COMPUTE) in->ns = per_seq[in->channel & 1][(in->seq * 7 + in->channel) % 64];
             else in->ns = study_random(seed) % 100;
         }

@@ -1,7 +1,7 @@
 #!/bin/sh
 # test: label=full timeout=200
-# Reports in headless Chromium (skipped where it is not there): the script runs through, nothing is asked for, nothing is
-# wider than the window, the picture is not blank.
+# Reports in headless Chromium (skipped where it is not there): the script runs through, nothing is asked for, nothing
+# is wider than the window, the picture is not blank.
 set -u
 for name in chromium chromium-browser google-chrome; do command -v $name >/dev/null 2>&1 && break; name=; done
 [ -n "$name" ] && command -v python3 >/dev/null 2>&1 || exit 77

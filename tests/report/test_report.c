@@ -85,7 +85,8 @@ static void test_many_events(void **state) {
     free(text);
 }
 
-/* Rank 0: F 0-10, a message posted at 10 that is sent at 20 and arrives at 25, BW 25-45, flush 45-50. Rank 1: F 12-20. */
+/* Rank 0: F 0-10, a message posted at 10 that is sent at 20 and arrives at 25, BW 25-45, flush 45-50. Rank 1: F
+ * 12-20. */
 static void test_trace(void **state) {
     (void)state;
     pst_report_trace t = trace_of(
