@@ -142,7 +142,8 @@ def measure(args, folder):
             if has_torch:
                 row["gloo_us"].append(gloo(size, args))
     return {str(size): {"algorithm": names[size], "wanted": WANTED[size],
-                        **{name: spread(values) for name, values in row.items() if values}} for size, row in rows.items()}
+                        **{name: spread(values) for name, values in row.items() if values}}
+                 for size, row in rows.items()}
 
 
 def main():
@@ -162,7 +163,8 @@ def main():
         return
     print(f"all-reduce of two ranks, us, medians of {args.rounds} (smallest to largest)")
     for size, row in found.items():
-        parts = [f"{name} {value['median']:9.2f} ({value['min']:.2f} to {value['max']:.2f})" for name, value in row.items()
+        parts = [f"{name} {value['median']:9.2f} ({value['min']:.2f} to {value['max']:.2f})"
+                 for name, value in row.items()
                  if isinstance(value, dict)]
         print(f"{size:>9} bytes, {row['algorithm']}: " + "  ".join(parts) + f"  wanted {row['wanted']}")
 

@@ -51,7 +51,8 @@ class Hosts:
         try:
             for name in self.names:
                 run("ip", "netns", "add", name)
-            run("ip", "-n", self.names[0], "link", "add", "v0", "type", "veth", "peer", "name", "v0", "netns", self.names[1])
+            run("ip", "-n", self.names[0], "link", "add", "v0", "type", "veth", "peer", "name", "v0", "netns",
+                self.names[1])
             for name, address in zip(self.names, self.address):
                 run("ip", "-n", name, "addr", "add", address + "/24", "dev", "v0")
                 run("ip", "-n", name, "link", "set", "lo", "up")
@@ -114,7 +115,8 @@ def main():
                           f"ratio {measured / predicted:.3f}", flush=True)
     ratio = statistics.median(x["ratio"] for x in rounds)
     if args.json:
-        print(json.dumps({"rate": args.rate, "slots": args.slots, "rounds": rounds, "ratio": ratio, "wanted": [0.9, 1.1]}))
+        print(json.dumps({"rate": args.rate, "slots": args.slots, "rounds": rounds, "ratio": ratio,
+                          "wanted": [0.9, 1.1]}))
     else:
         print(f"{args.rate} between two hosts of {args.slots}: measured / simulated {ratio:.3f} (wanted 0.9 to 1.1)")
 

@@ -92,7 +92,8 @@ def main():
         print(json.dumps({"version": result["version"], "step_ms": median * 1e3, "tokens_per_s": rate,
                           "peak_mib": result["peak_mib"]}))
         return
-    print(f"torch {result['version']} DDP over gloo, {args.preset}, B={args.batch} T={args.context} micro={args.micro}, "
+    print(f"torch {result['version']} DDP over gloo, {args.preset}, B={args.batch} T={args.context} "
+          f"micro={args.micro}, "
           f"2 x 1 thread: {median * 1e3:.1f} ms/step, {rate:.0f} tok/s, peak {result['peak_mib']:.0f} MiB of both")
 
 

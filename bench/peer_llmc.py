@@ -41,7 +41,8 @@ def build(source, folder, args):
         text = f.read()
     for old, new in CHANGES:
         if text.count(old) != 1:
-            raise SystemExit(f"{source}/train_gpt2.c: '{old}' is not there once: another version than this was made for")
+            raise SystemExit(f"{source}/train_gpt2.c: '{old}' is not there once: "
+                             "another version than this was made for")
         text = text.replace(old, new.format(B=args.batch, T=args.context, steps=args.steps))
     with open(os.path.join(place, "train_gpt2.c"), "w", encoding="utf-8") as f:
         f.write(text)
@@ -118,7 +119,8 @@ def main():
     if args.json:
         print(json.dumps({"step_ms": median, "tokens_per_s": rate, "peak_mib": peak}))
         return
-    print(f"llm.c gpt2 B={args.batch} T={args.context} threads={args.threads}: {median:.1f} ms/step (min {min(times):.1f}, "
+    print(f"llm.c gpt2 B={args.batch} T={args.context} threads={args.threads}: {median:.1f} ms/step "
+          f"(min {min(times):.1f}, "
           f"max {max(times):.1f}), {rate:.0f} tok/s, peak {peak:.0f} MiB")
 
 

@@ -125,7 +125,8 @@ def main():
         print(json.dumps({"version": result["version"], "step_ms": median * 1e3, "tokens_per_s": rate,
                           "peak_mib": result["peak_mib"], "loss": result["loss"]}))
         return
-    print(f"torch {result['version']} 1F1B over gloo, {args.preset}, T={args.context}, {args.micro_batches} micro-batches, "
+    print(f"torch {result['version']} 1F1B over gloo, {args.preset}, T={args.context}, "
+          f"{args.micro_batches} micro-batches, "
           f"2 x 1 thread: {median * 1e3:.1f} ms/step, {rate:.0f} tok/s, peak {result['peak_mib']:.0f} MiB of both")
 
 

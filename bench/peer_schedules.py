@@ -3,8 +3,8 @@
 for F, the gradient of the input for B, that of the weights for W, and messages are as large as asked for. One process a
 rank.
 
-    peer_schedules.py --schedule 1f1b|interleaved|zb-v [--stages 2] [--micro-batches 8] [--times 5,5,5] [--message
-    65536]
+    peer_schedules.py --schedule 1f1b|interleaved|zb-v [--stages 2] [--micro-batches 8] [--times 5,5,5]
+                      [--message 65536]
                       [--laps 3] [--json]
 
 Prints the makespan of a step, as the longest rank has it: the median of the laps after the first. A rank's F, B and W

@@ -72,7 +72,8 @@ def main():
     median = statistics.median(times)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     if args.json:
-        print(json.dumps({"version": torch.__version__, "mode": args.mode, "tuned": not args.plain, "step_ms": median * 1e3,
+        print(json.dumps({"version": torch.__version__, "mode": args.mode, "tuned": not args.plain,
+                          "step_ms": median * 1e3,
                           "tokens_per_s": args.batch * args.context / median, "peak_mib": peak}))
         return
     print(f"torch {torch.__version__} {args.mode} {args.preset} B={args.batch} T={args.context} micro={micro} "

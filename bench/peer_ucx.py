@@ -24,7 +24,8 @@ TILE_BYTES, TILE_WANTED_US, WANTED = 1 << 20, 1500, 0.95
 
 def ours(size, args, *more):
     """Latency in us, bandwidth in GB/s."""
-    out = subprocess.run([PENSTOCK, "bench", "p2p", "--bytes", str(size), "--seconds", str(args.seconds), "--json", *more],
+    out = subprocess.run([PENSTOCK, "bench", "p2p", "--bytes", str(size), "--seconds", str(args.seconds), "--json",
+                          *more],
                          check=True, timeout=120, capture_output=True, text=True).stdout
     row = json.loads(out)["p2p"]["rows"][0]
     return row["latency_us"], row["gb_per_s"]
@@ -87,7 +88,8 @@ def main():
         return
     print(f"UCX_TLS={args.tls}, medians of {args.rounds}, smallest to largest" + ("" if peer else "; no ucx_perftest"))
     for size, row in result["bandwidth"].items():
-        parts = [f"{name} {value['median']:6.2f} ({value['min']:.2f} to {value['max']:.2f})" for name, value in row.items()]
+        parts = [f"{name} {value['median']:6.2f} ({value['min']:.2f} to {value['max']:.2f})"
+                 for name, value in row.items()]
         print(f"{size:9d} bytes  " + "   ".join(parts))
     t = result["to_computing_us"]
     print(f"{TILE_BYTES} bytes to a rank that computes in tiles of 1 ms: {t['median']:.0f} us ({t['min']:.0f} to "

@@ -47,7 +47,9 @@ def ratio(results, ours, peers, wanted, factor=1.0, what=None):
 
 def memory(results, ours, peers):
     here = [name for name in peers if any(results.get(name) or [])]
-    values = per_round(results, [ours] + here, lambda o, *p: o["peak_mib"] / min(x["peak_mib"] for x in p)) if here else []
+    values = []
+    if here:
+        values = per_round(results, [ours] + here, lambda o, *p: o["peak_mib"] / min(x["peak_mib"] for x in p))
     return check("resident memory, ours / the smallest PyTorch", values, 1.0, "<=")
 
 
@@ -57,7 +59,8 @@ def rest(results, wanted):
 
 
 def gpt2(args, context, wanted, wanted_tuned, wanted_llmc, with_rest):
-    run = {"penstock": lambda: c.penstock(f"kind: gpt, preset: gpt2, context: {context}", 4, 4, 3 if context > 64 else 5)}
+    run = {"penstock": lambda: c.penstock(f"kind: gpt, preset: gpt2, context: {context}", 4, 4,
+                                          3 if context > 64 else 5)}
     steps = 2 if context > 64 else 3
     for name, options in (("eager", {}), ("compile", {"mode": "compile"}), ("tuned", {"tuned": True})):
         run["torch " + name] = functools.partial(c.torch, "gpt2", 4, context, steps, **options)
@@ -125,7 +128,8 @@ def products(_args):
 
 def products_avx2(_args):
     return ({"kernels": lambda: c.kernels("fp32", "avx2")},
-            lambda results: [check("fp32 products / FMA peak, AVX2", [r["fp32"]["products_of_peak"] for r in results["kernels"]],
+            lambda results: [check("fp32 products / FMA peak, AVX2",
+                                   [r["fp32"]["products_of_peak"] for r in results["kernels"]],
                                    0.88)])
 
 
@@ -182,13 +186,15 @@ def peer_ucx_checks(found):
 
 
 def collectives_checks(found):
-    return [judged(f"all-reduce of two ranks, {int(size) >> 10} KiB, ours / Open MPI", row.get("ratio"), row["wanted"], "<=")
+    return [judged(f"all-reduce of two ranks, {int(size) >> 10} KiB, ours / Open MPI",
+                   row.get("ratio"), row["wanted"], "<=")
             for size, row in found.items()]
 
 
 def checkpoint_checks(found):
     out = []
-    for key, what in (("step_ratio", "step while one is written / step"), ("rate_ratio", "written and verified / dd with fsync")):
+    for key, what in (("step_ratio", "step while one is written / step"),
+                      ("rate_ratio", "written and verified / dd with fsync")):
         sense, wanted = found[key]["wanted"].split()
         out.append(judged(what, {**found[key], "n": found["checkpoints"]}, float(wanted), sense))
     return out

@@ -71,7 +71,8 @@ def main():
         return
     print("measured / simulated makespan")
     for row in result:
-        print(f"{row['schedule']:12s} {row['stages']:3d} stages  {row['median']:.4f}  ({row['min']:.4f} to {row['max']:.4f}, "
+        print(f"{row['schedule']:12s} {row['stages']:3d} stages  {row['median']:.4f}  "
+              f"({row['min']:.4f} to {row['max']:.4f}, "
               f"{row['laps']} laps; wanted <= {row['wanted']})"
               + (f", {row['of_torch']:.3f} x PyTorch's (wanted < 1)" if row["of_torch"] else ""))
 

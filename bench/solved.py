@@ -65,7 +65,8 @@ def main():
         last = simulate("solved", 16, 64, draw(rng, 16), 0.1, 16, 1)
         seconds.append(time.perf_counter() - begin)
     result = {"pipelines": args.pipelines, "seed": args.seed, "wanted_gap": WANTED_GAP, "wanted_s": WANTED_SECONDS,
-              "memory": {}, "seconds_16x64": {"median": statistics.median(seconds), "min": min(seconds), "max": max(seconds),
+              "memory": {},
+              "seconds_16x64": {"median": statistics.median(seconds), "min": min(seconds), "max": max(seconds),
                                               "n": len(seconds), "gap": last["gap"]}}
     for share, rows in found.items():
         named = [row["of_named"] for row in rows if row["of_named"]]
@@ -80,12 +81,15 @@ def main():
         return
     for share, row in result["memory"].items():
         of_named = f"{row['mean_of_named']:.3f} x it" if row["mean_of_named"] else "none fits"
-        print(f"{share} x the memory of 1f1b: longer than the best named schedule {row['longer']} times of {row['with_named']} "
+        print(f"{share} x the memory of 1f1b: longer than the best named schedule {row['longer']} times of "
+              f"{row['with_named']} "
               f"(mean {of_named}); gap to the bound: mean {row['mean_gap']:.2%}, median {row['median_gap']:.2%}, worst "
-              f"{row['worst_gap']:.2%} (wanted mean <= {WANTED_GAP:.0%}), proven optimal {row['optimal']} of {len(found[float(share)])}"
+              f"{row['worst_gap']:.2%} (wanted mean <= {WANTED_GAP:.0%}), proven optimal {row['optimal']} of "
+              f"{len(found[float(share)])}"
               + (f"; {row['too_much_held']} HOLD TOO MUCH" if row["too_much_held"] else ""))
     row = result["seconds_16x64"]
-    print(f"16 stages, 64 micro-batches: {row['median']:.2f} s ({row['min']:.2f} to {row['max']:.2f}, {row['n']} times; "
+    print(f"16 stages, 64 micro-batches: {row['median']:.2f} s ({row['min']:.2f} to {row['max']:.2f}, "
+          f"{row['n']} times; "
           f"wanted < {WANTED_SECONDS} s)")
 
 

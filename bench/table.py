@@ -91,7 +91,8 @@ def measure(name, args, save):
         order = order[number % len(order):] + order[:number % len(order)]
         for contender in order:
             results[contender].append(one_run(contender, run[contender]))
-        print(f"  round {number + 1}: " + ", ".join(f"{k} {summary(v[-1])}" for k, v in results.items()), file=sys.stderr,
+        print(f"  round {number + 1}: " + ", ".join(f"{k} {summary(v[-1])}" for k, v in results.items()),
+              file=sys.stderr,
               flush=True)
         found["runs"] = results
         found["figures"] = figures(results)
@@ -122,7 +123,8 @@ def number(x):
 def show(found, out):
     print(f"\n{found['what']}", file=out)
     for f in found.get("figures", []):
-        print(f"  {f['contender']:<18} {number(f['median']):>8} {f['unit']:<6} ({number(f['min'])} to {number(f['max'])})",
+        print(f"  {f['contender']:<18} {number(f['median']):>8} {f['unit']:<6} "
+              f"({number(f['min'])} to {number(f['max'])})",
               file=out)
     for c in found["checks"]:
         wanted = f"wanted {c['sense']} {c['wanted']}" if c.get("wanted") is not None else ""
@@ -132,16 +134,20 @@ def show(found, out):
 
 def markdown(table, out):
     m = table["machine"]
-    print(f"Machine: {m['usable']} x {m['cpu']}, {m['kernels']} kernels, {m['memory_bytes'] / 2**30:.0f} GiB; load at the start "
-          f"{m['load'][0]:.1f}. Versions: " + ", ".join(f"{k} {v}" for k, v in m["versions"].items() if v) + ".\n", file=out)
+    print(f"Machine: {m['usable']} x {m['cpu']}, {m['kernels']} kernels, {m['memory_bytes'] / 2**30:.0f} GiB; load at "
+          "the start "
+          f"{m['load'][0]:.1f}. Versions: " + ", ".join(f"{k} {v}" for k, v in m["versions"].items() if v) +
+          ".\n", file=out)
     print("| what | command | machine | date | median | spread | of N |\n|---|---|---|---|---|---|---|", file=out)
     for found in table["rows"]:
         lead, command = f"{found['what']}: ", f"`{found['command']}`"
-        lines = [(f["contender"], f"{number(f['median'])} {f['unit']} | {number(f['min'])}-{number(f['max'])} | {f['n']}")
+        lines = [(f["contender"], f"{number(f['median'])} {f['unit']} | "
+                                   f"{number(f['min'])}-{number(f['max'])} | {f['n']}")
                  for f in found.get("figures", []) if f["unit"] != "ms"]
         for c in found["checks"]:
             wanted = f" (wanted {c['sense']} {c['wanted']}: {c['state']})" if c.get("wanted") is not None else ""
-            lines.append((c["what"] + wanted, f"{number(c['median'])} {c['unit']} | {number(c['min'])}-{number(c['max'])} | {c['n']}"
+            lines.append((c["what"] + wanted, f"{number(c['median'])} {c['unit']} | "
+                                               f"{number(c['min'])}-{number(c['max'])} | {c['n']}"
                           if "median" in c else "no peer | |"))
         for what, value in lines:
             print(f"| {lead}{what} | {command} | | {table['date']} | {value} |", file=out)
@@ -155,7 +161,8 @@ def print_table(table, as_markdown):
     for found in table["rows"]:
         show(found, sys.stdout)
     states = [c["state"] for found in table["rows"] for c in found["checks"]]
-    print(f"\n{states.count('reached')} reached, {states.count('MISSED')} missed, {states.count('no peer')} without a peer")
+    print(f"\n{states.count('reached')} reached, {states.count('MISSED')} missed, "
+          f"{states.count('no peer')} without a peer")
 
 
 def default_file():
@@ -176,7 +183,8 @@ def main():
         return
     path = args.json or default_file()
     seconds = sum(rows.ROWS[name][1] for name in args.rows) * args.rounds
-    print(f"{len(args.rows)} rows, {args.rounds} rounds: about {seconds / 60:.0f} minutes on two idle cores; findings go to "
+    print(f"{len(args.rows)} rows, {args.rounds} rounds: about {seconds / 60:.0f} minutes on two idle cores; "
+          "findings go to "
           f"{path}", file=sys.stderr, flush=True)
     table = {"date": datetime.date.today().isoformat(), "machine": machine(), "rounds": args.rounds, "rows": []}
 

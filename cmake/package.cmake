@@ -26,7 +26,8 @@ set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME penstock)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS openmpi-bin)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "libpenstock${PST_SOVERSION} (= ${PROJECT_VERSION})")
-set(CPACK_DEBIAN_PROGRAM_DESCRIPTION "pipeline-parallel training of large models, program\n${about}\n\nThe program, its manual, and a demo.")
+set(CPACK_DEBIAN_PROGRAM_DESCRIPTION
+  "pipeline-parallel training of large models, program\n${about}\n\nThe program, its manual, and a demo.")
 
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libpenstock${PST_SOVERSION})
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libs)
@@ -34,11 +35,13 @@ set(control ${CMAKE_BINARY_DIR}/control)
 file(WRITE ${control}/triggers "activate-noawait ldconfig\n")
 file(WRITE ${control}/shlibs "libpenstock ${PST_SOVERSION} libpenstock${PST_SOVERSION} (>= ${PROJECT_VERSION})\n")
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${control}/triggers ${control}/shlibs)
-set(CPACK_DEBIAN_LIBRARY_DESCRIPTION "pipeline-parallel training of large models, library\n${about}\n\nThe library that programs load.")
+set(CPACK_DEBIAN_LIBRARY_DESCRIPTION
+  "pipeline-parallel training of large models, library\n${about}\n\nThe library that programs load.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libpenstock-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SHLIBDEPS OFF)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libpenstock${PST_SOVERSION} (= ${PROJECT_VERSION})")
-set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION "pipeline-parallel training of large models, development files\n${about}\n\nHeaders, pkg-config file and CMake package.")
+set(CPACK_DEBIAN_DEVELOPMENT_DESCRIPTION
+  "pipeline-parallel training of large models, development files\n${about}\n\nHeaders, pkg-config file and CMake package.")
 include(CPack)

@@ -18,7 +18,9 @@ foreach(component ${CPACK_COMPONENTS_ALL})
   endforeach()
   set(doc ${root}/share/doc/${package})
   configure_file(${CPACK_RESOURCE_FILE_LICENSE} ${doc}/copyright COPYONLY)
-  file(WRITE ${doc}/changelog "${package} (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium\n\n  * Version ${CPACK_PACKAGE_VERSION}.\n\n -- ${CPACK_PACKAGE_CONTACT}  ${now}\n")
+  file(WRITE ${doc}/changelog
+    "${package} (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium\n\n  * Version ${CPACK_PACKAGE_VERSION}.\n\n\
+ -- ${CPACK_PACKAGE_CONTACT}  ${now}\n")
   file(GLOB pages ${root}/share/man/man*/*.[1-9])
   execute_process(COMMAND gzip -9nf ${doc}/changelog ${pages} COMMAND_ERROR_IS_FATAL ANY)
 endforeach()

@@ -32,7 +32,8 @@ function(pst_test source limit)
   if(PST_SANITIZE)
     math(EXPR limit "${limit} * 5")
   endif()
-  set(environment "PENSTOCK=${CMAKE_BINARY_DIR}/penstock" "SOURCE_DIR=${CMAKE_SOURCE_DIR}" "PST_SANITIZE=${PST_SANITIZE}")
+  set(environment "PENSTOCK=${CMAKE_BINARY_DIR}/penstock" "SOURCE_DIR=${CMAKE_SOURCE_DIR}"
+    "PST_SANITIZE=${PST_SANITIZE}")
   if(PST_SANITIZE STREQUAL "thread")
     # UCX hooks madvise at load time; glibc calls that in new threads before the sanitizer knows them, which crashes.
     list(APPEND environment UCX_MEM_EVENTS=no)
@@ -62,7 +63,8 @@ foreach(source ${test_sources})
   add_executable(${target} ${source})
   target_include_directories(${target} PRIVATE tests)
   target_link_libraries(${target} PRIVATE ${PST_LIBS} PkgConfig::CMOCKA)
-  target_compile_definitions(${target} PRIVATE PST_SOURCE_DIR="${CMAKE_SOURCE_DIR}" PST_BINARY="${CMAKE_BINARY_DIR}/penstock")
+  target_compile_definitions(${target} PRIVATE PST_SOURCE_DIR="${CMAKE_SOURCE_DIR}"
+    PST_BINARY="${CMAKE_BINARY_DIR}/penstock")
   if(TARGET penstock_cli)
     add_dependencies(${target} penstock_cli) # some start the program
   endif()

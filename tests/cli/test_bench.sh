@@ -8,7 +8,9 @@ bench --op layer_norm >text || fail "status $?"
 [ "$(grep -c '^layer_norm' text)" = 3 ] || fail "F, B and W of layer_norm: $(cat text)"
 grep -q 'FMA peak' text || fail "no peak: $(cat text)"
 [ -n "${PST_SANITIZE:-}" ] || bench --op add --json >json || fail "--json: status $?"
-[ -n "${PST_SANITIZE:-}" ] || for key in '"kernels"' '"peak_flops"' '"bandwidth_bytes_per_s"' '"roofline"' '"share"' '"op": "add"' '"pass": "F"'; do
+[ -n "${PST_SANITIZE:-}" ] ||
+    for key in '"kernels"' '"peak_flops"' '"bandwidth_bytes_per_s"' '"roofline"' '"share"' \
+        '"op": "add"' '"pass": "F"'; do
     grep -q "$key" json || fail "no $key in the JSON"
 done
 

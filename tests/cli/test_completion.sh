@@ -36,14 +36,16 @@ expect() {
     local want=$1
     shift
     ask "$@"
-    [[ $got == "$want" ]] || { printf 'FAILED: penstock %s\n  expected: %s\n  got:      %s\n' "$*" "$want" "$got"; bad=1; }
+    [[ $got == "$want" ]] ||
+        { printf 'FAILED: penstock %s\n  expected: %s\n  got:      %s\n' "$*" "$want" "$got"; bad=1; }
 }
 # holds 'WORD' WORD...: among the completions.
 holds() {
     local want=$1
     shift
     ask "$@"
-    [[ " $got " == *" $want "* ]] || { printf 'FAILED: penstock %s\n  expected among: %s\n  got: %s\n' "$*" "$want" "$got"; bad=1; }
+    [[ " $got " == *" $want "* ]] ||
+        { printf 'FAILED: penstock %s\n  expected among: %s\n  got: %s\n' "$*" "$want" "$got"; bad=1; }
 }
 expect 'train' tr
 holds 'doctor' ''
@@ -86,7 +88,8 @@ bash --norc --noprofile ask.bash share/bash-completion/completions/penstock || e
 bad=0
 for command in $(sed -n "s/^_penstock_commands='\(.*\)'/\1/p" share/bash-completion/completions/penstock); do
     "$PENSTOCK" "$command" --help | sed -n 's/^  .*\(--[a-z-]*\).*/\1/p' | sort -u | while read -r option; do
-        grep -q "^    $command) .*$option " share/bash-completion/completions/penstock || [ "$option" = --help ] || echo "$command $option"
+        grep -q "^    $command) .*$option " share/bash-completion/completions/penstock || [ "$option" = --help ] ||
+            echo "$command $option"
     done >missing
     [ ! -s missing ] || { echo "FAILED: not offered:"; cat missing; bad=1; }
 done

@@ -16,8 +16,10 @@ lacks() {
     rc=0
     "$@" >out 2>err || rc=$?
     [ $rc = "$status" ] || wrong "$what: status $rc, expected $status"
-    sed -n '/^missing/,$p' out | grep -A 1 "^  $what " | grep -q -e "-> .*$fix" || wrong "$what is not missing, to be mended by $fix"
-    [ "$status" = 0 ] || grep -q "^penstock: missing, and needed for training: .*$what" err || wrong "$what: not the reason"
+    sed -n '/^missing/,$p' out | grep -A 1 "^  $what " | grep -q -e "-> .*$fix" ||
+        wrong "$what is not missing, to be mended by $fix"
+    [ "$status" = 0 ] || grep -q "^penstock: missing, and needed for training: .*$what" err ||
+        wrong "$what: not the reason"
 }
 
 rc=0
@@ -34,7 +36,8 @@ lacks 0 'writable folder' '--runs' sh -c 'cd /proc && exec "$PENSTOCK" doctor'
 if [ "$(id -u)" = 0 ]; then isolate="unshare -m --propagation private"; else isolate="unshare -rm"; fi
 if [ -z "${PST_SANITIZE:-}" ] && $isolate mount -t tmpfs none /mnt 2>/dev/null; then
     lacks 4 'shared memory' '/dev/shm' $isolate sh -c 'mount -t tmpfs -o ro none /dev/shm && exec "$PENSTOCK" doctor'
-    lacks 4 'shared memory' '--shm-size' $isolate sh -c 'mount -t tmpfs -o size=1m none /dev/shm && exec "$PENSTOCK" doctor'
+    lacks 4 'shared memory' '--shm-size' $isolate \
+        sh -c 'mount -t tmpfs -o size=1m none /dev/shm && exec "$PENSTOCK" doctor'
     lacks 4 '/proc' 'mount -t proc' $isolate sh -c 'mount -t tmpfs none /proc && exec "$PENSTOCK" doctor'
     printf 'model: {kind: mlp, preset: tiny}\ndata: {paths: text}\ntrain: {steps: 1}\n' >run.yaml
     yes 'some text to learn from' | head -n 2000 >text

@@ -6,7 +6,10 @@ same() { cmp -s "$1" "$2" || fail "$1 and $2 differ"; }
 differ() { ! cmp -s "$1" "$2" || fail "$1 and $2 are the same"; }
 generate() { out=$1; shift; "$PENSTOCK" generate "$@" >"$out" 2>err || fail "generate $*: $(cat err)"; }
 
-i=0; while [ $i -lt 60 ]; do echo "$i bottles of beer on the wall, and if one of them should fall"; i=$((i + 1)); done >text.txt
+i=0
+while [ $i -lt 60 ]; do
+    echo "$i bottles of beer on the wall, and if one of them should fall"; i=$((i + 1))
+done >text.txt
 cat >run.yaml <<END
 name: run
 model: {kind: gpt, layers: 2, heads: 2, channels: 24, context: 20, activation: gelu_erf, dropout: 0.2}

@@ -26,7 +26,10 @@ data: {kind: text, paths: [text.txt]}
 train: {steps: 2, batch: 6, micro_batch: 2, warmup: 1}
 parallel: {threads: 1}
 END
-i=0; while [ $i -lt 60 ]; do echo "$i bottles of beer on the wall, and if one of them should fall"; i=$((i + 1)); done >text.txt
+i=0
+while [ $i -lt 60 ]; do
+    echo "$i bottles of beer on the wall, and if one of them should fall"; i=$((i + 1))
+done >text.txt
 train() { status=$1 pattern=$2; shift 2; expect "$status" "$pattern" "$PENSTOCK" train run.yaml -q -n 2 "$@"; }
 
 # keys and values
@@ -89,11 +92,15 @@ train 2 'short.txt: 6 bytes.*too short for a context of 20' data.paths=short.txt
 mkdir nothing
 train 2 'nothing' data.paths=nothing
 if ! cat /proc/1/mem >/dev/null 2>&1 && [ -e /proc/1/mem ]; then train 2 '' data.paths=/proc/1/mem; fi
-if [ "$(id -u)" != 0 ]; then cp text.txt secret.txt; chmod 0 secret.txt; train 2 'secret.txt: Permission' data.paths=secret.txt; fi
+if [ "$(id -u)" != 0 ]; then
+    cp text.txt secret.txt; chmod 0 secret.txt
+    train 2 'secret.txt: Permission' data.paths=secret.txt
+fi
 
 # memory: the advice fits
 train 4 'rank 0 needs .* but may use 290.0 KiB; -n [0-9]* would fit' parallel.memory=290K
-rc=0; "$PENSTOCK" train run.yaml -q parallel.memory=290K -n "$(sed 's/.*-n \([0-9]*\) would fit.*/\1/' err)" >out 2>err || rc=$?
+rc=0
+"$PENSTOCK" train run.yaml -q parallel.memory=290K -n "$(sed 's/.*-n \([0-9]*\) would fit.*/\1/' err)" >out 2>err || rc=$?
 [ $rc = 0 ] || { echo "FAILED: the advice does not fit: status $rc"; sed 's/^/  err: /' err; bad=1; }
 train 4 'no schedule.*would fit' parallel.memory=1K
 rm -rf runs
@@ -182,7 +189,8 @@ expect 2 'cannot write /proc/x.html.new: ' "$PENSTOCK" report runs/run -o /proc/
 full() { # COMMAND...: no file may grow
     rc=0
     # sanitizers grow files of their own before main() ignores the signal
-    said=$([ -z "${PST_SANITIZE:-}" ] || trap '' XFSZ; ulimit -f 0 && exec "$PENSTOCK" "$@" 2>&1 >/dev/null </dev/null) || rc=$?
+    said=$([ -z "${PST_SANITIZE:-}" ] || trap '' XFSZ; ulimit -f 0 &&
+        exec "$PENSTOCK" "$@" 2>&1 >/dev/null </dev/null) || rc=$?
     echo "$said" >&2
     return $rc
 }

@@ -15,7 +15,8 @@ plain() { sed -e 's/\\f[BIR]//g' -e 's/\\-/-/g' -e "s/\\\\(aq/'/g" -e 's/\\(ti/~
 
 commands=$("$PENSTOCK" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
 [ "$(echo "$commands" | wc -w)" -ge 7 ] || wrong "only these commands in --help: $commands"
-[ "$(echo "$commands" | wc -w)" = "$(find $man -name 'penstock-*.1' | wc -l)" ] || wrong "pages are not those of the commands"
+[ "$(echo "$commands" | wc -w)" = "$(find $man -name 'penstock-*.1' | wc -l)" ] ||
+    wrong "pages are not those of the commands"
 for command in $commands; do
     "$PENSTOCK" "$command" --help >help.txt
     "$PENSTOCK" help "$command" | cmp -s - help.txt || wrong "help $command is not $command --help"
@@ -25,7 +26,8 @@ for command in $commands; do
     while read -r option; do
         grep -q -e "^\(-., \)*$option" page.txt || wrong "penstock-$command(1) lacks $option"
     done <options
-    grep -q "^.BR penstock-$command (1)" $man/penstock.1 || plain $man/penstock.1 | grep -q "^.BR penstock-$command (1)" ||
+    grep -q "^.BR penstock-$command (1)" $man/penstock.1 ||
+        plain $man/penstock.1 | grep -q "^.BR penstock-$command (1)" ||
         wrong "penstock(1) lacks $command"
 done
 printf 'model: {kind: gpt, preset: nano}\ndata: {paths: [run.yaml]}\n' >run.yaml
@@ -36,7 +38,8 @@ while read -r key; do grep -q "^.B $key\$" page.txt || wrong "penstock.yaml(5) l
 
 if command -v man >/dev/null 2>&1 && command -v groff >/dev/null 2>&1; then
     for page in $man/*.1 share/man/man5/*.5; do
-        LC_ALL=C.UTF-8 MANROFFSEQ='' MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$page" 2>&1 >/dev/null | sed "s|^|$page: |"
+        LC_ALL=C.UTF-8 MANROFFSEQ='' MANWIDTH=80 man --warnings -E UTF-8 -l -Tutf8 -Z "$page" 2>&1 >/dev/null |
+            sed "s|^|$page: |"
     done >complaints
     [ ! -s complaints ] || { wrong "man complains"; cat complaints; }
 fi

@@ -12,13 +12,15 @@ parallel: {schedule: 1f1b-early, transport: self}
 checkpoint: {every: 0}
 TEXT
 for n in 1 2; do
-    "$PENSTOCK" train run.yaml --runs runs$n -n $n threads=1 >out 2>err </dev/null || fail "-n $n: status $?: $(cat err)"
+    "$PENSTOCK" train run.yaml --runs runs$n -n $n threads=1 >out 2>err </dev/null ||
+        fail "-n $n: status $?: $(cat err)"
     grep -q '^time  .*linear [0-9.]*%.*waiting [0-9.]*%' out || fail "-n $n: no shares: $(cat out)"
     [ "$(grep -c '"work_s":{.*"linear":.*"optimizer":' runs$n/r/metrics.jsonl)" = 3 ] || fail "-n $n: no work_s"
     trace=runs$n/r/trace.json
     # Per micro-batch: embedding 2 passes (F, W), 5 layer norms of 3, 9 linears of 3, 2 attentions of 2, 4 adds of 1,
     # cross entropy 2: 54 launches, in any cut.
-    [ "$(grep -c '"cat":"operator"' $trace)" = 108 ] || fail "-n $n: $(grep -c '"cat":"operator"' $trace) operators, not 108"
+    [ "$(grep -c '"cat":"operator"' $trace)" = 108 ] ||
+        fail "-n $n: $(grep -c '"cat":"operator"' $trace) operators, not 108"
     [ "$(grep -c '"name":"rank [0-9] operators"' $trace)" = $n ] || fail "-n $n: lanes of operators"
     grep -q '"operator":"linear","pass":"W","micro_batch":1,"gflop_per_s":' $trace || fail "-n $n: no rate"
 done

@@ -29,7 +29,10 @@ train: {steps: 4, batch: 2, micro_batch: 1, warmup: 1, lr: 1.0e-3}
 parallel: {threads: 1}
 checkpoint: {every: 2}
 END
-i=0; while [ $i -lt 60 ]; do echo "$i bottles of beer on the wall, and if one of them should fall"; i=$((i + 1)); done >text.txt
+i=0
+while [ $i -lt 60 ]; do
+    echo "$i bottles of beer on the wall, and if one of them should fall"; i=$((i + 1))
+done >text.txt
 expect 0 '^runs/other: mlp' run.yaml
 mv runs/other runs/k1
 expect 0 "^settings differ from the checkpoint's: train.steps 4 -> 6, train.lr 0.001 -> 0.0005$" \

@@ -42,7 +42,7 @@ expect 2 err '^penstock: too few operands' "$PENSTOCK" convert one
 # simulate
 expect 2 err '^penstock: nothing to simulate' "$PENSTOCK" simulate
 expect 2 err '^penstock: .*--stages' "$PENSTOCK" simulate --schedule 1f1b
-expect 2 err '^penstock: .*three durations' "$PENSTOCK" simulate --schedule 1f1b --stages 4 --micro-batches 8 --times 1,2
+expect 2 err '^penstock: .*three durations' "$PENSTOCK" simulate --schedule 1f1b -p 4 -m 8 --times 1,2
 expect 2 err 'did you mean .gpipe' "$PENSTOCK" simulate --schedule gpip --stages 4 --micro-batches 8
 expect 0 out 'makespan  33.000000 ms' "$PENSTOCK" simulate --schedule 1f1b --stages 4 --micro-batches 8
 expect 0 out 'makespan  30.000000 ms' "$PENSTOCK" simulate --schedule 1f1b-early --stages 4 --micro-batches 8
@@ -50,7 +50,7 @@ expect 0 out ' 0 with another start or end' "$PENSTOCK" simulate --schedule gpip
 expect 0 out '"makespan_ns": 33000000' "$PENSTOCK" simulate --schedule gpipe --stages 4 --micro-batches 8 --json
 expect 0 out makespan "$PENSTOCK" simulate --schedule 1f1b --stages 2 --micro-batches 4 --svg t.svg --trace t.json
 grep -q '</svg>' t.svg && grep -q traceEvents t.json || { echo "FAILED: --svg or --trace wrote nothing"; bad=1; }
-expect 2 err '^penstock: .*nowhere' "$PENSTOCK" simulate --schedule 1f1b --stages 2 --micro-batches 4 --svg nowhere/t.svg
+expect 2 err '^penstock: .*nowhere' "$PENSTOCK" simulate --schedule 1f1b -p 2 -m 4 --svg nowhere/t.svg
 
 # doctor
 expect 0 out '^instructions' "$PENSTOCK" doctor

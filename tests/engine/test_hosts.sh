@@ -10,7 +10,10 @@ cd "$folder" || exit 1
 bad=0
 port=$((20000 + $$ % 10000))
 fail() { echo "FAILED: $*"; bad=1; }
-i=0; while [ $i -lt 60 ]; do echo "$i bottles of beer on the wall, and if one of them should fall"; i=$((i + 1)); done >text.txt
+i=0
+while [ $i -lt 60 ]; do
+    echo "$i bottles of beer on the wall, and if one of them should fall"; i=$((i + 1))
+done >text.txt
 cat >run.yaml <<END
 name: run
 model: {kind: gpt, layers: 3, heads: 2, channels: 32, context: 32}
@@ -48,7 +51,10 @@ finish 1 3 'rank 1 on host-1 hangs (asleep) during'
 for victim in 2 0; do
     name=kill$victim
     start $name 10000000
-    i=0; while [ $i -lt 600 ] && ! grep -q '"step":' $name/run/metrics.jsonl 2>/dev/null; do sleep 0.1; i=$((i + 1)); done
+    i=0
+    while [ $i -lt 600 ] && ! grep -q '"step":' $name/run/metrics.jsonl 2>/dev/null; do
+        sleep 0.1; i=$((i + 1))
+    done
     kill -9 "$(cat $victim.pid)"
     if [ $victim = 2 ]; then
         finish 0 3 'rank 2'

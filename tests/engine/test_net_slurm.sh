@@ -12,7 +12,8 @@ done
 daemons=''
 take_down() {
     for pid in $daemons; do kill -9 "$pid" 2>/dev/null; done
-    for pid in $(grep -lsz "^SLURM_CONF=$folder/" /proc/[0-9]*/environ | cut -d / -f 3); do # job steps, and what they run
+    # job steps, and what they run
+    for pid in $(grep -lsz "^SLURM_CONF=$folder/" /proc/[0-9]*/environ | cut -d / -f 3); do
         [ "$pid" = $$ ] || kill -9 "$pid" 2>/dev/null
     done
     rm -rf "$folder"
@@ -58,15 +59,21 @@ begin() {
     "$@" </dev/null >>daemons.log 2>&1 &
     daemons="$daemons $!"
 }
-begin munged --foreground --force --key-file=munge/key --socket=munge/socket --pid-file=munge/pid --seed-file=munge/seed \
+begin munged --foreground --force --key-file=munge/key --socket=munge/socket --pid-file=munge/pid \
+    --seed-file=munge/seed \
     --log-file=munge/log --num-threads=2
-i=0; while [ $i -lt 100 ] && [ ! -S munge/socket ]; do sleep 0.1; i=$((i + 1)); done
+i=0
+while [ $i -lt 100 ] && [ ! -S munge/socket ]; do sleep 0.1; i=$((i + 1)); done
 begin slurmctld -D -i -f "$folder/slurm.conf"
 for node in n1 n2; do begin slurmd -D -N $node -f "$folder/slurm.conf"; done
-i=0; while [ $i -lt 300 ] && [ "$(sinfo -h -t idle -o %D 2>/dev/null)" != 2 ]; do sleep 0.1; i=$((i + 1)); done
+i=0
+while [ $i -lt 300 ] && [ "$(sinfo -h -t idle -o %D 2>/dev/null)" != 2 ]; do sleep 0.1; i=$((i + 1)); done
 [ "$(sinfo -h -t idle -o %D 2>/dev/null)" = 2 ] || { cat daemons.log ./*.log; fail 'the nodes do not come up'; exit 1; }
 
-i=0; while [ $i -lt 60 ]; do echo "$i bottles of beer on the wall, and if one of them should fall"; i=$((i + 1)); done >text.txt
+i=0
+while [ $i -lt 60 ]; do
+    echo "$i bottles of beer on the wall, and if one of them should fall"; i=$((i + 1))
+done >text.txt
 cat >run.yaml <<END
 model: {kind: gpt, preset: nano, layers: 4}
 data: {kind: text, paths: [text.txt]}
@@ -77,11 +84,13 @@ hash_of() { sed -n 's/.*"weights_xxh64": *"\([0-9a-f]*\)".*/\1/p' "$1/metrics.js
 job() { timeout 60 srun --mpi=pmix -N 2 -n 4 --overcommit --kill-on-bad-exit=1 "$PENSTOCK" train run.yaml "$@"; }
 timeout 60 "$PENSTOCK" train run.yaml name=local -n 4 -q || fail 'four local ranks'
 job name=slurm >slurm.log 2>&1 || fail "srun: $(cat slurm.log)"
-[ -n "$(hash_of runs/local)" ] && [ "$(hash_of runs/local)" = "$(hash_of runs/slurm)" ] || fail "other weights: $(cat slurm.log)"
+[ -n "$(hash_of runs/local)" ] && [ "$(hash_of runs/local)" = "$(hash_of runs/slurm)" ] ||
+    fail "other weights: $(cat slurm.log)"
 
 job name=kill train.steps=10000 >kill.log 2>&1 &
 run=$!
-i=0; while [ $i -lt 300 ] && ! grep -q '"loss":' runs/kill/metrics.jsonl 2>/dev/null; do sleep 0.1; i=$((i + 1)); done
+i=0
+while [ $i -lt 300 ] && ! grep -q '"loss":' runs/kill/metrics.jsonl 2>/dev/null; do sleep 0.1; i=$((i + 1)); done
 kill -9 "$(grep -lsz '^PMIX_RANK=2$' $(grep -lsz "^SLURM_CONF=$folder/" /proc/[0-9]*/environ) | cut -d / -f 3)"
 wait $run && fail 'a killed rank is nothing'
 grep -qE 'rank 2 on n2|the link to rank 2 failed' kill.log || fail "nobody names rank 2: $(cat kill.log)"

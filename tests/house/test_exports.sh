@@ -8,7 +8,8 @@ headers=$SOURCE_DIR/include
 command -v nm >/dev/null 2>&1 || exit 77
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-cat "$headers"/penstock/*.h | grep '^PST_API' | sed 's/.*[ *]\(pst_[a-z0-9_]*\)(.*/\1@@PENSTOCK_0/' | sort -u >"$work/declared"
+cat "$headers"/penstock/*.h | grep '^PST_API' | sed 's/.*[ *]\(pst_[a-z0-9_]*\)(.*/\1@@PENSTOCK_0/' |
+    sort -u >"$work/declared"
 nm -D --defined-only --with-symbol-versions "$library" | awk '$2 != "A" { print $3 }' |
     grep -v -e '^__' -e '^_fini$' -e '^_init$' | sort -u >"$work/exported"
 diff -u "$work/declared" "$work/exported"

@@ -37,7 +37,8 @@ cc -O2 -Wall -Wextra -Werror "$work/src/train.c" -o "$work/by_pkg_config" $flags
 run "$work/by_pkg_config" one
 
 if command -v c++ >/dev/null 2>&1; then # names are C's there, too
-    printf '#include <penstock/train.h>\nint main() { return pst_config_open(0, 0, 0, 0) != PST_EINPUT; }\n' >"$work/use.cc"
+    printf '#include <penstock/train.h>\nint main() { return pst_config_open(0, 0, 0, 0) != PST_EINPUT; }\n' \
+        >"$work/use.cc"
     # shellcheck disable=SC2086
     c++ -std=c++11 "$work/use.cc" -o "$work/use" $flags
     LD_LIBRARY_PATH=$library "$work/use" || fail "a C++ program cannot use the library"
@@ -46,13 +47,15 @@ fi
 # The same program as a job of two processes. Debian's mpirun, like others, wants to be told that root may and cores are
 # few.
 if mpirun --version >/dev/null 2>&1; then
-    (cd "$work" && LD_LIBRARY_PATH=$library timeout 60 mpirun -n 2 --allow-run-as-root --oversubscribe ./by_pkg_config job) \
+    (cd "$work" &&
+        LD_LIBRARY_PATH=$library timeout 60 mpirun -n 2 --allow-run-as-root --oversubscribe ./by_pkg_config job) \
         >"$work/job.out" 2>&1 || fail "under mpirun: $(tail -3 "$work/job.out")"
     [ "$(grep -c '^read back: step 100$' "$work/job.out")" = 2 ] || fail "under mpirun: not two ranks have read back"
     "$work/prefix/bin/penstock" inspect "$work/job" | sed -n 's/^  //p' | diff "$work/one.weights" -
 fi
 
-cmake -S "$work/src" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" -DCMAKE_C_FLAGS="-Wall -Wextra -Werror" >>"$work/log"
+cmake -S "$work/src" -B "$work/build" -DCMAKE_PREFIX_PATH="$work/prefix" \
+    -DCMAKE_C_FLAGS="-Wall -Wextra -Werror" >>"$work/log"
 cmake --build "$work/build" >>"$work/log"
 run "$work/build/train" two
 diff "$work/one.weights" "$work/two.weights" # the same bits

@@ -39,10 +39,17 @@ find all archive -type d -empty | grep . && fail "empty folders"
 if command -v readelf >/dev/null 2>&1; then
     find all -type f \( -name '*.so*' -o -path '*/bin/*' \) -exec readelf -d {} + | grep -E 'R(UN)?PATH' &&
         fail "a search path in a Debian package"
-    readelf -d archive/lib/penstock/penstock-commands.so | grep -q 'PATH.*\[\$ORIGIN/\.\.\]' || fail "the archive cannot be moved"
+    readelf -d archive/lib/penstock/penstock-commands.so | grep -q 'PATH.*\[\$ORIGIN/\.\.\]' ||
+        fail "the archive cannot be moved"
 fi
-case $(dpkg-deb -f packages/penstock_*.deb Depends) in *libpenstock0*) ;; *) fail "the program does not need its library" ;; esac
-case $(dpkg-deb -f packages/libpenstock0_*.deb Depends) in *libucx0*libyaml*) ;; *) fail "the library's dependencies" ;; esac
+case $(dpkg-deb -f packages/penstock_*.deb Depends) in
+    *libpenstock0*) ;;
+    *) fail "the program does not need its library" ;;
+esac
+case $(dpkg-deb -f packages/libpenstock0_*.deb Depends) in
+    *libucx0*libyaml*) ;;
+    *) fail "the library's dependencies" ;;
+esac
 [ "$(dpkg-deb -f packages/libpenstock-dev_*.deb Description | wc -l)" -gt 3 ] || fail "no description"
 if command -v lintian >/dev/null 2>&1; then
     # shellcheck disable=SC2086
@@ -87,22 +94,29 @@ make_root() { # FOLDER LIST
     mkdir -p $1/usr/bin $1/usr/sbin $1/usr/lib $1/usr/lib64 $1/proc $1/sys $1/dev $1/tmp/here $1/opt $1/etc
     for name in bin sbin lib lib64; do ln -s usr/$name $1/$name; done
     xargs dpkg -L <"$2" | grep -v -e '^/usr/share/\(doc\|man\|locale\|info\|lintian\)/' | sort -u |
-        while read -r file; do [ -d "$file" ] && [ ! -h "$file" ] || [ ! -e "$file" ] || printf '%s\n' "$file"; done >files
+        while read -r file; do
+            [ -d "$file" ] && [ ! -h "$file" ] || [ ! -e "$file" ] || printf '%s\n' "$file"
+        done >files
     tar -cf - -T files --no-recursion 2>/dev/null | tar -xf - -C $1
     cp -r archive "$1/opt/some where"
 }
 
 # On a machine without them, doctor names every library that is missing, with packages that are declared dependencies.
 make_root bare least
-needed=$(readelf -d archive/lib/libpenstock.so.0 | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' | grep -v -e '^libc\.' -e '^libm\.' -e '^ld-')
+needed=$(readelf -d archive/lib/libpenstock.so.0 | sed -n 's/.*NEEDED.*\[\(.*\)\]/\1/p' |
+    grep -v -e '^libc\.' -e '^libm\.' -e '^ld-')
 rc=0
 $isolate chroot bare '/opt/some where/bin/penstock' doctor >doctor.out 2>doctor.err || rc=$?
 [ $rc = 4 ] || fail "doctor on a bare machine: status $rc"
 for library in $needed; do
-    grep -A 1 "^  $library " doctor.out | grep -q 'apt-get install' || fail "doctor on a bare machine does not name $library"
+    grep -A 1 "^  $library " doctor.out | grep -q 'apt-get install' ||
+        fail "doctor on a bare machine does not name $library"
 done
 for package in $(sed -n 's/.*apt-get install//p' doctor.err); do
-    case ", $declared," in *" $package "* | *" $package,"*) ;; *) fail "doctor names $package, which is no dependency" ;; esac
+    case ", $declared," in
+        *" $package "* | *" $package,"*) ;;
+        *) fail "doctor names $package, which is no dependency" ;;
+    esac
 done
 grep -q 'apt-get install.* libucx0' doctor.err || fail "doctor on a bare machine names no packages: $(cat doctor.err)"
 
@@ -120,13 +134,17 @@ set -u
 root=$1
 shift
 for name in proc sys dev; do mount --rbind /$name "$root/$name" || exit 77; done
-dpkg --root="$root" --force-not-root --log="$root/tmp/log" -i "$@" >"$root/tmp/said" 2>&1 || { cat "$root/tmp/said"; exit 1; }
+dpkg --root="$root" --force-not-root --log="$root/tmp/log" -i "$@" >"$root/tmp/said" 2>&1 ||
+    { cat "$root/tmp/said"; exit 1; }
 train='train "$1/share/penstock/demo.yaml" -n 2 steps=2 warmup=1 batch=8 validate_every=0 validation=0.001 name="$2" -q'
 for at in '/usr' '/opt/some where'; do
-    chroot "$root" /bin/sh -c 'cd / && "$1/bin/penstock" --version' sh "$at" || { echo "FAILED: --version in $at"; exit 1; }
-    chroot "$root" /bin/sh -c 'cd / && "$1/bin/penstock" doctor' sh "$at" >"$root/tmp/doctor" || { echo "FAILED: doctor in $at"; exit 1; }
+    chroot "$root" /bin/sh -c 'cd / && "$1/bin/penstock" --version' sh "$at" ||
+        { echo "FAILED: --version in $at"; exit 1; }
+    chroot "$root" /bin/sh -c 'cd / && "$1/bin/penstock" doctor' sh "$at" >"$root/tmp/doctor" ||
+        { echo "FAILED: doctor in $at"; exit 1; }
     name=$(basename "$at" | tr -d ' ')
-    chroot "$root" /bin/sh -c 'cd /tmp/here && "$1/bin/penstock" '"$train" sh "$at" "$name" || { echo "FAILED: training in $at"; exit 1; }
+    chroot "$root" /bin/sh -c 'cd /tmp/here && "$1/bin/penstock" '"$train" sh "$at" "$name" ||
+        { echo "FAILED: training in $at"; exit 1; }
 done
 INSIDE
 rc=0

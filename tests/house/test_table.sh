@@ -27,7 +27,8 @@ grep -q 'fp32 products / FMA peak: *0.920 (0.910 to 0.930) *wanted >= 0.88 *reac
 grep -q 'bf16 products .* 1.250 (1.250 to 1.250) *wanted >= 1.6 *MISSED' text || fail "bf16: $(cat text)"
 grep -q '^1 reached, 1 missed, 0 without a peer' text || fail "sum: $(cat text)"
 python3 "$table" --from found.json | cmp -s - text || fail "--from prints something else"
-python3 "$table" --from found.json --markdown | grep -q '^| .*products / FMA peak (wanted >= 0.88: reached) .* | 0.920 *| 0.910-0.930 | 3 |' ||
+python3 "$table" --from found.json --markdown |
+    grep -q '^| .*products / FMA peak (wanted >= 0.88: reached) .* | 0.920 *| 0.910-0.930 | 3 |' ||
     fail "markdown: $(python3 "$table" --from found.json --markdown)"
 
 printf '#!/bin/sh\n[ "$1" = doctor ] && exec %s/fake doctor\necho broken >&2; exit 5\n' "$folder" >broken

@@ -115,4 +115,5 @@ def load_safetensors(path):
         begin, end = entry["data_offsets"]
         out[name.removeprefix("transformer.")] = torch.frombuffer(data, dtype=torch.float32, count=(end - begin) // 4,
                                                                  offset=begin).reshape(entry["shape"]).clone()
-    return {name: t for name, t in out.items() if not name.endswith((".attn.bias", ".attn.masked_bias", "lm_head.weight"))}
+    dropped = (".attn.bias", ".attn.masked_bias", "lm_head.weight")
+    return {name: t for name, t in out.items() if not name.endswith(dropped)}

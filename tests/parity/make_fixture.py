@@ -41,7 +41,8 @@ def train(weights, tokens, targets, heads, rule, gelu="tanh", dtype=torch.float3
     """Losses, gradient norms, and {step: {name: gradient before clipping}} of the first and the last step."""
     layers = 1 + max(int(name.split(".")[1]) for name in weights if name.startswith("h."))
     model = GPT2({n: w.clone().to(dtype) for n, w in weights.items()}, layers, heads, gelu, fused_attention=False)
-    optimizer = model.optimizer(rule["lr"], rule["weight_decay"], (rule["beta1"], rule["beta2"]), rule["eps"], foreach=False)
+    optimizer = model.optimizer(rule["lr"], rule["weight_decay"], (rule["beta1"], rule["beta2"]), rule["eps"],
+                                foreach=False)
     losses, norms, grads = [], [], {}
     for step in range(1, rule["steps"] + 1):
         optimizer.zero_grad(set_to_none=True)
@@ -94,7 +95,8 @@ def fixture(args):
                    "activation_function": "gelu_new", "layer_norm_epsilon": 1e-5}, f, indent=2)
         f.write("\n")
     tokens, targets = read_batches(os.path.join(folder, "batches.i32"), RULE["steps"], RULE["batch"], s["context"])
-    write(folder, *train(load_safetensors(os.path.join(folder, "model.safetensors")), tokens, targets, s["heads"], RULE))
+    weights = load_safetensors(os.path.join(folder, "model.safetensors"))
+    write(folder, *train(weights, tokens, targets, s["heads"], RULE))
 
 
 def distance(a, b):
@@ -108,7 +110,8 @@ def check(args):
     weights = load_safetensors(os.path.join(folder, "model.safetensors"))
     with open(os.path.join(folder, "losses.txt"), encoding="ascii") as f:
         expected = [float(line.split()[1]) for line in f]
-    grads = {step: load_safetensors(os.path.join(folder, f"grad_step_{step}.safetensors")) for step in (1, RULE["steps"])}
+    grads = {step: load_safetensors(os.path.join(folder, f"grad_step_{step}.safetensors"))
+             for step in (1, RULE["steps"])}
     for title, gelu, dtype in (("again", "tanh", torch.float32), ("fp64", "tanh", torch.float64),
                                ("erf GELU", "erf", torch.float32)):
         losses, _, got = train(weights, tokens, targets, s["heads"], RULE, gelu, dtype)

@@ -8,6 +8,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 fixture=$SOURCE_DIR/tests/parity/fixture
 cp "$fixture/model.safetensors" "$fixture/config.json" "$fixture/batches.i32" "$folder/"
-python3 "$SOURCE_DIR/tests/parity/make_fixture.py" run --weights "$fixture/model.safetensors" --batches "$fixture/batches.i32" \
+python3 "$SOURCE_DIR/tests/parity/make_fixture.py" run --weights "$fixture/model.safetensors" \
+    --batches "$fixture/batches.i32" \
     --heads 2 --batch 4 --context 16 --out "$folder"
 PENSTOCK_PARITY_FIXTURE=$folder "$(dirname "$PENSTOCK")/test_engine_parity"

@@ -13,7 +13,8 @@ fail() { echo "FAILED: $*"; bad=1; }
 browse() { # WIDTH ARGUMENT...
     width=$1
     shift
-    timeout 60 $name --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars --user-data-dir="$folder/profile" \
+    timeout 60 $name --headless=new --no-sandbox --disable-gpu --disable-dev-shm-usage --hide-scrollbars \
+        --user-data-dir="$folder/profile" \
         --no-first-run --window-size="$width",1400 --enable-logging=stderr "$@" 2>err
 }
 echo '<p>x</p>' >try.html
@@ -30,10 +31,16 @@ END
 "$PENSTOCK" train run.yaml -q -n 2 device=timed name=study || fail "study"
 "$PENSTOCK" train run.yaml -q -n 1 name=one train.steps=1 data.validation=0 train.validate_every=0 || fail "one step"
 mkdir runs/cut runs/many runs/still
-cp runs/run/*.yaml runs/run/metrics.jsonl runs/still # the same, with a timeline that does not depend on the machine's load
-"$PENSTOCK" simulate --schedule 1f1b-early --stages 4 --micro-batches 4 --trace runs/still/trace.json >/dev/null || fail "simulate"
+# the same, with a timeline that does not depend on the machine's load
+cp runs/run/*.yaml runs/run/metrics.jsonl runs/still
+"$PENSTOCK" simulate --schedule 1f1b-early --stages 4 --micro-batches 4 --trace runs/still/trace.json >/dev/null ||
+    fail "simulate"
 head -n 3 runs/run/metrics.jsonl >runs/cut/metrics.jsonl
-awk 'BEGIN { for (i = 1; i <= 20000; i++) printf "{\"step\":%d,\"loss\":%.4f,\"lr\":1e-4,\"step_ms\":%d,\"predicted_step_ms\":20,\"bubble\":0.1,\"tokens_per_s\":27000}\n", i, 5 - i / 9000 + i % 7 / 10, i % 5000 ? 20 + i % 3 : 900 }' \
+awk 'BEGIN {
+    fixed = "\"lr\":1e-4,\"predicted_step_ms\":20,\"bubble\":0.1,\"tokens_per_s\":27000"
+    for (i = 1; i <= 20000; i++)
+        printf "{\"step\":%d,\"loss\":%.4f,\"step_ms\":%d,%s}\n", i, 5 - i / 9000 + i % 7 / 10,
+            i % 5000 ? 20 + i % 3 : 900, fixed }' \
     >runs/many/metrics.jsonl
 for run in run still study one cut many; do
     "$PENSTOCK" report runs/$run >/dev/null || fail "report $run"
@@ -46,9 +53,11 @@ for run in run still study one cut many; do
         grep -E 'CONSOLE|Refused to|violates' err && fail "$run: the browser complains"
         grep -q '</html>' dom || fail "$run: no page"
         grep -q '<title>fits' dom || fail "$run at $width: $(grep -o '<title>[^<]*' dom)"
-        [ $run != still ] || grep -q '<title>fits [1-9][0-9]* 7<' dom || fail "$run at $width: $(grep -o '<title>[^<]*' dom)"
+        [ $run != still ] || grep -q '<title>fits [1-9][0-9]* 7<' dom ||
+            fail "$run at $width: $(grep -o '<title>[^<]*' dom)"
     done
-    browse 1280 --screenshot="$folder/page.png" "file://$folder/runs/$run/report.html" >/dev/null || fail "$run: no picture"
+    browse 1280 --screenshot="$folder/page.png" "file://$folder/runs/$run/report.html" >/dev/null ||
+        fail "$run: no picture"
     python3 - page.png <<'END' || fail "$run: the picture is blank"
 import sys, zlib
 data, at, pixels = open(sys.argv[1], "rb").read(), 8, b""
