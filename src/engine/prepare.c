@@ -2,7 +2,6 @@
 #include "engine/prepare.h"
 #include "engine/exchange.h"
 #include "base/log.h"
-#include "penstock/option.h"
 #include "pipeline/check.h"
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* The graph of a run: that of the model that the run file names, or the one that a program has built, whole and as
  * each tensor rank computes it. prepare.h declares it. */
 #include "engine/prepare.h"
-#include "penstock/option.h"
+#include "graph/shard.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

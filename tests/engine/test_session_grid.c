@@ -135,7 +135,10 @@ static void checkpoints(void **state) {
         char folder[16];
         pst_session *s = open_session(layout[i].ranks, layout[i].setting, NULL, NULL);
         snprintf(folder, sizeof folder, "saved-%d", i);
-        for (uint64_t k = 0; k < 2; k++) fill(k), MUST(pst_session_step(s, batch, 2, NULL));
+        for (uint64_t k = 0; k < 2; k++) {
+            fill(k);
+            MUST(pst_session_step(s, batch, 2, NULL));
+        }
         MUST(pst_session_save(s, folder));
         pst_session_close(s);
         for (int to = 0; to < N; to++) {
