@@ -3,7 +3,7 @@
  * recomputation, sharding, post-validation, and stopped and resumed as another layout). Those of as many replicas and
  * tensor ranks, with `reproducible` of any replicas, have the same bits of losses, norms, validation and weights, and
  * touch the memory that was predicted; all are close to one rank; what cannot be is refused in one line, with status
- * 2. */
+ * 2. PST_SEED=N draws others; PST_VERBOSE=1 says why layouts are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,8 +30,7 @@ typedef struct {
 typedef struct {
     uint32_t stages, data;
     size_t n;
-    char text[MOST_OVERRIDE][MOST_KEY];
-    const char *override[MOST_OVERRIDE];
+    char override[MOST_OVERRIDE][MOST_KEY];
 } layout;
 
 static uint64_t below(uint64_t *state, uint64_t n) { return next_random(state) % n; }
@@ -41,9 +40,8 @@ static const char *pick(uint64_t *state, const char *const *list, size_t n) { re
 static void PST_PRINTF(2, 3) set(layout *l, const char *fmt, ...) {
     va_list args;
     va_start(args, fmt);
-    vsnprintf(l->text[l->n], MOST_KEY, fmt, args);
+    vsnprintf(l->override[l->n++], MOST_KEY, fmt, args);
     va_end(args);
-    l->override[l->n] = l->text[l->n], l->n++;
 }
 
 /* --- what is drawn ---------------------------------------------------------------------------------------------- */
@@ -156,6 +154,8 @@ static run_result train(const model *m, const layout *l, const char *resume) {
     run_result r = {.exit_status = 5};
     pst_config *c = NULL;
     char runs[300];
+    const char *override[MOST_OVERRIDE];
+    for (size_t i = 0; i < l->n; i++) override[i] = l->override[i];
     snprintf(runs, sizeof runs, "%s/runs", run_folder());
     pst_train_options o = {.size = sizeof o,
                            .ranks = (int)(l->stages * l->data * m->tensor),
@@ -163,7 +163,7 @@ static run_result train(const model *m, const layout *l, const char *resume) {
                            .resume = resume,
                            .quiet = 1};
     pst_error_clear();
-    pst_status status = pst_config_parse(m->yaml, "test.yaml", l->override, l->n, &c);
+    pst_status status = pst_config_parse(m->yaml, "test.yaml", override, l->n, &c);
     if (status == PST_OK) status = pst_train(c, &o);
     pst_config_close(c);
     r.exit_status = pst_status_exit(status);
@@ -171,6 +171,7 @@ static run_result train(const model *m, const layout *l, const char *resume) {
     if (status != PST_OK && status != PST_EINPUT) wrong(m, l, "status %d: %s", r.exit_status, pst_error());
     if (status == PST_EINPUT && (!*pst_error() || strchr(pst_error(), '\n')))
         wrong(m, l, "refused, but not in one line: '%s'", pst_error());
+    if (status == PST_EINPUT && getenv("PST_VERBOSE")) say(m, l, pst_error());
     if (status == PST_OK) run_read(&r);
     for (int k = 0; k < r.n_rank && k < 16; k++)
         if (r.peak[k] != r.predicted[k]) wrong(m, l, "rank %d has touched other memory than predicted", k);
