@@ -14,6 +14,13 @@ static void *address_part(const pst_layout *x, const pst_graph *g, uint32_t para
     return first == ABSENT ? NULL : arena + first + part * pst_align(bytes);
 }
 
+/* What a pass of `micro` leaves of a gradient that is shared out. */
+static void *address_fresh(const pst_layout *x, const pst_slots *slots, uint32_t param, uint32_t chunk, uint32_t micro,
+                           uint8_t *arena) {
+    uint64_t slot = slots->gradient[(size_t)chunk * slots->n_micro + micro];
+    return arena + x->gradient + slot * pst_align(x->gradient_bytes) + x->fresh[param];
+}
+
 static void *address_local(const pst_layout *x, const pst_cut *cut, const pst_slots *slots, const pst_graph *g,
                            uint32_t chunk, uint32_t local, uint32_t micro, uint8_t *arena) {
     const pst_local *l = cut->chunk[chunk].local + local;
@@ -37,6 +44,7 @@ void *pst_layout_address(const pst_layout *x, const pst_cut *cut, const pst_slot
     case PST_OPERAND_NULL: return NULL;
     case PST_OPERAND_PARAM: return at(arena, x->weight[operand->index]);
     case PST_OPERAND_DPARAM:
+        if (x->fresh[operand->index] != ABSENT) return address_fresh(x, slots, operand->index, chunk, micro, arena);
         return address_part(x, g, operand->index, operand->use, x->parts > 1 ? micro / x->part_micros : 0, arena);
     case PST_OPERAND_VALUE: break;
     }
@@ -59,8 +67,12 @@ static void *address_buffer(const pst_layout *x, uint32_t buffer, uint8_t *arena
     return arena + x->buffer + (buffer - 1) * pst_align(x->buffer_bytes);
 }
 
-static void *address_accumulator(const pst_layout *x, const pst_graph *g, const pst_instr *instr, uint32_t use,
-                                 uint32_t part, uint8_t *arena) {
+/* Of a use and part; where the gradient is shared out, what the round's micro-batch left. */
+static void *address_accumulator(const pst_layout *x, const pst_slots *slots, const pst_graph *g, const pst_instr *instr,
+                                 uint32_t use, uint32_t part, uint8_t *arena) {
+    if (x->fresh[instr->param] != ABSENT)
+        return (uint8_t *)address_fresh(x, slots, instr->param, instr->chunk, instr->micro, arena) +
+               instr->from * sizeof(float);
     uint8_t *own = address_part(x, g, instr->param, use, part, arena);
     return own ? own + instr->from * sizeof(float) : at(arena, x->join);
 }
@@ -73,15 +85,17 @@ void *pst_layout_message(const pst_layout *x, const pst_cut *cut, const pst_slot
     if (instr->use == PST_NONE)
         return arena + x->weight[instr->param] + instr->from * (uint64_t)pst_dtype_bytes(g->dtype);
     return instr->buffer ? address_buffer(x, instr->buffer, arena)
-                         : address_accumulator(x, g, instr, instr->use, instr->micro, arena);
+                         : address_accumulator(x, slots, g, instr, instr->use, instr->micro, arena);
 }
 
-void pst_layout_reduce(const pst_layout *x, const pst_graph *g, const pst_instr *instr, uint8_t *arena, float **sum,
-                       float **operand) {
-    *sum =
-        instr->into ? address_buffer(x, instr->into, arena) : address_accumulator(x, g, instr, 0, instr->chunk, arena);
+void pst_layout_reduce(const pst_layout *x, const pst_slots *slots, const pst_graph *g, const pst_instr *instr,
+                       uint8_t *arena, float **sum, float **operand) {
+    if (instr->into == PST_INTO_SHARD)
+        *sum = (float *)(arena + x->grad[instr->param][0]) + (instr->from - x->grad_from[instr->param]);
+    else if (instr->into) *sum = address_buffer(x, instr->into, arena);
+    else *sum = address_accumulator(x, slots, g, instr, 0, instr->chunk, arena);
     *operand = instr->buffer ? address_buffer(x, instr->buffer, arena)
-                             : address_accumulator(x, g, instr, instr->use, instr->micro, arena);
+                             : address_accumulator(x, slots, g, instr, instr->use, instr->micro, arena);
 }
 
 pst_status pst_layout_print(const pst_layout *x, const pst_graph *g, FILE *out) {

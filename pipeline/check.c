@@ -14,6 +14,8 @@ const char *pst_instr_text(const pst_job *job, uint32_t rank, uint32_t index, ch
     if (in->param != PST_NONE) {
         int used = snprintf(what, sizeof what, in->use == PST_NONE ? " parameter %u" : " parameter %u use %u",
                             in->param, in->use);
+        if (pst_instr_is_piece(job, list, index))
+            used += snprintf(what + used, sizeof what - (size_t)used, " m%u", in->micro);
         if (in->n) snprintf(what + used, sizeof what - (size_t)used, " from %u", in->from);
         else if (in->micro) snprintf(what + used, sizeof what - (size_t)used, " part %u", in->micro);
     } else if (in->opcode <= PST_OP_BW || (in->queue != PST_Q_COMPUTE && !pst_instr_is_flush(list, index))) {
@@ -51,12 +53,13 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
     uint8_t queue = in->opcode == PST_OP_SEND ? PST_Q_SEND : in->opcode == PST_OP_RECV ? PST_Q_RECV : PST_Q_COMPUTE;
     if (in->queue != queue) return fail_at(rank, i, "it is in the wrong queue");
     if (queue != PST_Q_COMPUTE && in->peer >= job->n_rank) return fail_at(rank, i, "its peer does not exist");
-    int flush = pst_instr_is_flush(list, i), head = pst_instr_is_head(list, i);
+    int flush = pst_instr_is_flush(list, i), head = pst_instr_is_head(list, i), piece = pst_instr_is_piece(job, list, i);
     if (head && queue == PST_Q_COMPUTE) return fail_at(rank, i, "it computes in the head");
-    if (flush ? in->opcode <= PST_OP_BW : in->opcode >= PST_OP_REDUCE) {
+    if (flush ? in->opcode <= PST_OP_BW : in->opcode > PST_OP_REDUCE || (in->opcode == PST_OP_REDUCE && !piece)) {
         return fail_at(rank, i, flush ? "a pass in the flush" : "the flush begins too early");
     }
-    if (!flush && !head && (in->chunk >= job->n_chunk || in->micro >= pst_job_micros(job, rank) ||
+    uint32_t n_micro = piece ? job->n_micro : pst_job_micros(job, rank);
+    if (!flush && !head && (in->chunk >= job->n_chunk || in->micro >= n_micro ||
                    job->rank_of_chunk[in->chunk] != pst_job_stage(job, rank))) {
         return fail_at(rank, i, "its chunk or micro-batch is not on this rank");
     }

@@ -171,7 +171,8 @@ static pst_status check_flush(flush *f) {
     if (f->n_send != n || f->n_recv != n) return fail_flush(f, "norms or their answers are missing");
     for (uint32_t p = 0; p < n_param; p++) PST_TRY(check_return(f, p));
     PST_TRY(pst_checker_sums(f->c, f->rank));
-    return f->c->job->grid.data > 1 ? pst_checker_replicas(f->c, f->rank) : PST_OK;
+    if (f->c->job->grid.data > 1) PST_TRY(pst_checker_replicas(f->c, f->rank));
+    return f->c->job->zero == 2 ? pst_checker_rounds(f->c, f->rank) : PST_OK;
 }
 
 pst_status pst_checker_flush(const pst_checker *c, uint32_t rank) {

@@ -40,6 +40,13 @@ void pst_checker_enter(pst_checker *c, uint32_t lane);
 static inline int pst_instr_is_head(const pst_instr_list *list, uint32_t i) { return i < list->n_head; }
 static inline int pst_instr_is_flush(const pst_instr_list *list, uint32_t i) { return i >= list->n_instr - list->n_flush; }
 
+/* A piece of a gradient before the flush (zero 2, check_rounds.c). */
+static inline int pst_instr_is_piece(const pst_job *job, const pst_instr_list *list, uint32_t i) {
+    const pst_instr *in = &list->instr[i];
+    return job->zero == 2 && list->n_flush && !pst_instr_is_head(list, i) && !pst_instr_is_flush(list, i) &&
+           in->opcode > PST_OP_BW && in->param != PST_NONE && in->local == PST_NONE;
+}
+
 /* check_message.c: every message has both ends, which agree; in FIFO mode, in the same order. Fills send_at, recv_at. */
 pst_status pst_checker_messages(pst_checker *c, pst_check_mode mode);
 /* check_order.c: works out happens-before on one rank: end[x][q] is the first instruction of queue q that is surely
@@ -66,6 +73,8 @@ int pst_checker_add_up(pst_interval *sum, pst_interval *with);
 pst_status pst_checker_sums(const pst_checker *c, uint32_t rank);
 /* check_replicas.c: what replicas exchange in it, once the flush has its NORM and STEP. */
 pst_status pst_checker_replicas(const pst_checker *c, uint32_t rank);
+/* check_rounds.c: what they exchange before it; receive buffers are check_replicas.c's. */
+pst_status pst_checker_rounds(const pst_checker *c, uint32_t rank);
 /* "<a> <what> <b>": EINPUT. */
 pst_status pst_checker_fail(const pst_checker *c, uint32_t rank, uint32_t a, const char *what, uint32_t b);
 #endif

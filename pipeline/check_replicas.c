@@ -63,13 +63,15 @@ static pst_status list_pieces(exchange *x) {
     return PST_OK;
 }
 
-/* Receive buffers, in list order: whoever touches one waits for whoever touched it before. */
+/* Receive buffers, of rounds, too, in list order: whoever touches one waits for whoever touched it before. */
 static pst_status check_buffers(const exchange *x) {
     uint32_t n = pst_job_buffers(x->c->job);
     memset(x->touched, 0xff, n * sizeof *x->touched);
-    for (uint32_t i = x->first; i < x->list->n_instr; i++) {
+    for (uint32_t i = 0; i < x->list->n_instr; i++) {
         const pst_instr *in = &x->list->instr[i];
-        const uint32_t used[] = {in->buffer, in->into};
+        int round = pst_instr_is_piece(x->c->job, x->list, i);
+        if (i < x->first && !round) continue;
+        const uint32_t used[] = {in->buffer, round && in->into == PST_INTO_SHARD ? 0 : in->into};
         for (int k = 0; in->n && k < 2; k++) {
             if (!used[k]) continue;
             if (used[k] > n) return fail_piece(x, in->param, in->from, "there is no such receive buffer");
@@ -110,10 +112,14 @@ static pst_status check_owner(const exchange *x, const piece *p) {
     const pst_job *job = x->c->job;
     pst_interval own = {x->at.replica, x->at.replica + 1};
     uint32_t reduce = PST_NONE, sent = 0, holders = 0;
+    int added = pst_job_shards(job, x->at.tensor, p->param); /* before the flush */
+    if (added) own = (pst_interval){0, job->grid.data};
     memset(x->buffer, 0, pst_job_buffers(job) * sizeof *x->buffer);
     for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {
         const pst_instr *in = &x->list->instr[i];
-        if (in->opcode == PST_OP_RECV) {
+        if (added && in->opcode != PST_OP_SEND) {
+            return fail_piece(x, p->param, p->from, "its gradient is added a second time");
+        } else if (in->opcode == PST_OP_RECV) {
             pst_grid_place from = pst_grid_at(job->grid, in->peer);
             if (!in->buffer || in->use || in->peer != rank_at(x, x->at.stage, from.replica))
                 return fail_piece(x, p->param, p->from, "it comes from where it is not added up");
@@ -158,7 +164,7 @@ static pst_status check_return(const exchange *x, const piece *p, uint32_t sent,
 
 /* At the others: a gradient leaves (where the parameter's first use is), a sum comes. */
 static pst_status check_other(const exchange *x, const piece *p) {
-    int adds = stage_of_use(x->c, p->param, 0) == x->at.stage,
+    int adds = stage_of_use(x->c, p->param, 0) == x->at.stage && !pst_job_shards(x->c->job, x->at.tensor, p->param),
         returns = !x->c->job->zero && first_use_on(x->c, p->param, x->at.stage) != PST_NONE;
     uint32_t sent = PST_NONE, received = PST_NONE;
     for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {

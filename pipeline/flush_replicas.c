@@ -1,13 +1,14 @@
-/* What replicas exchange in the flush, piece by piece: gradients go to the replica that answers for the piece, which adds
- * them as a binary tree over replica indices; then the sum goes to all that hold the parameter, or (zero 1) stays, and
- * head.c sends what was made of it. Pieces go from the last parameter to the first, as gradients are finished; their number
- * in that order is the seq of their messages. */
+/* What replicas exchange, piece by piece: gradients go to the replica that answers for the piece, which adds them as a
+ * binary tree over replica indices; then the sum goes to all that hold the parameter, or (zero 1 and 2) stays, and head.c
+ * sends what was made of it. That is in the flush, but for rounds (rounds.c), whose gradients are of a micro-batch. Pieces go
+ * from the last parameter to the first, as gradients are finished; their number in that order is the seq of their messages. */
 #include "pipeline/job_parts.h"
 #include <stdlib.h>
 
 typedef struct {
     uint32_t param, number, owner; /* replica */
     uint64_t from, n;
+    const pst_round *round; /* NULL in the flush */
 } piece;
 
 typedef void (*piece_fn)(pst_job_builder *b, const piece *at, void *arg);
@@ -18,7 +19,7 @@ static void each_piece(pst_job_builder *b, piece_fn fn, void *arg) {
         for (uint32_t k = 0; k < b->share->n_replica; k++) {
             uint64_t to = pst_share_to(b->share, p, k);
             for (uint64_t from = pst_share_from(b->share, p, k); from < to; from += PST_PIECE, number++) {
-                piece at = {p, number, k, from, to - from < PST_PIECE ? to - from : PST_PIECE};
+                piece at = {p, number, k, from, to - from < PST_PIECE ? to - from : PST_PIECE, NULL};
                 if (b->status == PST_OK) fn(b, &at, arg);
             }
         }
@@ -33,6 +34,10 @@ static uint32_t emit_piece(pst_job_builder *b, uint8_t opcode, const piece *at, 
     pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
     instr.param = at->param, instr.use = use, instr.from = (uint32_t)at->from, instr.n = (uint32_t)at->n;
     instr.peer = peer, instr.bytes = bytes, instr.channel = b->channel + (uint32_t)back, instr.seq = at->number;
+    if (at->round) {
+        instr.chunk = (uint16_t)at->round->chunk, instr.micro = at->round->micro;
+        instr.seq += instr.micro * b->n_piece;
+    }
     return pst_builder_emit(b, &instr);
 }
 
@@ -44,46 +49,106 @@ typedef struct {
     uint32_t ready;
 } reducing;
 
-/* Adds [lo, hi); *place: where the sum lies, 0 the accumulator, else 1 + a receive buffer. recv: [replicas] of this piece.
- * Returns the last REDUCE, or for one replica its RECV (PST_NONE for this one). */
+/* Whether a replica has a gradient of the piece. */
+static int takes_part(const pst_job_builder *b, const piece *at, uint32_t replica) {
+    return !at->round || at->round->micro < b->job->micros[replica];
+}
+
+/* Adds what lies at `buffer` to `into`, once these two are done (PST_NONE: they need not be waited for). */
+static uint32_t emit_sum(pst_job_builder *b, const piece *at, uint32_t into, uint32_t buffer, uint32_t before,
+                         uint32_t after) {
+    uint32_t reduce = pst_builder_emit_compute(b, PST_OP_REDUCE, b->cost->reduce_ns);
+    if (b->status != PST_OK) return PST_NONE;
+    pst_instr *in = b->instr + reduce;
+    in->param = at->param, in->use = 0, in->from = (uint32_t)at->from, in->n = (uint32_t)at->n;
+    in->into = into, in->buffer = buffer;
+    if (at->round) in->chunk = (uint16_t)at->round->chunk, in->micro = at->round->micro;
+    if (before != PST_NONE) pst_builder_depend(b, reduce, before);
+    if (after != PST_NONE) pst_builder_depend(b, reduce, after);
+    return reduce;
+}
+
+/* Adds [lo, hi); *place: where the sum lies, 0 this replica's gradient, else 1 + a receive buffer; PST_NONE: none of them
+ * takes part. recv: [replicas] of this piece. Returns the last REDUCE, or for one replica its RECV (PST_NONE for this one). */
 static uint32_t add_replicas(pst_job_builder *b, const piece *at, const uint32_t *recv, uint32_t first, uint32_t lo,
                              uint32_t hi, uint32_t *place) {
     if (hi - lo == 1) {
-        *place = lo == b->replica ? 0 : first + (lo < b->replica ? lo : lo - 1);
+        *place = !takes_part(b, at, lo) ? PST_NONE : lo == b->replica ? 0 : first + (lo < b->replica ? lo : lo - 1);
         return recv[lo];
     }
     uint32_t middle = pst_share_split(lo, hi), left, right;
     uint32_t before = add_replicas(b, at, recv, first, lo, middle, &left);
     uint32_t after = add_replicas(b, at, recv, first, middle, hi, &right);
-    uint32_t reduce = pst_builder_emit_compute(b, PST_OP_REDUCE, b->cost->reduce_ns);
-    if (b->status != PST_OK) return PST_NONE;
-    pst_instr *in = b->instr + reduce;
-    in->param = at->param, in->use = 0, in->from = (uint32_t)at->from, in->n = (uint32_t)at->n;
-    in->into = right ? left : right, in->buffer = right ? right : left;
-    if (before != PST_NONE) pst_builder_depend(b, reduce, before);
-    if (after != PST_NONE) pst_builder_depend(b, reduce, after);
-    *place = in->into;
-    return reduce;
+    if (left == PST_NONE || right == PST_NONE) {
+        *place = left == PST_NONE ? right : left;
+        return left == PST_NONE ? after : before;
+    }
+    *place = right ? left : right;
+    return emit_sum(b, at, *place, right ? right : left, before, after);
 }
 
-static void collect(pst_job_builder *b, const piece *at, pst_replica_sums *sums) {
-    uint32_t n = b->job->grid.data, set = sums->turn++ % PST_PIECES_IN_FLIGHT, first = 1 + set * (n - 1), place;
+/* Returns the REDUCE that makes the sum: in the accumulator. */
+static uint32_t collect(pst_job_builder *b, const piece *at) {
+    uint32_t n = b->job->grid.data, set = b->turn++ % PST_PIECES_IN_FLIGHT, first = 1 + set * (n - 1);
+    uint32_t place = 0, last = 0;
     uint32_t *recv = malloc(n * sizeof *recv);
     if (!recv) {
         b->status = pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);
-        return;
+        return 0;
     }
     for (uint32_t k = 0; k < n; k++) {
         recv[k] = PST_NONE;
-        if (k == b->replica) continue;
+        if (k == b->replica || !takes_part(b, at, k)) continue;
         recv[k] = emit_piece(b, PST_OP_RECV, at, 0, rank_at(b, b->stage, k), 0);
         if (b->status != PST_OK) break;
         b->instr[recv[k]].buffer = first + (k < b->replica ? k : k - 1);
-        if (sums->last[set] != PST_NONE) pst_builder_depend(b, recv[k], sums->last[set]);
+        if (b->buffer_read[set] != PST_NONE) pst_builder_depend(b, recv[k], b->buffer_read[set]);
     }
-    if (b->status == PST_OK) sums->at[at->number] = sums->last[set] = add_replicas(b, at, recv, first, 0, n, &place);
+    if (b->status == PST_OK) last = add_replicas(b, at, recv, first, 0, n, &place);
+    if (b->status == PST_OK && at->round) last = emit_sum(b, at, PST_INTO_SHARD, place, last, PST_NONE);
     free(recv);
+    return b->buffer_read[set] = last;
 }
+
+static int shards(const pst_job_builder *b, uint32_t param) {
+    return pst_job_shards(b->job, b->lane % b->job->grid.tensor, param);
+}
+
+/* --- rounds ----------------------------------------------------------------------------------------------------- */
+
+static int in_round(const pst_job_builder *b, const piece *at, const pst_round *round) {
+    return shards(b, at->param) && b->cut->use_chunk[b->cut->use_first[at->param]] == round->chunk;
+}
+
+static void send_in_round(pst_job_builder *b, const piece *in, void *arg) {
+    pst_round *round = arg;
+    piece at = *in;
+    if (!in_round(b, in, round) || at.owner == b->replica) return;
+    at.round = round;
+    uint32_t send = emit_piece(b, PST_OP_SEND, &at, 0, rank_at(b, b->stage, at.owner), 0);
+    uint8_t pass = b->cut->split ? PST_OP_W : PST_OP_BW;
+    pst_builder_depend(b, send, b->compute_at[((size_t)round->chunk * 4 + pass) * b->n_micro + round->micro]);
+    if (!round->n_send++) round->send = send;
+}
+
+static void add_in_round(pst_job_builder *b, const piece *in, void *arg) {
+    piece at = *in;
+    at.round = arg;
+    if (in_round(b, in, arg) && at.owner == b->replica) collect(b, &at);
+}
+
+void pst_replica_send_round(pst_job_builder *b, pst_round *round) {
+    b->channel = b->cut->n_channel;
+    round->n_send = 0;
+    if (round->micro < b->n_micro) each_piece(b, send_in_round, round);
+}
+
+void pst_replica_add_round(pst_job_builder *b, pst_round *round) {
+    b->channel = b->cut->n_channel;
+    each_piece(b, add_in_round, round);
+}
+
+/* --- gradients of the flush ------------------------------------------------------------------------------------- */
 
 /* The pass that finishes the accumulator of a parameter with one use: it may be long before the last one of the rank. */
 static uint32_t finished(const pst_job_builder *b, uint32_t param) {
@@ -94,9 +159,9 @@ static uint32_t finished(const pst_job_builder *b, uint32_t param) {
 static void reduce_piece(pst_job_builder *b, const piece *at, void *arg) {
     reducing *r = arg;
     if (pst_builder_stage_of_use(b, at->param, 0) != b->stage) return;
-    if (r->shared != (b->cut->graph->param[at->param].n_use > 1)) return;
+    if (r->shared != (b->cut->graph->param[at->param].n_use > 1) || shards(b, at->param)) return;
     if (at->owner == b->replica) {
-        collect(b, at, r->sums);
+        r->sums->at[at->number] = collect(b, at);
         return;
     }
     uint32_t send = emit_piece(b, PST_OP_SEND, at, 0, rank_at(b, b->stage, at->owner), 0);
@@ -116,7 +181,6 @@ pst_status pst_replica_sums_open(const pst_job_builder *b, pst_replica_sums *sum
     *sums = (pst_replica_sums){.at = malloc((n + (size_t)1) * sizeof *sums->at)};
     if (!sums->at) return pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);
     for (uint32_t i = 0; i < n; i++) sums->at[i] = PST_NONE;
-    for (uint32_t i = 0; i < PST_PIECES_IN_FLIGHT; i++) sums->last[i] = PST_NONE;
     return PST_OK;
 }
 

@@ -170,15 +170,19 @@ static pst_status build_rank(pst_job_builder *b, uint32_t stage) {
     const pst_action *action = b->schedule->action[stage];
     uint32_t n = b->schedule->n_action[stage];
     b->stage = stage, b->rank = pst_grid_in_lane(b->job->grid, stage, b->lane);
-    b->n_instr = b->cap_instr = b->n_pair = b->n_head = b->n_flush = 0;
+    b->n_instr = b->cap_instr = b->n_pair = b->n_head = b->n_flush = b->turn = b->n_sent = b->n_added = b->n_gradient = 0;
+    for (uint32_t k = 0; k < PST_PIECES_IN_FLIGHT; k++) b->buffer_read[k] = PST_NONE;
     if (b->job->zero) pst_builder_head(b);
     if (n) emit_recvs(b, 0);
     for (uint32_t i = 0; i < n && b->status == PST_OK; i++) {
         if (i + 1 < n) emit_recvs(b, i + 1);
+        pst_builder_emit_rounds(b, i);
         emit_sends(b, action + i, 1);
         emit_compute(b, action + i);
+        pst_builder_take_gradient(b, action + i, *compute_slot(b, action[i].chunk, action[i].opcode, action[i].micro));
         emit_sends(b, action + i, 0);
     }
+    pst_builder_emit_rounds(b, n);
     if (b->status == PST_OK) pst_builder_await_head(b);
     if (b->status == PST_OK) pst_builder_assign_slots(b);
     if (b->status == PST_OK && b->cost->flush && b->job->backward) pst_builder_flush(b);
@@ -227,6 +231,7 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
     for (uint32_t t = 0; t < grid.tensor; t++) {
         PST_TRY(pst_share_build(spec->cut[t], s->rank_of_chunk, grid.pipeline, grid.data, j->share + t));
         uint32_t pieces = pst_share_count(j->share[t]);
+        if (j->zero == 2) pieces *= j->n_micro; /* rounds.c says if they are too many */
         if (grid.data > 1 && pieces > j->n_seq) j->n_seq = pieces;
     }
     return PST_OK;
@@ -249,7 +254,7 @@ static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
     b->lane = lane, b->replica = lane / spec->grid.tensor;
     b->schedule = spec->schedule[b->replica], b->cut = spec->cut[lane % spec->grid.tensor];
     b->share = b->job->share[lane % spec->grid.tensor];
-    b->n_micro = b->schedule->n_micro;
+    b->n_micro = b->schedule->n_micro, b->n_piece = pst_share_count(b->share);
     PST_TRY(check_fit(b->schedule, b->cut));
     PST_TRY(check_channels(b->cut));
     size_t computes = (size_t)b->schedule->n_chunk * 4 * b->n_micro, recvs = (size_t)b->cut->n_channel * b->n_micro;
@@ -258,7 +263,10 @@ static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
     if (!b->compute_at || !b->recv_at) return pst_fail(PST_ENOMEM, "no memory for a job");
     PST_TRY(pst_pace_open(b->schedule, &b->pace));
     if (b->cost->fifo) PST_TRY(pst_fifo_open(b, &b->fifo));
-    return pst_slots_open(b->cut, b->n_micro, &b->slots);
+    PST_TRY(pst_slots_open(b->cut, b->n_micro, &b->slots));
+    if (!b->rounds) return PST_OK;
+    b->slots->gradient = calloc((size_t)b->cut->n_chunk * b->n_micro, sizeof *b->slots->gradient);
+    return b->slots->gradient ? PST_OK : pst_fail(PST_ENOMEM, "no memory for gradient slots");
 }
 
 /* The ranks of one pipeline. */
@@ -277,7 +285,9 @@ pst_status pst_job_build_grid(const pst_job_spec *spec, pst_job **job, pst_slots
     pst_job_builder b = {.spec = spec, .cost = spec->cost};
     uint32_t lane = 0, n = pst_grid_lanes(spec->grid);
     pst_status status = open_job(spec, &b.job);
+    if (status == PST_OK) status = pst_rounds_open(spec, b.job, &b.rounds);
     for (; status == PST_OK && lane < n; lane++) status = build_lane(&b, lane, slots + lane);
+    pst_rounds_close(b.rounds, spec->grid.pipeline);
     if (status == PST_OK) {
         *job = b.job;
         return PST_OK;

@@ -24,11 +24,14 @@ typedef struct {
     uint32_t from, n;           /* elements [from, from + n) of it; n 0: all. Of several accumulators of a use (job.parts)
                                    then `micro` says which is moved or added, `chunk` to which it is added */
     uint32_t buffer, into;      /* replica sums: RECV writes and REDUCE adds receive buffer `buffer` - 1, into receive buffer
-                                   `into` - 1; 0: the accumulator */
+                                   `into` - 1; 0: the accumulator; where gradients are shared out, what `micro` of `chunk`
+                                   left in its gradient slot, and PST_INTO_SHARD: the accumulator */
     uint32_t dep, n_dep;        /* deps[dep .. dep + n_dep) */
     uint64_t bytes, ns;         /* transfer size; predicted duration */
     uint64_t behind;            /* head: bytes that come to the receiver before these, over the same link; ns counts them */
 } pst_instr;
+
+enum { PST_INTO_SHARD = INT32_MAX };
 
 typedef struct {
     uint32_t n_instr, n_dep, n_head, n_flush; /* the first n_head instructions are the head, the last n_flush the flush */
@@ -48,7 +51,8 @@ typedef struct {
     uint32_t *micros;           /* [grid.data] micro-batches of each replica */
     uint32_t n_seq;             /* seq of every message is below it */
     int zero;                   /* the stage of sharding, 0 with one replica */
-    uint32_t parts;             /* accumulators of each use on every rank: as many equal parts of its micro-batches */
+    uint32_t parts;             /* accumulators of each use on every rank: as many equal parts of its micro-batches; 1 with
+                                   zero 2 */
     int post;                   /* post-validation: VALIDATE follows STEP */
     pst_share **share;          /* [grid.tensor] */
     double *slow;               /* [n_rank] what it computes takes so many times as long as the cut says; NULL: 1 */
@@ -71,12 +75,18 @@ static inline uint64_t pst_job_slowed(const pst_job *job, uint32_t rank, uint64_
  * With several, every pipeline first adds up its own shared parameters, without sending sums back. Then, piece by piece
  * from the last parameter to the first (those of one use before the shared ones), all replicas SEND their accumulators
  * to the one that answers for the piece (share.h), which RECVs them into receive buffers and REDUCEs them in the order
- * of a fixed binary tree. zero 0: it SENDs the sum to every rank that holds the parameter, and all STEP it. zero 1: it
- * alone STEPs it, and the others get the new weight at the head of the next list.
+ * of a fixed binary tree. zero 0: it SENDs the sum to every rank that holds the parameter, and all STEP it. zero 1 and 2:
+ * it alone STEPs it, and the others get the new weight at the head of the next list.
  *
- * The head, with zero 1: every rank SENDs the weights that it steps to all ranks that hold them, and RECVs the others where
- * they belong; one message for all that a rank has of a parameter, in the order in which chunks need them. Nothing holds
+ * The head, with zero 1 and 2: every rank SENDs the weights that it steps to all ranks that hold them, and RECVs the others
+ * where they belong; one message for all that a rank has of a parameter, in the order in which chunks need them. Nothing holds
  * them up: all are posted at once. A chunk's first pass waits for its own weights only; STEP waits for the SENDs.
+ *
+ * Gradients shared out (zero 2, parameters that pst_job_shards names): the pass that computes a chunk's weight gradients of a
+ * micro-batch writes them into a gradient slot, anew. The k-th micro-batches of all replicas that have so many are a round:
+ * piece by piece they go to the one that answers for it, which adds them as a tree over these replicas, and the sum to its
+ * accumulator of its own pieces (the first round's is copied there). SENDs follow the pass; RECVs and REDUCEs stand where the
+ * slot is needed again, or before the flush (rounds.c). All name chunk and micro-batch.
  *
  * Post-validation (2401.10241, section 4): STEP follows NORM at once, with what the rank knows, and keeps what it changes;
  * the norm travels meanwhile; VALIDATE waits for the answer, and where STEP was wrong puts back what was kept and steps
@@ -111,7 +121,7 @@ typedef struct {
     const pst_schedule *const *schedule;    /* [grid.data] */
     const pst_cut *const *cut;              /* [grid.tensor] */
     const pst_instr_cost *cost;
-    int zero;
+    int zero;                               /* 2 only with one accumulator per use */
     uint32_t parts;                         /* 0 and 1: one accumulator per use */
     const double *slow;                     /* [ranks of the grid] as in pst_job, copied; NULL */
 } pst_job_spec;
@@ -121,6 +131,10 @@ pst_status pst_job_build_grid(const pst_job_spec *spec, pst_job **job, pst_slots
 enum { PST_PIECES_IN_FLIGHT = 4 };
 static inline uint32_t pst_job_buffers(const pst_job *job) {
     return job->grid.data > 1 ? PST_PIECES_IN_FLIGHT * (job->grid.data - 1) : 0;
+}
+/* 1: the gradient of a parameter is shared out, of which this tensor rank has `param`. */
+static inline int pst_job_shards(const pst_job *job, uint32_t tensor, uint32_t param) {
+    return job->zero == 2 && job->backward && !job->share[tensor]->whole[param];
 }
 static inline uint32_t pst_job_stage(const pst_job *job, uint32_t rank) { return pst_grid_at(job->grid, rank).stage; }
 /* Micro-batches that a rank computes. */
@@ -142,6 +156,8 @@ typedef struct {
 struct pst_slots {
     uint32_t n_class, n_micro;
     pst_class *class_;          /* [n_class], as pst_cut.class_ */
+    uint32_t *gradient;         /* zero 2: [n_chunk][n_micro] the gradient slot that a chunk's weight gradients are written
+                                   to, on the chunk's rank; else NULL */
 };
 void pst_slots_close(pst_slots *slots);
 #endif

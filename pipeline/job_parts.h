@@ -1,4 +1,4 @@
-/* Private to instr.c, slots.c, head.c, flush.c and flush_replicas.c: the state of compiling one rank's list. */
+/* Private to instr.c, slots.c, head.c, rounds.c, flush.c and flush_replicas.c: the state of compiling one rank's list. */
 #ifndef PST_PIPELINE_JOB_PARTS_H
 #define PST_PIPELINE_JOB_PARTS_H
 #include "pipeline/instr.h"
@@ -24,12 +24,26 @@ typedef struct {
     uint32_t *n_message, **first;
 } pst_fifo;
 
+/* rounds.c, zero 2: the exchanges of weight gradients on one stage, in the order in which every rank there has them. */
+typedef struct {
+    uint32_t chunk, micro;
+    uint32_t sent, added;  /* by the pace of all replicas: when its SENDs stand, and when its RECVs and REDUCEs */
+    uint32_t send, n_send; /* of the rank at hand: its SENDs, [send, send + n_send) */
+} pst_round;
+typedef struct {
+    uint32_t n;
+    pst_round *round;
+    uint32_t *of;       /* [n_chunk][n_micro of the job] the round of a pass */
+    uint32_t *occupant; /* [n] of the rank at hand: the round that has a gradient slot */
+} pst_rounds;
+
 typedef struct {
     const pst_job_spec *spec;
     const pst_instr_cost *cost;
     pst_job *job;
+    pst_rounds *rounds; /* [grid.pipeline]; NULL: gradients are not shared out */
     /* The lane at hand. */
-    uint32_t lane, replica, n_micro;
+    uint32_t lane, replica, n_micro, n_piece; /* n_piece: of all parameters */
     const pst_schedule *schedule;
     const pst_cut *cut;
     const pst_share *share;
@@ -41,6 +55,9 @@ typedef struct {
     /* The rank at hand. */
     uint32_t rank, stage, n_instr, cap_instr, n_pair, cap_pair, n_head, n_flush;
     uint32_t channel; /* the next one that head and flush take: the same on every rank */
+    uint32_t n_sent, n_added, n_gradient; /* rounds whose SENDs, whose RECVs and REDUCEs are there; gradient slots */
+    uint32_t turn, buffer_read[PST_PIECES_IN_FLIGHT]; /* receive buffers: sets taken so far; the REDUCE that has read each
+                                                          last, PST_NONE */
     pst_instr *instr;
     pst_dep_pair *pair;
     pst_status status; /* first failure; emit and depend do nothing after it */
@@ -83,12 +100,22 @@ uint32_t pst_builder_stage_of_use(const pst_job_builder *b, uint32_t param, uint
 /* The first use of a parameter on a stage; the number of its uses when there is none. */
 uint32_t pst_builder_first_use(const pst_job_builder *b, uint32_t param, uint32_t stage);
 
+/* rounds.c. Of all stages, when job->zero is 2; else *rounds is NULL. EINPUT when there are too many messages. */
+pst_status pst_rounds_open(const pst_job_spec *spec, const pst_job *job, pst_rounds **rounds);
+void pst_rounds_close(pst_rounds *rounds, uint32_t n_stage);
+/* Of the rank at hand: what stands before its action `i`, or behind the last one; and the gradient slot of an action that was
+ * just emitted at `at`, which then waits for who had it before. */
+void pst_builder_emit_rounds(pst_job_builder *b, uint32_t i);
+void pst_builder_take_gradient(pst_job_builder *b, const pst_action *a, uint32_t at);
+
+/* flush_replicas.c: SENDs of a round; its RECVs and REDUCEs. */
+void pst_replica_send_round(pst_job_builder *b, pst_round *round);
+void pst_replica_add_round(pst_job_builder *b, pst_round *round);
+
 /* flush_replicas.c: what the replicas of a stage exchange. Channels from b->channel on, two, which the caller counts. */
 typedef struct {
     uint32_t *at; /* [pieces of all parameters] where this rank's SEND of its gradient stands, or the REDUCE that made the
                      sum; PST_NONE: neither */
-    uint32_t last[PST_PIECES_IN_FLIGHT]; /* the REDUCE that has read these receive buffers last, PST_NONE */
-    uint32_t turn;
 } pst_replica_sums;
 pst_status pst_replica_sums_open(const pst_job_builder *b, pst_replica_sums *sums);
 void pst_replica_sums_close(pst_replica_sums *sums);

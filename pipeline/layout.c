@@ -18,6 +18,7 @@ typedef struct {
     const pst_graph *g;
     const pst_cut *cut, *eval_cut;
     const pst_job *job, *eval;
+    const pst_slots *slots;
     pst_layout *layout;
     uint64_t end; /* one more than the last byte given away */
 } builder;
@@ -117,10 +118,43 @@ static uint64_t accumulator_bytes(const builder *b, uint32_t p) {
     return (b->layout->parts - 1) * pst_align(param_bytes(b, p)) + param_bytes(b, p);
 }
 
+static int shards(const builder *b, uint32_t p) {
+    return pst_job_shards(b->job, pst_grid_at(b->job->grid, b->layout->rank).tensor, p);
+}
+
 static void place_accumulators(builder *b, const pst_optim_row *optim, int partial) {
+    pst_layout *x = b->layout;
     for (uint32_t p = 0; p < n_param(b); p++)
-        for (uint32_t u = 0; u < b->g->param[p].n_use && b->g->param[p].slice.partial == partial; u++)
-            b->layout->grad[p][u] = optim && use_is_mine(b, p, u) ? take(b, accumulator_bytes(b, p)) : ABSENT;
+        for (uint32_t u = 0; u < b->g->param[p].n_use && b->g->param[p].slice.partial == partial; u++) {
+            uint64_t bytes = accumulator_bytes(b, p);
+            if (shards(b, p)) x->grad_from[p] = x->own_from[p], bytes = (x->own_to[p] - x->own_from[p]) * sizeof(float);
+            x->grad[p][u] = optim && use_is_mine(b, p, u) && bytes ? take(b, bytes) : ABSENT;
+        }
+}
+
+/* As many as the passes of this rank take, each for its largest chunk. */
+static void place_gradient_slots(builder *b, const pst_optim_row *optim) {
+    pst_layout *x = b->layout;
+    for (uint32_t p = 0; p < n_param(b); p++) x->fresh[p] = ABSENT;
+    if (!optim || !b->slots->gradient) return;
+    for (uint32_t c = 0; c < b->cut->n_chunk; c++) {
+        uint64_t bytes = 0;
+        for (uint32_t p = 0; p < n_param(b) && is_mine(b, c); p++) {
+            if (!shards(b, p) || b->cut->use_chunk[b->cut->use_first[p]] != c) continue;
+            x->fresh[p] = pst_align(bytes);
+            bytes = x->fresh[p] + param_bytes(b, p);
+            x->gradient_saved += (int64_t)(pst_align(param_bytes(b, p)) -
+                                           pst_align((x->own_to[p] - x->own_from[p]) * sizeof(float)));
+        }
+        if (bytes > x->gradient_bytes) x->gradient_bytes = bytes;
+        for (uint32_t m = 0; m < b->slots->n_micro && is_mine(b, c); m++) {
+            uint32_t slot = b->slots->gradient[(size_t)c * b->slots->n_micro + m];
+            if (slot >= x->n_gradient) x->n_gradient = slot + 1;
+        }
+    }
+    if (!x->gradient_bytes) return;
+    x->gradient_saved -= (int64_t)(x->n_gradient * pst_align(x->gradient_bytes));
+    x->gradient = take(b, (x->n_gradient - 1) * pst_align(x->gradient_bytes) + x->gradient_bytes);
 }
 
 static void place_gradients(builder *b, const pst_optim_row *optim) {
@@ -129,6 +163,7 @@ static void place_gradients(builder *b, const pst_optim_row *optim) {
     b->layout->partial = b->layout->start[PST_REGION_GRAD];
     b->layout->partial_bytes = b->end > b->layout->partial ? b->end - b->layout->partial : 0;
     place_accumulators(b, optim, 0);
+    place_gradient_slots(b, optim);
     place_buffers(b, optim);
     finish(b, PST_REGION_GRAD);
 }
@@ -297,6 +332,7 @@ static pst_status open_layout(const builder *b, const pst_slots *slots, const ps
     x->state[0] = offsets(n_param(b)), x->state[1] = offsets(n_param(b));
     x->own_from = offsets(n_param(b)), x->own_to = offsets(n_param(b));
     x->step_from = offsets(n_param(b)), x->step_to = offsets(n_param(b)), x->undo = offsets(n_param(b));
+    x->grad_from = offsets(n_param(b)), x->fresh = offsets(n_param(b));
     x->data = offsets(n_tensor), x->output = offsets(n_tensor);
     x->class_base = offsets(slots->n_class), x->eval_class_base = offsets(eval_slots ? eval_slots->n_class : 0);
     x->has_chunk = calloc(b->cut->n_chunk, 1);
@@ -305,7 +341,7 @@ static pst_status open_layout(const builder *b, const pst_slots *slots, const ps
     x->loss_of_rank = calloc(x->n_rank, sizeof *x->loss_of_rank);
     x->piece_of_rank = calloc(x->n_rank, sizeof *x->piece_of_rank);
     if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->own_from || !x->own_to || !x->step_from ||
-        !x->undo || !x->step_to || !x->data || !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk ||
+        !x->undo || !x->step_to || !x->grad_from || !x->fresh || !x->data || !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk ||
         !x->owned || !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
         return pst_fail(PST_ENOMEM, "no memory for a layout");
     for (uint32_t c = 0; c < b->cut->n_chunk; c++) x->has_chunk[c] = (uint8_t)is_mine(b, c);
@@ -319,7 +355,7 @@ pst_status pst_layout_build(const pst_graph *g, const pst_cut *cut, const pst_jo
     if (!x) return pst_fail(PST_ENOMEM, "no memory for a layout");
     x->rank = rank, x->n_rank = job->n_rank, x->eval_cut = eval_cut;
     x->parts = job->parts, x->part_micros = pst_job_micros(job, rank) / job->parts;
-    builder b = {.g = g, .cut = cut, .eval_cut = eval_cut, .job = job, .eval = eval, .layout = x};
+    builder b = {.g = g, .cut = cut, .eval_cut = eval_cut, .job = job, .eval = eval, .slots = slots, .layout = x};
     pst_status status = open_layout(&b, slots, eval_slots);
     if (status == PST_OK) share_params(&b), status = find_owned(&b);
     if (status != PST_OK) {
@@ -342,7 +378,7 @@ void pst_layout_close(pst_layout *x) {
     if (x->grad) free(x->grad[0]);
     free(x->weight), free(x->master), free(x->state[0]), free(x->state[1]), free(x->grad), free(x->data),
         free(x->output);
-    free(x->own_from), free(x->own_to), free(x->undo), free(x->step_from), free(x->step_to);
+    free(x->own_from), free(x->own_to), free(x->undo), free(x->step_from), free(x->step_to), free(x->grad_from), free(x->fresh);
     free(x->class_base), free(x->eval_class_base), free(x->has_chunk), free(x->owned), free(x->norm_of_rank),
         free(x->loss_of_rank), free(x->piece_of_rank);
     free(x);

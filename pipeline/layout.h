@@ -15,7 +15,7 @@ typedef enum {
     PST_REGION_CONTROL,  /* norm vectors: fp64 sums by rank */
     PST_REGION_DATA,     /* tokens, targets: [n_micro] of each data tensor used on the rank */
     PST_REGION_OUTPUT,   /* losses (or logits): [n_micro] of each output tensor made on the rank */
-    PST_REGION_GRAD,     /* one accumulator per use; receive buffers of replica sums */
+    PST_REGION_GRAD,     /* one accumulator per use; gradient slots; receive buffers of replica sums */
     PST_REGION_SLOT,     /* stashes and message buffers: classes x slots */
     PST_REGION_SCRATCH,  /* pass-local values and kernel scratch, shared by all programs */
     PST_REGION_COUNT
@@ -35,6 +35,13 @@ struct pst_layout {
      * the norm and stores them. Those that it steps, and has masters and state of: [step_from, step_to). */
     uint64_t *own_from, *own_to, *step_from, *step_to;
     uint64_t **grad;                         /* [n_param][n_use] accumulator of part 0; the next is (aligned) on */
+    uint64_t *grad_from;                     /* [n_param] the first element that it has: own_from where the gradient is shared
+                                                out (zero 2), and it ends at own_to; else 0 */
+    uint64_t *fresh;                         /* [n_param] where its gradient of a micro-batch lies in a gradient slot;
+                                                UINT64_MAX: passes add to the accumulator */
+    uint64_t gradient, gradient_bytes;       /* offset of gradient slot 0, of each its bytes; the next is that (aligned) on */
+    uint32_t n_gradient;
+    int64_t gradient_saved;                  /* bytes that whole accumulators would take more (negative: less) */
     uint32_t parts, part_micros;             /* accumulators per use; micro-batches that each is for */
     uint64_t partial, partial_bytes;         /* where the accumulators that the tensor group adds up lie together; 0 bytes:
                                                 there are none */
@@ -78,8 +85,8 @@ void *pst_layout_scratch(const pst_layout *layout, const pst_cut *cut, const pst
 void *pst_layout_message(const pst_layout *layout, const pst_cut *cut, const pst_slots *slots, const pst_graph *g,
                          const pst_instr *instr, uint8_t *arena);
 /* What a REDUCE adds: n (0: all) elements of *operand to *sum. */
-void pst_layout_reduce(const pst_layout *layout, const pst_graph *g, const pst_instr *instr, uint8_t *arena, float **sum,
-                       float **operand);
+void pst_layout_reduce(const pst_layout *layout, const pst_slots *slots, const pst_graph *g, const pst_instr *instr,
+                       uint8_t *arena, float **sum, float **operand);
 /* No two buffers that are alive together overlap, and nothing lies behind its region. cut and slots: those of training
  * or those of evaluation. EINTERNAL says what overlaps. */
 pst_status pst_layout_check(const pst_layout *layout, const pst_cut *cut, const pst_slots *slots);

@@ -61,6 +61,7 @@ static void add_params(ranges *all, const pst_layout *x, const pst_graph *g) {
         add(all, x, PST_REGION_STATE, x->state[0][p], stepped, p);
         add(all, x, PST_REGION_STATE, x->state[1][p], stepped, p);
         uint64_t parts = (x->parts - 1) * pst_align(bytes) + bytes;
+        if (x->fresh[p] != ABSENT) parts = (x->own_to[p] - x->own_from[p]) * sizeof(float);
         for (uint32_t u = 0; u < g->param[p].n_use; u++) add(all, x, PST_REGION_GRAD, x->grad[p][u], parts, p);
     }
 }
@@ -78,6 +79,8 @@ static void add_norms(ranges *all, const pst_layout *x) {
 static void add_buffers(ranges *all, const pst_layout *x) {
     for (uint32_t i = 0; i < x->n_buffer; i++)
         add(all, x, PST_REGION_GRAD, x->buffer + i * pst_align(x->buffer_bytes), x->buffer_bytes, i);
+    for (uint32_t i = 0; i < x->n_gradient && x->gradient_bytes; i++)
+        add(all, x, PST_REGION_GRAD, x->gradient + i * pst_align(x->gradient_bytes), x->gradient_bytes, i);
 }
 
 static void add_slots(ranges *all, const pst_layout *x, const uint64_t *base, const pst_slots *slots,

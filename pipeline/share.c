@@ -34,6 +34,27 @@ static void share_param(uint64_t elements, uint64_t *load, uint32_t n, uint64_t 
     }
 }
 
+/* Where one of the gradients that a step writes has to be whole, all are. 1: some were not yet. */
+static int mark_step(const pst_tape_step *step, uint8_t *whole) {
+    int any = 0, marked = 0;
+    for (uint32_t i = 0; i < step->n_operand; i++)
+        any |= step->operand[i].kind == PST_OPERAND_DPARAM && whole[step->operand[i].index];
+    for (uint32_t i = 0; i < step->n_operand; i++) {
+        if (!any || step->operand[i].kind != PST_OPERAND_DPARAM || whole[step->operand[i].index]) continue;
+        whole[step->operand[i].index] = 1, marked = 1;
+    }
+    return marked;
+}
+
+static void mark_whole(const pst_cut *cut, uint8_t *whole) {
+    const pst_graph *g = cut->graph;
+    for (uint32_t p = 0; p < g->n_param; p++) whole[p] = g->param[p].n_use != 1 || g->param[p].slice.partial;
+    for (int marked = 1; marked;) {
+        marked = 0;
+        for (uint32_t s = 0; s < cut->tape->n_step; s++) marked |= mark_step(cut->tape->step + s, whole);
+    }
+}
+
 pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, uint32_t n_stage, uint32_t n_replica,
                            pst_share **share) {
     const pst_graph *g = cut->graph;
@@ -48,7 +69,8 @@ pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, u
     uint64_t *load = calloc((size_t)n_stage * n_replica + 1, sizeof *load);
     if (s) *s = (pst_share){.n_param = n, .n_replica = n_replica};
     if (s) s->bound = calloc((size_t)n * (n_replica + 1) + 1, sizeof *s->bound);
-    if (!s || !load || !s->bound) {
+    if (s) s->whole = calloc(n + (size_t)1, sizeof *s->whole);
+    if (!s || !load || !s->bound || !s->whole) {
         pst_share_close(s);
         free(load);
         return pst_fail(PST_ENOMEM, "no memory to share %u parameters among %u replicas", n, n_replica);
@@ -59,13 +81,14 @@ pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, u
         share_param(pst_param_elements(g->param + p), of_stage, n_replica, s->bound + (size_t)p * (n_replica + 1));
     }
     free(load);
+    if (g) mark_whole(cut, s->whole);
     *share = s;
     return PST_OK;
 }
 
 void pst_share_close(pst_share *s) {
     if (!s) return;
-    free(s->bound);
+    free(s->bound), free(s->whole);
     free(s);
 }
 

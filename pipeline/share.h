@@ -1,7 +1,12 @@
 /* Shares: which replica answers for which part of each parameter. It adds up the replicas' gradients there, counts it in
  * the norm and, with a sharded optimizer, is the only one that updates it. Parts are contiguous, begin at multiples of
  * PST_PIECE elements, and are as even as pieces allow among the replicas of the stage that has the parameter's first
- * use. */
+ * use.
+ *
+ * With gradients shared out, too (zero 2), a parameter's gradient leaves after every micro-batch, and whoever answers for
+ * a part has an accumulator of that part alone. Some have whole accumulators all the same: parameters of several uses,
+ * those that tensor ranks add up at the end, and those whose gradient is written by the operator that also writes one of
+ * these. */
 #ifndef PST_PIPELINE_SHARE_H
 #define PST_PIPELINE_SHARE_H
 #include "pipeline/grid.h"
@@ -13,6 +18,7 @@ enum { PST_PIECE = 256 << 10 };
 typedef struct {
     uint32_t n_param, n_replica;
     uint64_t *bound;            /* [n_param][n_replica + 1] elements: replica k has [bound[k], bound[k + 1]) */
+    uint8_t *whole;             /* [n_param] 1: whole accumulators with zero 2, too */
 } pst_share;
 
 /* stage_of_chunk: [cut->n_chunk]. A cut without a graph has no parameters. ENOMEM; EINPUT

@@ -27,7 +27,7 @@ pst_status pst_slots_open(const pst_cut *cut, uint32_t n_micro, pst_slots **slot
 void pst_slots_close(pst_slots *slots) {
     if (!slots) return;
     for (uint32_t k = 0; slots->class_ && k < slots->n_class; k++) free(slots->class_[k].slot_of_micro);
-    free(slots->class_), free(slots);
+    free(slots->class_), free(slots->gradient), free(slots);
 }
 
 /* --- lives ------------------------------------------------------------------------------------------------------ */
@@ -109,7 +109,7 @@ static uint32_t end_of_send(const pst_job_builder *b, const lives *x, uint32_t a
 static void find_ends(const pst_job_builder *b, lives *x) {
     for (uint32_t i = 0; i < b->n_instr; i++) {
         const pst_instr *instr = b->instr + i;
-        if (!pst_opcode_computes(instr->opcode)) continue;
+        if (instr->opcode > PST_OP_BW) continue;
         size_t key = ((size_t)instr->chunk * 4 + instr->opcode) * x->n_micro + instr->micro;
         x->compute_list[x->n_compute] = i;
         x->compute_start[x->n_compute++] = b->pace.start[key];
@@ -189,7 +189,7 @@ void pst_builder_assign_slots(pst_job_builder *b) {
     pst_status status = open_lives(b, &x);
     if (status == PST_OK) find_ends(b, &x);
     for (uint32_t i = 0; status == PST_OK && i < b->n_instr && b->status == PST_OK; i++) {
-        if (pst_opcode_computes(b->instr[i].opcode)) visit_compute(b, &x, i);
+        if (b->instr[i].opcode <= PST_OP_BW) visit_compute(b, &x, i);
         else if (b->instr[i].local != PST_NONE) visit_transfer(b, &x, i);
     }
     free_lives(&x);

@@ -37,14 +37,14 @@ static int fits_with(const pst_prepared *p, uint64_t limit, const char *schedule
     return fits;
 }
 
-/* With the optimizer shared out among replicas, which costs nothing. */
-static int fits_shared(const pst_prepared *p, uint64_t limit) {
+/* With the optimizer shared out among replicas, which costs nothing (zero 1), or with gradients, too (2). */
+static int fits_shared(const pst_prepared *p, uint64_t limit, int zero) {
     pst_config changed = *p->config;
     pst_prepare_options options = p->options;
     pst_prepared *other = NULL;
     uint32_t rank = 0;
-    changed.parallel.zero = 1;
-    if (p->grid.data == 1 || p->config->parallel.zero || pst_prepare(&changed, &options, &other) != PST_OK) return 0;
+    changed.parallel.zero = zero;
+    if (p->grid.data == 1 || p->config->parallel.zero >= zero || pst_prepare(&changed, &options, &other) != PST_OK) return 0;
     int fits = !pst_prepare_excess(other, limit, &rank);
     pst_prepared_close(other);
     return fits;
@@ -57,7 +57,7 @@ static void suggest(const pst_prepared *p, uint64_t limit, char *text, size_t by
     int64_t micro_batch = c->train.micro_batch;
     uint32_t ranks = p->options.n_rank;
     static const char *const sparing[] = {"1f1b", "v-half", "v-min"};
-    if (fits_shared(p, limit)) {
+    if (fits_shared(p, limit, 1)) {
         snprintf(text, bytes, "parallel.zero=1 would fit");
         return;
     }
@@ -66,6 +66,10 @@ static void suggest(const pst_prepared *p, uint64_t limit, char *text, size_t by
             snprintf(text, bytes, "parallel.schedule=%s would fit", sparing[i]);
             return;
         }
+    if (fits_shared(p, limit, 2)) {
+        snprintf(text, bytes, "parallel.zero=2 would fit");
+        return;
+    }
     for (uint32_t i = PST_RECOMPUTE_SELECTIVE; i <= PST_RECOMPUTE_FULL; i++)
         if (fits_with(p, limit, schedule, pst_recompute_name((pst_recompute)i), micro_batch, ranks)) {
             snprintf(text, bytes, "parallel.recompute=%s would fit", pst_recompute_name((pst_recompute)i));

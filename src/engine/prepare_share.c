@@ -129,6 +129,8 @@ pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts) {
     uint32_t n_micro = p->micro[n];
     *parts = 1;
     if (!all) return PST_OK;
+    if (p->grid.data > 1 && p->config->parallel.zero == 2)
+        return pst_fail(PST_EINPUT, "parallel.reproducible needs whole accumulators of gradients: use parallel.zero: 1");
     if (all & (all - 1)) return pst_fail(PST_EINPUT, "parallel.reproducible must be a power of two, not %u", all);
     if (all % n)
         return pst_fail(PST_EINPUT, "parallel.reproducible: %u parts cannot be shared out evenly to %u replicas", all,

@@ -85,7 +85,7 @@ static void time_hops(const pst_prepared *p, pst_hop_ns *hop) {
         const pst_instr_list *list = &p->job->list[r];
         for (uint32_t i = list->n_head; i < list->n_instr - list->n_flush; i++) {
             const pst_instr *in = &list->instr[i];
-            if (in->opcode != PST_OP_SEND || in->micro) continue;
+            if (in->opcode != PST_OP_SEND || in->local == PST_NONE || in->micro) continue;
             int down = p->cut->tape->value[p->cut->chunk[in->chunk].local[in->local].value].kind == PST_VALUE_GRAD;
             uint64_t *ns = down ? &hop[in->chunk - 1].back : &hop[in->chunk].there;
             if (in->ns > *ns) *ns = in->ns;

@@ -20,6 +20,12 @@ float *pst_rank_weight(const pst_rank *r, uint32_t param) { return at(r, r->layo
 float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i) { return at(r, r->layout->state[i][param]); }
 float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use) { return at(r, r->layout->grad[param][use]); }
 
+const float *pst_rank_sum(const pst_rank *r, uint32_t param, uint64_t from) {
+    const float *grad = NULL;
+    for (uint32_t u = 0; u < r->graph->param[param].n_use && !grad; u++) grad = pst_rank_grad(r, param, u);
+    return grad + (from - r->layout->grad_from[param]);
+}
+
 /* What all tensor ranks have alike, the first one answers for. */
 static int counts(const pst_prepared *p, uint32_t rank, uint32_t param) {
     uint32_t t = pst_grid_at(p->grid, rank).tensor;
@@ -88,6 +94,14 @@ static void *address_of(const pst_rank *r, uint32_t chunk, const pst_step *step,
                               r->arena.base);
 }
 
+/* Whether a step writes its gradients anew instead of adding to them: the first micro-batch of an accumulator, and each where
+ * gradients are shared out. A step's gradients are alike in that (share.h). */
+static int begins(const pst_rank *r, const pst_step *step, uint32_t micro) {
+    for (uint32_t i = 0; i < step->n_operand; i++)
+        if (step->operand[i].kind == PST_OPERAND_DPARAM && r->layout->fresh[step->operand[i].index] != ABSENT) return 1;
+    return micro % r->part_micros == 0;
+}
+
 static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro, pst_launch_fn *fn,
                             const void **block) {
     pst_rank *r = arg;
@@ -104,7 +118,7 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
                          .arg = c->arg,
                          .scratch = pst_layout_scratch(r->layout, cut, step, r->arena.base),
                          .seed = (uint64_t)p->config->train.seed,
-                         .first = micro % r->part_micros == 0,
+                         .first = begins(r, step, micro),
                          .train = r->train,
                          .sample = r->sample + (uint64_t)micro * g->micro_batch,
                          .loss_scale = (float)r->loss_scale * (1.0f / (float)p->targets)};
@@ -166,8 +180,9 @@ static pst_status reduce(pst_device *device, const void *block) {
     pst_rank *r = f->rank;
     float *sum, *operand;
     uint64_t n = in->n ? in->n : pst_param_elements(r->graph->param + in->param);
-    pst_layout_reduce(r->layout, r->graph, in, r->arena.base, &sum, &operand);
-    r->flat->accumulate(device->pool, sum, operand, n);
+    pst_layout_reduce(r->layout, r->slots, r->graph, in, r->arena.base, &sum, &operand);
+    if (in->into == PST_INTO_SHARD && in->micro == 0) memcpy(sum, operand, n * sizeof *sum); /* the first round */
+    else r->flat->accumulate(device->pool, sum, operand, n);
     if (r->replay) pst_replay_reduced(r, in->param, sum, in->from, n);
     return PST_OK;
 }
@@ -179,10 +194,10 @@ static pst_status norm(pst_device *device, const void *block) {
     for (uint32_t m = 0; m < r->n_micro; m++) *out++ = pst_rank_losses(r, m);
     for (uint32_t i = 0; i < x->n_owned; i++) {
         uint32_t param = x->owned[i];
-        const float *grad = pst_rank_grad(r, param, 0);
         for (uint64_t from = x->own_from[param]; from < x->own_to[param]; from += PST_PIECE) {
             uint64_t left = x->own_to[param] - from;
-            *out++ = r->flat->sum_squares(device->pool, grad + from, left < PST_PIECE ? left : PST_PIECE);
+            *out++ = r->flat->sum_squares(device->pool, pst_rank_sum(r, param, from),
+                                          left < PST_PIECE ? left : PST_PIECE);
         }
     }
     return PST_OK;
@@ -313,7 +328,7 @@ uint32_t pst_rank_launches(const pst_prepared *p, uint32_t rank) {
     const pst_instr_list *list = p->job->list + rank;
     uint64_t n = 0;
     for (uint32_t i = 0; p->optim && i < list->n_instr - list->n_flush; i++)
-        if (list->instr[i].queue == PST_Q_COMPUTE)
+        if (list->instr[i].opcode <= PST_OP_BW)
             n += p->cut->chunk[list->instr[i].chunk].program[list->instr[i].opcode].n_step;
     return n <= MOST_LAUNCHES ? (uint32_t)n : 0;
 }

@@ -89,8 +89,10 @@ void pst_rank_refresh_part(pst_rank *r, uint32_t param, uint64_t from, uint64_t 
  * i < optim->n_state. NULL: there are none. */
 float *pst_rank_weight(const pst_rank *r, uint32_t param);
 float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i);
-/* A use's accumulator, of the whole parameter; NULL when it is not on this rank. */
+/* A use's accumulator, from element layout->grad_from on; NULL when there is none on this rank. */
 float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use);
+/* Once gradients are added up: that of elements from `from` on, of those that this rank counts and steps. */
+const float *pst_rank_sum(const pst_rank *r, uint32_t param, uint64_t from);
 /* After weights were written from outside: kernels read their copies in the graph's dtype. */
 void pst_rank_refresh(pst_rank *r);
 /* 1 when this rank is the one that answers for the parameter as a whole: its use 0 lives here, and its first element is

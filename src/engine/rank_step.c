@@ -74,11 +74,10 @@ static void apply(pst_rank *r, double clip_scale, int keeps) {
         if (!steps(r, i)) continue;
         await_checkpoint(r, i);
         if (keeps) copy_param(r, i, 0);
-        const float *grad = NULL;
-        for (uint32_t u = 0; u < r->graph->param[i].n_use && !grad; u++) grad = pst_rank_grad(r, i, u);
         for (uint32_t s = 0; s < p->optim->n_state; s++) state[s] = pst_rank_state(r, i, s);
         h.decay = r->graph->param[i].decay ? r->hyper.decay : 0;
-        r->flat->update(r->device->pool, p->optim->kind, &h, pst_rank_weight(r, i), grad + from, state, to - from);
+        r->flat->update(r->device->pool, p->optim->kind, &h, pst_rank_weight(r, i), pst_rank_sum(r, i, from), state,
+                        to - from);
         pst_rank_refresh_part(r, i, from, to);
     }
 }

@@ -286,6 +286,17 @@ static void say_crowded(const pst_trainer *t) {
            threads > 1 ? "s" : "", processors, processors > 1 ? "s" : "", w->host);
 }
 
+/* With one chunk per rank a gradient slot is as large as the accumulators that it replaces. */
+static void say_unshared(const pst_prepared *p) {
+    int64_t most = INT64_MIN;
+    for (uint32_t r = 0; r < p->options.n_rank; r++)
+        if (p->layout[r]->gradient_saved > most) most = p->layout[r]->gradient_saved;
+    if (p->job->zero != 2 || most > 0) return;
+    pst_log(PST_LOG_WARN,
+            "parallel.zero 2 saves no memory here: every rank has the gradients of its largest chunk more than once; use "
+            "parallel.zero=1, or more parallel.chunks with a schedule that takes them");
+}
+
 void pst_setup_announce(const pst_trainer *t) {
     const pst_prepared *p = t->p;
     uint64_t params = 0, most = 0;
@@ -298,6 +309,7 @@ void pst_setup_announce(const pst_trainer *t) {
                 "%u micro-batches cannot fill %u stages: %.0f%% of the time is bubble; use a smaller "
                 "train.micro_batch or a larger train.batch",
                 p->micro[1], p->grid.pipeline, p->timing->bubble * 100);
+    say_unshared(p);
     if (t->step >= (uint64_t)t->config->train.steps)
         pst_log(PST_LOG_WARN, "nothing is left to train: the checkpoint is of step %llu, train.steps is %lld",
                 (unsigned long long)t->step, (long long)t->config->train.steps);

@@ -165,7 +165,7 @@ static const bad wrong[] = {
      "run.yaml:3:20: parallel.tensor: expected a whole number from 0 to 1024, found '-1'"},
     {LEAST "parallel: {data: -4}", NULL,
      "run.yaml:3:18: parallel.data: expected a whole number from 0 to 1024, found '-4'"},
-    {LEAST "parallel: {zero: 3}", NULL, "run.yaml:3:18: parallel.zero: expected a whole number from 0 to 1, found '3'"},
+    {LEAST "parallel: {zero: 3}", NULL, "run.yaml:3:18: parallel.zero: expected a whole number from 0 to 2, found '3'"},
     {LEAST "name: a/b", NULL, "run.yaml:3:7: name: expected a folder's name (no '/', no '.' in front), found 'a/b'"},
     /* overrides */
     {LEAST, "train.lr=abc", "override 'train.lr=abc': expected a number > 0, found 'abc'"},

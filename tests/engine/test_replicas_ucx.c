@@ -36,8 +36,10 @@ static void as_in_one_process(void **state) {
                                         "-n 4 parallel.data=4 parallel.zero=0",
                                         "-n 6 parallel.data=2 parallel.schedule=1f1b-early",
                                         "-n 2 parallel.replicas=[2,6] parallel.data=2",
-                                        "-n 4 parallel.data=2 parallel.tensor=2"};
-    for (int i = 0; i < 7; i++) {
+                                        "-n 4 parallel.data=2 parallel.tensor=2",
+                                        "-n 2 parallel.data=2 parallel.zero=2 parallel.schedule=interleaved",
+                                        "-n 4 parallel.data=2 parallel.zero=2 parallel.schedule=zb-v"};
+    for (int i = 0; i < 9; i++) {
         char name[32], more[300];
         snprintf(name, sizeof name, "self-%d", i);
         snprintf(more, sizeof more, "-q %s parallel.transport=self", words[i]);

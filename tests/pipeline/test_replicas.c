@@ -1,5 +1,5 @@
 /* Jobs of several replicas: every one that is built passes the checker in both modes, and walks to its end; whatever is
- * taken from its head or flush, or changed in it, is refused. */
+ * taken from its head or flush, or from rounds of gradients (zero 2), or changed in them, is refused. */
 #include "pipeline/case.h"
 #include "pipeline/simulate.h"
 
@@ -21,17 +21,24 @@ typedef struct {
     uint32_t n;
 } replicas;
 
-static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint64_t *seed) {
+/* With zero 2 all kinds of schedules, and parameters of up to three pieces. The last replica has one micro-batch more, or as
+ * many less as `fewer`. */
+static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint32_t fewer, uint64_t *seed) {
     replicas r = {.t = {.g = random_graph(k)}, .n = n};
-    uint32_t kind = (uint32_t)(k % 3);
+    uint32_t kind = (uint32_t)(k % (zero == 2 ? CASE_KINDS : 3)), n_micro = 4 - fewer;
     pst_instr_cost cost = {
         .latency_ns = 50, .bytes_per_s = 1e8, .norm_ns = 1, .reduce_ns = 1, .step_ns = 1, .flush = 1};
+    cost.fifo = zero == 2 && k % 2; /* several chunks per rank need such lists */
     build_case(&r.t, 1 + (uint32_t)(k % 4), kind, 3, seed);
-    MUST(pst_schedule_generate(case_schedule[kind], r.t.n_rank, 0, 4, &r.other));
+    if (case_schedule[kind])
+        MUST(pst_schedule_generate(case_schedule[kind], r.t.n_rank, r.t.n_chunk / r.t.n_rank, n_micro, &r.other));
+    else r.other = many_chunks(r.t.n_rank, r.t.n_chunk, n_micro, kind == 4, 1, kind == 5);
+    for (uint32_t p = 0; zero == 2 && p < r.t.g->n_param; p++) /* what is computed is no matter here */
+        if (next_random(seed) % 3 == 0) r.t.g->param[p].dim[0] += next_random(seed) % 2 * 2 * PST_PIECE / 8;
     for (uint32_t i = 0; i < n; i++) r.schedule[i] = i + 1 < n ? r.t.schedule : r.other;
     r.cut[0] = r.t.cut;
     pst_job_spec spec = {.grid = {r.t.n_rank, n, 1}, .schedule = r.schedule, .cut = r.cut, .cost = &cost, .zero = zero};
-    spec.parts = 1 + (uint32_t)(k / 8 % 3);
+    spec.parts = zero == 2 ? 1 : 1 + (uint32_t)(k / 8 % 3);
     MUST(pst_job_build_grid(&spec, &r.job, r.slots));
     return r;
 }
@@ -53,10 +60,10 @@ static void jobs_pass(void **state) {
     (void)state;
     uint64_t seed = test_seed(1);
     for (uint64_t k = 1; k <= 60; k++) {
-        replicas r = open_replicas(k, 2 + (uint32_t)(k % 4), (int)(k / 4 % 2), &seed);
+        replicas r = open_replicas(k, 2 + (uint32_t)(k % 4), (int)(k / 4 % 3), (uint32_t)(k % 4), &seed);
         pst_timing *timing;
         MUST(check(&r, PST_CHECK_TAGGED));
-        MUST(check(&r, PST_CHECK_FIFO));
+        if (r.job->zero < 2 || k % 2) MUST(check(&r, PST_CHECK_FIFO));
         MUST(pst_simulate(r.job, &timing));
         pst_timing_close(timing);
         for (uint32_t k2 = 0; k2 < r.job->n_rank; k2++) {
@@ -76,11 +83,12 @@ static void lost_deps_are_refused(void **state) {
     uint64_t seed = test_seed(2);
     uint32_t refused = 0, kept = 0;
     for (uint64_t k = 1; k <= 16; k++) {
-        replicas t = open_replicas(k, 2 + (uint32_t)(k % 3), (int)(k / 3 % 2), &seed);
+        replicas t = open_replicas(k, 2 + (uint32_t)(k % 3), (int)(k / 3 % 3), 0, &seed);
         for (uint32_t r = 0; r < t.job->n_rank; r++) {
             pst_instr_list *list = &t.job->list[r];
-            for (uint32_t i = list->n_instr - list->n_flush; i < list->n_instr; i++) {
+            for (uint32_t i = 0; i < list->n_instr; i++) {
                 pst_instr *in = &list->instr[i], before = *in;
+                if (i < list->n_instr - list->n_flush && in->param == PST_NONE) continue;
                 for (; in->n_dep > 0; in->n_dep--, in->dep++) {
                     pst_instr now = *in;
                     in->dep++, in->n_dep--;
@@ -101,13 +109,13 @@ static void changes_are_refused(void **state) {
     (void)state;
     uint64_t seed = test_seed(3);
     for (uint64_t k = 1; k <= 16; k++) {
-        replicas t = open_replicas(k, 2 + (uint32_t)(k % 4), (int)(k / 3 % 2), &seed);
+        replicas t = open_replicas(k, 2 + (uint32_t)(k % 4), (int)(k / 3 % 3), 0, &seed);
         for (uint32_t r = 0; r < t.job->n_rank; r++) {
             pst_instr_list *list = &t.job->list[r];
             for (uint32_t i = 0; i < list->n_instr; i++) {
                 pst_instr *in = &list->instr[i], before = *in;
                 if (!in->n) continue; /* all of the head has some */
-                for (int change = 0; change < 6; change++) {
+                for (int change = 0; change < 8; change++) {
                     if (change == 0) in->param = (in->param + 1) % t.t.g->n_param;
                     if (change == 1) in->from += PST_PIECE;
                     if (change == 2) in->n--;
@@ -116,6 +124,10 @@ static void changes_are_refused(void **state) {
                     if (change == 4) in->use = in->use == PST_NONE ? 0 : PST_NONE;
                     if (change == 5 && in->opcode == PST_OP_RECV && before.buffer)
                         in->buffer = pst_job_buffers(t.job) + 1;
+                    if (change > 5 && (i < list->n_head || i >= list->n_instr - list->n_flush)) continue; /* these are of rounds */
+                    if (change == 6) in->micro = (in->micro + 1) % t.job->n_micro;
+                    if (change == 7) in->into = in->into == PST_INTO_SHARD ? 0 : PST_INTO_SHARD;
+                    if (change == 7 && in->opcode != PST_OP_REDUCE) *in = before;
                     if (memcmp(in, &before, sizeof before) && check(&t, PST_CHECK_TAGGED) == PST_OK)
                         fail_msg("graph %u rank %u instruction %u: change %d is let pass", (unsigned)k, r, i, change);
                     *in = before;
@@ -154,7 +166,7 @@ static void weights_are_needed(void **state) {
     uint64_t seed = test_seed(4);
     uint32_t missing = 0, early = 0;
     for (uint64_t k = 1; k <= 12; k++) {
-        replicas t = open_replicas(k, 2 + (uint32_t)(k % 3), 1, &seed);
+        replicas t = open_replicas(k, 2 + (uint32_t)(k % 3), 1 + (int)(k % 2), 0, &seed);
         for (uint32_t r = 0; r < t.job->n_rank; r++) {
             pst_instr_list *list = &t.job->list[r];
             uint32_t from = PST_NONE; /* the first pass */
@@ -189,7 +201,7 @@ static void weights_queue(void **state) {
     (void)state;
     uint64_t seed = test_seed(5);
     for (uint64_t k = 1; k <= 12; k++) {
-        replicas t = open_replicas(k, 2 + (uint32_t)(k % 3), 1, &seed);
+        replicas t = open_replicas(k, 2 + (uint32_t)(k % 3), 1 + (int)(k % 2), 0, &seed);
         for (uint32_t r = 0; r < t.job->n_rank; r++) {
             const pst_instr_list *list = &t.job->list[r];
             uint64_t came = 0;
@@ -240,7 +252,7 @@ static void own_parts_come_first(void **state) {
     uint64_t seed = test_seed(6);
     uint32_t moved = 0;
     for (uint64_t k = 8; k < 24; k++) { /* of two and three parts */
-        replicas t = open_replicas(k, 2 + (uint32_t)(k % 3), (int)(k / 3 % 2), &seed);
+        replicas t = open_replicas(k, 2 + (uint32_t)(k % 3), (int)(k / 3 % 2), 0, &seed);
         for (uint32_t r = 0; r < t.job->n_rank; r++)
             for (uint32_t p = 0; p < t.t.g->n_param; p++) {
                 pst_instr_list *list = &t.job->list[r], before = *list;
@@ -306,10 +318,22 @@ static void shares_are_even(void **state) {
     }
 }
 
+/* Where replicas are alike, two gradient slots do; every pass has a slot. */
+static void two_slots(void **state) {
+    (void)state;
+    uint64_t seed = test_seed(5);
+    for (uint64_t k = 1; k <= 40; k++) {
+        replicas r = open_replicas(k, 2 + (uint32_t)(k % 3), 2, 1, &seed);
+        for (uint32_t lane = 0; lane < r.n; lane++)
+            for (uint32_t i = 0; i < r.t.n_chunk * 3; i++) assert_in_range(r.slots[lane]->gradient[i], 0, 1);
+        close_replicas(&r);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_pass), cmocka_unit_test(lost_deps_are_refused),
                                        cmocka_unit_test(changes_are_refused), cmocka_unit_test(weights_are_needed),
                                        cmocka_unit_test(weights_queue), cmocka_unit_test(own_parts_come_first),
-                                       cmocka_unit_test(shares_are_even)};
+                                       cmocka_unit_test(shares_are_even), cmocka_unit_test(two_slots)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
