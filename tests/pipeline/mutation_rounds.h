@@ -126,7 +126,8 @@ static inline void mutate_round(pst_job *job, pst_slots **slots, uint32_t n, mut
     if (kind == LOSE_DEP || kind == TURN_DEP) change_dep(list, kind, seed);
     else if (kind == SLOT || kind == FEWER_SLOTS) {
         pst_slots *s = slots[study_random(seed) % n];
-        s->gradient[study_random(seed) % (job->n_chunk * s->n_micro)] = (uint32_t)(study_random(seed) % 3);
+        uint32_t passes = job->n_chunk * s->n_micro; /* as many slots at most */
+        s->gradient[study_random(seed) % passes] = (uint32_t)(study_random(seed) % (passes < 3 ? passes : 3));
     } else if (!stands_in_round(list, a)) return;
     else if (kind <= DUPLICATE) reorder_round(list, kind, a, seed);
     else redirect_round(job, &list->instr[a], seed);
