@@ -53,7 +53,8 @@ static inline const pst_instr *round_instr(const round_machine *x, uint32_t id) 
 static inline int is_round(const round_machine *x, uint32_t id) {
     const pst_instr_list *list = &x->job->list[x->rank[id]];
     const pst_instr *in = round_instr(x, id);
-    return id - x->first[x->rank[id]] < list->n_instr - list->n_flush && in->opcode > PST_OP_BW && in->param != PST_NONE;
+    uint32_t i = id - x->first[x->rank[id]];
+    return i >= list->n_head && i < list->n_instr - list->n_flush && in->opcode > PST_OP_BW && in->param != PST_NONE;
 }
 
 static inline int weighs(const pst_instr *in) { return in->opcode == PST_OP_W || in->opcode == PST_OP_BW; }

@@ -68,7 +68,7 @@ static inline void close_round_case(round_case *r) {
 }
 
 static inline int stands_in_round(const pst_instr_list *list, uint32_t i) {
-    return i < list->n_instr - list->n_flush && list->instr[i].param != PST_NONE;
+    return i >= list->n_head && i < list->n_instr - list->n_flush && list->instr[i].param != PST_NONE;
 }
 
 static inline void redirect_round(const pst_job *job, pst_instr *in, uint64_t *seed) {
@@ -92,7 +92,7 @@ static inline void redirect_round(const pst_job *job, pst_instr *in, uint64_t *s
 /* An instruction of a round somewhere else, away, or there twice; deps on it follow. */
 static inline void reorder_round(pst_instr_list *list, mutation kind, uint32_t a, uint64_t *seed) {
     uint32_t n = list->n_instr, lists = n - list->n_flush, *order = malloc((n + 2) * sizeof *order);
-    uint32_t b = (uint32_t)(study_random(seed) % lists);
+    uint32_t b = list->n_head + (uint32_t)(study_random(seed) % (lists - list->n_head));
     if (study_random(seed) % 2) b = a + 1 + (uint32_t)(study_random(seed) % 4);
     if (b >= lists) b = lists - 1;
     for (uint32_t i = 0; i < n; i++) order[i] = i;
