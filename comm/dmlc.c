@@ -208,12 +208,13 @@ static pst_status answer_all(desk *d) {
 }
 
 static pst_status fail_missing(const desk *d) {
-    char text[200] = "";
+    char text[200] = "", place[PST_TCP_PLACE];
     size_t used = 0;
     for (uint32_t r = 0; r < d->job->size && used + 16 < sizeof text; r++)
         if (!is_taken(d, r)) used += (size_t)snprintf(text + used, sizeof text - used, "%s%u", used ? ", " : "", r);
-    return pst_fail(PST_EPEER, "%u of %u workers did not come to the scheduler at %s:%s within %u s; not taken are: %s",
-                    d->job->size - d->joined, d->job->size, d->job->address, d->job->port, d->job->seconds, text);
+    return pst_fail(PST_EPEER, "%u of %u workers did not come to the scheduler at %s within %u s; not taken are: %s",
+                    d->job->size - d->joined, d->job->size, pst_tcp_own_place(d->job, d->listener, place),
+                    d->job->seconds, text);
 }
 
 static pst_status serve(desk *d) {
@@ -235,8 +236,7 @@ pst_status pst_dmlc_schedule(const pst_tcp_job *job) {
     d.fds = calloc(job->size + SPARE + 1, sizeof *d.fds);
     pst_status status = d.at && d.fds ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u workers", job->size);
     if (status == PST_OK && pst_tcp_listen(job->address, port, &d.listener) != PST_OK)
-        status = pst_fail(PST_EINPUT, "the scheduler cannot listen at DMLC_PS_ROOT_URI %s, DMLC_PS_ROOT_PORT %s",
-                          job->address, job->port);
+        status = pst_fail_in(PST_EINPUT, "DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT");
     if (status == PST_OK) status = serve(&d);
     while (d.n) drop(&d, d.n - 1);
     if (d.listener >= 0) close(d.listener);
@@ -288,7 +288,9 @@ static pst_status ask(const pst_tcp_job *job, pst_dmlc_place *p, uint64_t until)
 
 pst_status pst_dmlc_ask(const pst_tcp_job *job, pst_dmlc_place *place) {
     pst_dmlc_place p = {.fd = -1};
-    PST_TRY(pst_tcp_reach(job, job->seconds, "the scheduler", &p.fd));
+    pst_status reached = pst_tcp_reach(job, job->seconds, "the scheduler", &p.fd);
+    if (reached == PST_EINPUT) return pst_fail_in(reached, "DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT");
+    PST_TRY(reached);
     uint64_t until = pst_monotonic_ns() + job->seconds * SECOND; /* the scheduler may have begun just now */
     pst_status status = listen_beside(p.fd, &p);
     if (status == PST_OK) status = ask(job, &p, until + 2 * SECOND); /* the scheduler's own limit comes first */

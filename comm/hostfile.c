@@ -1,6 +1,7 @@
 /* See hostfile.h. */
 #include "comm/hostfile.h"
 #include "base/clock.h"
+#include "comm/tcp.h"
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
@@ -90,11 +91,6 @@ static const char *without_user(const char *name) {
     return at ? at + 1 : name;
 }
 
-static int is_loopback(const struct sockaddr *a) {
-    if (a->sa_family == AF_INET) return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
-    return a->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
-}
-
 static socklen_t bytes_of(const struct sockaddr *a) {
     return a->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }
@@ -115,7 +111,7 @@ static int is_mine(const char *address) {
 /* The first address that is not loopback, else the first. */
 static pst_status take_address(const pst_hosts *h, pst_host *host, const struct addrinfo *list, int several) {
     const struct addrinfo *a = list;
-    while (a && is_loopback(a->ai_addr)) a = a->ai_next;
+    while (a && pst_tcp_is_loopback(a->ai_addr)) a = a->ai_next;
     const struct addrinfo *chosen = a ? a : list;
     if (getnameinfo(chosen->ai_addr, chosen->ai_addrlen, host->address, sizeof host->address, NULL, 0, NI_NUMERICHOST))
         return pst_fail(PST_EINPUT, "%s:%u: host %s has an address of an unknown kind", h->path, host->line,

@@ -93,10 +93,11 @@ static pst_status read_job(pst_launch_host_job *job, uint32_t *n) {
 /* first: where rank 0 runs. */
 static pst_status meet(pst_launch_host_job *job) {
     char line[sizeof job->said];
-    PST_TRY(wait_line(job, line));
+    if (wait_line(job, line) != PST_OK) return pst_fail(PST_EINPUT, "%s is set by --hostfile only; unset it", variable);
     if (sscanf(line, "secret %63s", job->secret) != 1) return pst_fail(PST_EINTERNAL, "host %s: no secret", job->name);
     snprintf(job->port, sizeof job->port, "0");
-    if (!job->first) PST_TRY(pst_tcp_listen(job->address, job->port, &job->listener));
+    pst_status status = job->first ? PST_OK : pst_tcp_listen(job->address, job->port, &job->listener);
+    if (status != PST_OK) return pst_fail_in(status, "host %s", job->name);
     pst_launch_host_tell("ready %s", job->port);
     PST_TRY(wait_line(job, line));
     if (sscanf(line, "go %63s %7s", job->address, job->port) != 2)

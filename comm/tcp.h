@@ -5,6 +5,7 @@
 #include "base/status.h"
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 typedef struct {
     uint32_t rank, size;
@@ -20,6 +21,13 @@ pst_status pst_tcp_check_secret(const pst_tcp_job *job);
 pst_status pst_tcp_reach(const pst_tcp_job *job, uint32_t seconds, const char *who, int *fd);
 /* Listens at an address and port; port "0" becomes the one that was free. */
 pst_status pst_tcp_listen(const char *address, char port[8], int *listener);
+/* Addresses that reach only this very host. */
+int pst_tcp_is_loopback(const struct sockaddr *at);
+/* "NAME:PORT", behind it the address that a name stands for, and whether it is loopback. Returns text. */
+enum { PST_TCP_PLACE = 200 };
+const char *pst_tcp_place(const pst_tcp_job *job, const struct sockaddr *at, socklen_t bytes, char text[PST_TCP_PLACE]);
+/* The same of the address that a socket has here. */
+const char *pst_tcp_own_place(const pst_tcp_job *job, int fd, char text[PST_TCP_PLACE]);
 /* Whoever has called, set up as below; *fd is -1 when it has gone again. ENOMEM when there is no room for it; `who` says so. */
 pst_status pst_tcp_accept(int listener, const char *who, int *fd);
 

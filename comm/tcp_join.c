@@ -33,10 +33,14 @@ static uint32_t get_number(const uint8_t *at) {
     return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
+static pst_status name_variables(pst_status status) {
+    return status == PST_EINPUT ? pst_fail_in(status, "MASTER_ADDR, MASTER_PORT") : status;
+}
+
 static pst_status resolve(const char *address, const char *port, struct addrinfo **list) {
     struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
     int rc = getaddrinfo(address, port, &hints, list);
-    if (rc) return pst_fail(PST_EINPUT, "MASTER_ADDR %s, MASTER_PORT %s: %s", address, port, gai_strerror(rc));
+    if (rc) return pst_fail(PST_EINPUT, "%s, port %s: %s", address, port, gai_strerror(rc));
     return PST_OK;
 }
 
@@ -77,8 +81,7 @@ pst_status pst_tcp_listen(const char *address, char port[8], int *listener) {
     int error = errno;
     freeaddrinfo(list);
     if (fd < 0)
-        return pst_fail(PST_EINPUT, "rank 0 cannot listen at MASTER_ADDR %s, MASTER_PORT %s: %s", address, port,
-                        strerror(error));
+        return pst_fail(PST_EINPUT, "cannot listen at %s, port %s: %s", address, port, strerror(error));
     if (getsockname(fd, (struct sockaddr *)&own, &bytes) == 0)
         getnameinfo((struct sockaddr *)&own, bytes, NULL, 0, port, 8, NI_NUMERICHOST | NI_NUMERICSERV);
     *listener = fd;
@@ -90,7 +93,7 @@ static pst_status open_listener(const pst_tcp_job *job, int *listener) {
     if (job->listener) return *listener = job->listener, PST_OK;
     if (snprintf(port, sizeof port, "%s", job->port) >= (int)sizeof port)
         return pst_fail(PST_EINPUT, "MASTER_PORT '%.20s' is no port", job->port);
-    return pst_tcp_listen(job->address, port, listener);
+    return name_variables(pst_tcp_listen(job->address, port, listener));
 }
 
 static void drop(host *h, uint32_t i) {
@@ -196,17 +199,17 @@ static void list_missing(const host *h, char *text, size_t bytes) {
 }
 
 static void say_missing(const host *h) {
-    char text[200];
+    char text[200], place[PST_TCP_PLACE];
     list_missing(h, text, sizeof text);
-    pst_log(PST_LOG_INFO, "waiting at %s:%s, up to %u s, for %u of %u ranks: %s", h->job->address, h->job->port,
-            h->job->seconds, h->missing, h->job->size, text);
+    pst_log(PST_LOG_INFO, "waiting at %s, up to %u s, for %u of %u ranks: %s", pst_tcp_own_place(h->job, h->listener, place), h->job->seconds,
+            h->missing, h->job->size, text);
 }
 
 static pst_status fail_missing(const host *h) {
-    char text[200];
+    char text[200], place[PST_TCP_PLACE];
     list_missing(h, text, sizeof text);
-    return pst_fail(PST_EPEER, "%u of %u ranks did not come to %s:%s within %u s: %s", h->missing, h->job->size,
-                    h->job->address, h->job->port, h->job->seconds, text);
+    return pst_fail(PST_EPEER, "%u of %u ranks did not come to %s within %u s: %s", h->missing, h->job->size,
+                    pst_tcp_own_place(h->job, h->listener, place), h->job->seconds, text);
 }
 
 static pst_status host_all(const pst_tcp_job *job, int *fd) {
@@ -251,7 +254,7 @@ static int connect_to(const struct addrinfo *a, uint64_t until, int *out) {
 
 /* Rank 0 may start last. No address is given all of the time: a firewall may swallow what goes to one of several. */
 pst_status pst_tcp_reach(const pst_tcp_job *job, uint32_t seconds, const char *who, int *out) {
-    char name[32] = "this worker";
+    char name[32] = "this worker", place[PST_TCP_PLACE] = "";
     if (job->rank != UINT32_MAX) snprintf(name, sizeof name, "rank %u", job->rank);
     struct addrinfo *list;
     uint64_t now = pst_monotonic_ns(), until = now + seconds * (uint64_t)SECOND_NS;
@@ -262,6 +265,7 @@ pst_status pst_tcp_reach(const pst_tcp_job *job, uint32_t seconds, const char *w
         for (struct addrinfo *a = list; a; a = a->ai_next) {
             uint64_t enough = pst_monotonic_ns() + GREET_S * (uint64_t)SECOND_NS;
             error = connect_to(a, enough < until ? enough : until, out);
+            pst_tcp_place(job, a->ai_addr, a->ai_addrlen, place);
             if (error) continue;
             freeaddrinfo(list);
             pst_tcp_set_up(*out);
@@ -270,11 +274,11 @@ pst_status pst_tcp_reach(const pst_tcp_job *job, uint32_t seconds, const char *w
         pause_ms(RETRY_MS);
         if (pst_monotonic_ns() < word) continue;
         word = UINT64_MAX; /* once */
-        pst_log(PST_LOG_INFO, "%s waits for %s at %s:%s, up to %u s", name, who, job->address, job->port, seconds);
+        pst_log(PST_LOG_INFO, "%s waits for %s at %s, up to %u s", name, who, place, seconds);
     } while (pst_monotonic_ns() < until);
     freeaddrinfo(list);
-    return pst_fail(PST_EPEER, "%s does not reach %s at %s:%s within %u s: %s", name, who, job->address, job->port,
-                    seconds, strerror(error));
+    return pst_fail(PST_EPEER, "%s does not reach %s at %s within %u s: %s", name, who, place, seconds,
+                    strerror(error));
 }
 
 /* EPEER: no answer. */
@@ -311,7 +315,7 @@ static pst_status introduce(const pst_tcp_job *job, int fd, uint64_t until) {
  * yet: so a rank calls again before it doubts its secret. */
 static pst_status call_root(const pst_tcp_job *job, int *fd) {
     uint64_t until = pst_monotonic_ns() + job->seconds * (uint64_t)SECOND_NS;
-    PST_TRY(pst_tcp_reach(job, job->seconds, "rank 0", fd));
+    PST_TRY(name_variables(pst_tcp_reach(job, job->seconds, "rank 0", fd)));
     pst_status status = introduce(job, *fd, until);
     for (int i = 1; i < MAX_CALLS && status == PST_EPEER && pst_monotonic_ns() < until; i++) {
         close(*fd);

@@ -3,10 +3,12 @@
 #include "comm/tcp.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sys/socket.h>
+#include <stdio.h>
+#include <string.h>
 
 int pst_tcp_milliseconds(uint64_t until) {
     uint64_t now = pst_monotonic_ns();
@@ -47,6 +49,28 @@ pst_status pst_tcp_read(int fd, void *data, size_t bytes, uint64_t until) {
         else if (errno != EINTR) return pst_fail(PST_EPEER, "the connection broke: %m");
     }
     return PST_OK;
+}
+
+int pst_tcp_is_loopback(const struct sockaddr *a) {
+    if (a->sa_family == AF_INET) return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
+    return a->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
+}
+
+const char *pst_tcp_place(const pst_tcp_job *job, const struct sockaddr *at, socklen_t bytes, char text[PST_TCP_PLACE]) {
+    char number[64];
+    int n = snprintf(text, PST_TCP_PLACE, "%.80s:%.8s", job->address, job->port);
+    if (getnameinfo(at, bytes, number, sizeof number, NULL, 0, NI_NUMERICHOST) || !strcmp(number, job->address))
+        return text; /* whoever has given a number knows it */
+    snprintf(text + n, (size_t)(PST_TCP_PLACE - n), " (%s%s)", number,
+             pst_tcp_is_loopback(at) ? ", which other hosts do not reach" : "");
+    return text;
+}
+
+const char *pst_tcp_own_place(const pst_tcp_job *job, int fd, char text[PST_TCP_PLACE]) {
+    struct sockaddr_storage own = {0};
+    socklen_t bytes = sizeof own;
+    getsockname(fd, (struct sockaddr *)&own, &bytes);
+    return pst_tcp_place(job, (struct sockaddr *)&own, bytes, text);
 }
 
 static int lacks_resources(int error) {

@@ -35,6 +35,7 @@ refused 2 'hosts:1: host 127.0.0.1 resolves to loopback (127.0.0.1)'
 echo 'localhost slots=2' >hosts
 PENSTOCK_SSH=' ' refused 2 'PENSTOCK_SSH is empty'
 PENSTOCK_SSH=false refused 2 'hosts:1: host localhost (127.0.0.1) with ranks 0 to 1 could not be reached or started'
+PENSTOCK_HOST_JOB='0 1 1 a b' refused 2 'PENSTOCK_HOST_JOB is set by --hostfile only' </dev/null
 RANK=0 WORLD_SIZE=1 MASTER_ADDR=127.0.0.1 MASTER_PORT=1 refused 2 '--hostfile starts the ranks itself'
 
 hash_of() { sed -n 's/.*"weights_xxh64": *"\([0-9a-f]*\)".*/\1/p' "$1/metrics.jsonl"; }

@@ -34,6 +34,15 @@ ended 0 3
 said 0.log '1 of 3 ranks did not come to 127.0.0.1:'
 said 0.log 'within 2 s: 1'
 wait
+name=$(hostname)
+case $(getent hosts "$name") in
+127.*)
+    RANK=0 WORLD_SIZE=2 MASTER_ADDR=$name MASTER_PORT=$((port + 1)) timeout 60 "$PENSTOCK" train run.yaml parallel.wait=1 >lo.log 2>&1
+    [ $? = 3 ] || fail "rank 0 on loopback: $(cat lo.log)"
+    said lo.log "1 of 2 ranks did not come to $name:$((port + 1)) (127.0."
+    said lo.log ', which other hosts do not reach) within 1 s: 1'
+    ;;
+esac
 
 if command -v mpirun >/dev/null 2>&1; then
     # shellcheck disable=SC2016
