@@ -183,6 +183,12 @@ static pst_status check_action(const pst_schedule *s, uint32_t rank, uint32_t i,
 }
 
 pst_status pst_schedule_check(const pst_schedule *s) {
+    uint32_t rank, action;
+    return pst_schedule_check_at(s, &rank, &action);
+}
+
+pst_status pst_schedule_check_at(const pst_schedule *s, uint32_t *rank, uint32_t *action) {
+    *rank = *action = UINT32_MAX;
     PST_TRY(check_sizes(s));
     pst_status status = PST_OK;
     size_t pairs = (size_t)s->n_chunk * s->n_micro;
@@ -193,7 +199,8 @@ pst_status pst_schedule_check(const pst_schedule *s) {
         goto free_marks;
     }
     for (uint32_t r = 0; r < s->n_rank && status == PST_OK; r++) {
-        for (uint32_t i = 0; i < s->n_action[r] && status == PST_OK; i++) status = check_action(s, r, i, done, next);
+        for (uint32_t i = 0; i < s->n_action[r] && status == PST_OK; i++)
+            if ((status = check_action(s, r, i, done, next)) != PST_OK) *rank = r, *action = i;
     }
     uint32_t all = 1u << PST_OP_F;
     if (s->backward) all |= s->split ? 1u << PST_OP_B | 1u << PST_OP_W : 1u << PST_OP_BW;
@@ -201,6 +208,7 @@ pst_status pst_schedule_check(const pst_schedule *s) {
         if (done[k] == all) continue;
         pst_opcode op = PST_OP_F;
         while (!(all >> op & 1) || done[k] >> op & 1) op++;
+        *rank = s->rank_of_chunk[k / s->n_micro];
         status = pst_fail(PST_EINPUT, "schedule %s: %s c%zu m%zu never runs", s->name, pst_opcode_name(op),
                           k / s->n_micro, k % s->n_micro);
     }

@@ -51,5 +51,7 @@ pst_status pst_schedule_copy(const pst_schedule *from, pst_schedule **schedule);
 void pst_schedule_close(pst_schedule *schedule);
 /* Each chunk's F, B, W of each micro-batch once, F before B before W, W (BW) ascending in micro-batch. */
 pst_status pst_schedule_check(const pst_schedule *schedule);
+/* The same; when it fails, *rank and *action say whose action it is (UINT32_MAX: nobody's; one that is missing). */
+pst_status pst_schedule_check_at(const pst_schedule *schedule, uint32_t *rank, uint32_t *action);
 pst_status pst_schedule_print(const pst_schedule *schedule, FILE *out);
 #endif

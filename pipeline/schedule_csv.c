@@ -40,7 +40,7 @@ typedef struct {
     size_t line;
     uint32_t rank;
     entry *entry;
-    size_t n, cap;
+    size_t n, cap, highest; /* the entry whose stage or micro-batch was the last to be higher than all before it */
     uint32_t n_chunk, n_micro;
     int split; /* I or W occurs */
 } reader;
@@ -72,6 +72,7 @@ static pst_status keep(reader *r, entry e) {
         if (!more) return pst_fail(PST_ENOMEM, "%s: no memory for %zu actions", r->file, cap);
         r->entry = more, r->cap = cap;
     }
+    if (e.chunk >= r->n_chunk || e.micro >= r->n_micro) r->highest = r->n;
     r->entry[r->n++] = e;
     if (e.chunk >= r->n_chunk) r->n_chunk = e.chunk + 1;
     if (e.micro >= r->n_micro) r->n_micro = e.micro + 1;
@@ -142,10 +143,12 @@ static pst_status read_lines(reader *r) {
         if (r->at < r->end) r->at++;
     }
     if (!r->n) return pst_fail(PST_EINPUT, "%s: no actions; a schedule has a line of them for every rank", r->file);
-    if ((uint64_t)r->n_chunk * r->n_micro > r->n)
-        return pst_fail(PST_EINPUT, "%s: %zu actions cannot be those of %u stages and %u micro-batches", r->file, r->n,
-                        r->n_chunk, r->n_micro);
-    return PST_OK;
+    if ((uint64_t)r->n_chunk * r->n_micro <= r->n) return PST_OK;
+    const entry *e = &r->entry[r->highest];
+    return pst_fail(PST_EINPUT,
+                    "%s:%zu:%zu: stage %u, micro-batch %u: the file's %zu actions cannot be those of %u stages and %u "
+                    "micro-batches",
+                    r->file, e->line, e->column, e->chunk, e->micro, r->n, r->n_chunk, r->n_micro);
 }
 
 /* --- from entries to a schedule ---------------------------------------------------------------------------------- */
@@ -180,6 +183,20 @@ static pst_status check_share(const reader *r, const pst_schedule *s) {
     return PST_OK;
 }
 
+/* Says where in the file it is that an order of actions is wrong. */
+static pst_status check(const reader *r, const pst_schedule *s) {
+    uint32_t rank, action;
+    pst_status status = pst_schedule_check_at(s, &rank, &action);
+    if (status == PST_OK || rank == UINT32_MAX) return status;
+    if (action == UINT32_MAX) return pst_fail_in(status, "%s:%u", r->file, rank + 1);
+    const entry *e = r->entry;
+    for (uint64_t passed = 0;; e++) {
+        if (e->rank != rank) continue;
+        passed += e->letter == 'B' && s->split ? 2 : 1;
+        if (passed > action) return pst_fail_in(status, "%s:%zu:%zu", r->file, e->line, e->column);
+    }
+}
+
 static pst_status fill(const reader *r, pst_schedule *s) {
     s->rank_of_chunk = malloc(s->n_chunk * sizeof *s->rank_of_chunk);
     s->n_action = calloc(s->n_rank, sizeof *s->n_action);
@@ -202,7 +219,7 @@ static pst_status fill(const reader *r, pst_schedule *s) {
                                                 : PST_OP_W,
                              e->chunk, e->micro);
     }
-    return pst_schedule_check(s);
+    return check(r, s);
 }
 
 pst_status pst_schedule_csv_parse(const char *text, size_t bytes, const char *file, pst_schedule **schedule) {

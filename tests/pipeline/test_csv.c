@@ -84,13 +84,15 @@ static void wrong_ones_are_named(void **state) {
         {"0F0,0B0\n0F1,0B1\n", "s.csv:2:1: stage 0 is on rank 0 already"},
         {"0F0,0B0\n2F0,2B0\n", "stage 1 is on no rank"},
         {"0F4000000000,0B0\n", "s.csv:1:1: expected a micro-batch"},
-        {"0F16777215,0B0\n", "2 actions cannot be those of 1 stages and 16777216 micro-batches"},
+        {"0F16777215,0B0\n",
+         "s.csv:1:1: stage 0, micro-batch 16777215: the file's 2 actions cannot be those of 1 stages and 16777216"},
         {"65535F0\n", "s.csv:1:1: expected an action"},
         {"0F0,2F0,2B0,0B0\n1F0,1B0\n", "s.csv:1: rank 0 has 2 of 3 stages; every rank has as many, 1 to 64"},
         {"0F0,0B0\n\n", "s.csv:2: rank 1 has 0 of 1 stages"},
-        {"0B0,0F0\n", "s.csv: schedule custom: rank 0 runs BW c0 m0 before its F"},
-        {"0F0,0I0\n", "s.csv: schedule custom: W c0 m0 never runs"},
-        {"0F0,0F1,0B1,0B0\n", "gradients add in micro-batch order"},
+        {"0B0,0F0\n", "s.csv:1:1: schedule custom: rank 0 runs BW c0 m0 before its F"},
+        {"0F0,0I0\n", "s.csv:1: schedule custom: W c0 m0 never runs"},
+        {"0F0,0F1,0B1,0B0\n", "s.csv:1:9: schedule custom: rank 0 runs BW c0 m1 where m0 is next: gradients add"},
+        {"0F0,0F1,0B0,0I1,0W1,\n1F0,1F1,1B0,1I1,1I1\n", "s.csv:2:17: schedule custom: rank 1 runs B c1 m1 twice"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         pst_schedule *s = NULL;
