@@ -6,8 +6,9 @@ p/2.
     bench/solved.py [--pipelines N] [--seed S] [--rounds N] [--chunks V] [--json]
 
 For both limits: how often `solved` is longer than the shortest named schedule that fits (all simulated; wanted: never),
-how much shorter it is on the average, and how far above its proven lower bound. Then the time it takes to solve 16
-stages and 64 micro-batches, process and all. One chunk per rank; --chunks 0: any placement, the named ones too. Needs
+how much shorter it is on the average, how far above its proven lower bound, and how many chunks per rank it has. Then
+the time it takes to solve 16 stages and 64 micro-batches, process and all. One chunk per rank; --chunks V: V of them;
+--chunks 0: one chunk, two there and back, two to four in rounds, whatever is shortest, the named ones likewise. Needs
 ./dev build."""
 
 import argparse
@@ -41,8 +42,10 @@ def compare(args, rng):
     for share in (1.0, 0.5):
         rows = simulate("all", p, m, times, transfer, max(1, int(share * p)), args.chunks)
         solved = next(row for row in rows if row["schedule"] == "solved")
+        rows += [simulate("interleaved", p, m, times, transfer, max(1, int(share * p)), v)
+                 for v in ([] if args.chunks else [3, 4])]
         named = [row["makespan"] for row in rows if row["schedule"] != "solved" and row["fits"]]
-        yield share, {"stages": p, "micro_batches": m, "gap": solved["gap"], "fits": solved["fits"],
+        yield share, {"stages": p, "micro_batches": m, "gap": solved["gap"], "fits": solved["fits"], "chunks": solved["chunks"],
                       "of_named": solved["makespan"] / min(named) if named else None}
 
 
@@ -62,7 +65,7 @@ def main():
     seconds = []
     for _ in range(args.rounds):
         begin = time.perf_counter()
-        last = simulate("solved", 16, 64, draw(rng, 16), 0.1, 16, 1)
+        last = simulate("solved", 16, 64, draw(rng, 16), 0.1, 16, args.chunks)
         seconds.append(time.perf_counter() - begin)
     result = {"pipelines": args.pipelines, "seed": args.seed, "wanted_gap": WANTED_GAP, "wanted_s": WANTED_SECONDS,
               "memory": {},
@@ -75,7 +78,8 @@ def main():
             "longer": sum(x > 1 for x in named), "too_much_held": sum(not row["fits"] for row in rows),
             "with_named": len(named), "mean_of_named": statistics.mean(named) if named else None,
             "mean_gap": statistics.mean(gaps), "median_gap": statistics.median(gaps), "worst_gap": max(gaps),
-            "optimal": sum(x < 1e-9 for x in gaps)}
+            "optimal": sum(x < 1e-9 for x in gaps), "chunks": {v: sum(row["chunks"] == v for row in rows)
+                                                             for v in sorted({row["chunks"] for row in rows})}}
     if args.json:
         print(json.dumps(result))
         return
@@ -85,7 +89,7 @@ def main():
               f"{row['with_named']} "
               f"(mean {of_named}); gap to the bound: mean {row['mean_gap']:.2%}, median {row['median_gap']:.2%}, worst "
               f"{row['worst_gap']:.2%} (wanted mean <= {WANTED_GAP:.0%}), proven optimal {row['optimal']} of "
-              f"{len(found[float(share)])}"
+              f"{len(found[float(share)])}; chunks per rank: {', '.join(f'{v} in {n}' for v, n in row['chunks'].items())}"
               + (f"; {row['too_much_held']} HOLD TOO MUCH" if row["too_much_held"] else ""))
     row = result["seconds_16x64"]
     print(f"16 stages, 64 micro-batches: {row['median']:.2f} s ({row['min']:.2f} to {row['max']:.2f}, "

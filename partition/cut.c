@@ -9,6 +9,7 @@
 
 typedef struct {
     const uint64_t *cost, *boundary, *crossing; /* the last two may be NULL */
+    const uint64_t *const *again;               /* [k] of each chunk, added to cost; NULL, or NULL for a chunk: 0 */
     const double *slow;                         /* [k] of each chunk; NULL: 1 */
     uint32_t n, k;
 } problem;
@@ -17,6 +18,12 @@ typedef struct {
 static uint64_t plus(uint64_t a, uint64_t b) {
     uint64_t sum;
     return __builtin_add_overflow(a, b, &sum) || sum == IMPOSSIBLE ? IMPOSSIBLE - 1 : sum;
+}
+
+/* What item i costs in the chunk with so many chunks to go. */
+static uint64_t item(const problem *p, uint32_t chunks, uint32_t i) {
+    const uint64_t *again = p->again ? p->again[p->k - chunks] : NULL;
+    return again ? plus(p->cost[i], again[i]) : p->cost[i];
 }
 
 /* What the chunk with so many chunks to go, itself included, takes for its items. */
@@ -33,7 +40,7 @@ static uint64_t cross(const problem *p, uint32_t at) { return p->crossing && at 
 static void one_chunk(const problem *p, uint64_t *cost) {
     uint64_t items = 0;
     for (uint32_t i = p->n; i-- > 0;) {
-        items = plus(items, p->cost[i]);
+        items = plus(items, item(p, 1, i));
         cost[i] = plus(slowed(p, 1, items), edge(p, i));
     }
 }
@@ -51,7 +58,7 @@ static uint64_t smallest_maximum(const problem *p, uint64_t *best, uint64_t *nex
             uint64_t items = 0;
             next[i] = IMPOSSIBLE;
             for (uint32_t end = i + 1; end <= p->n; end++) {
-                items = plus(items, p->cost[end - 1]);
+                items = plus(items, item(p, chunks, end - 1));
                 uint64_t here = plus(slowed(p, chunks, items), edge(p, i));
                 if (here >= next[i]) break; /* can only get worse */
                 uint64_t chunk = plus(here, edge(p, end));
@@ -76,7 +83,7 @@ static void fewest_bytes(const problem *p, uint64_t bound, uint64_t *least) {
         for (uint32_t i = 0; i < starts(p, c); i++) {
             uint64_t items = 0, *fewest = &least[c * row + i];
             for (uint32_t end = i + 1; end <= p->n; end++) {
-                items = plus(items, p->cost[end - 1]);
+                items = plus(items, item(p, c, end - 1));
                 uint64_t here = plus(slowed(p, c, items), edge(p, i));
                 if (here > bound) break;
                 uint64_t rest = least[(c - 1) * row + end];
@@ -95,7 +102,7 @@ static void read_cuts(const problem *p, uint64_t bound, const uint64_t *least, u
         uint64_t items = 0;
         uint32_t end = i;
         for (;;) {
-            items = plus(items, p->cost[end++]);
+            items = plus(items, item(p, c, end++));
             uint64_t rest = least[(c - 1) * row + end], here = plus(slowed(p, c, items), edge(p, i));
             if (rest != IMPOSSIBLE && plus(here, edge(p, end)) <= bound &&
                 plus(rest, cross(p, end)) == least[c * row + i])
@@ -105,11 +112,12 @@ static void read_cuts(const problem *p, uint64_t bound, const uint64_t *least, u
     }
 }
 
-pst_status pst_partition_cut(const uint64_t *cost, const uint64_t *boundary_cost, const uint64_t *crossing,
-                             const double *slow, uint32_t n, uint32_t n_chunk, uint32_t *chunk_of_item) {
+pst_status pst_partition_cut(const uint64_t *cost, const uint64_t *const *again, const uint64_t *boundary_cost,
+                             const uint64_t *crossing, const double *slow, uint32_t n, uint32_t n_chunk,
+                             uint32_t *chunk_of_item) {
     if (n_chunk == 0) return pst_fail(PST_EINPUT, "a partition needs at least one chunk");
     if (n < n_chunk) return pst_fail(PST_EINPUT, "%u operators cannot fill %u chunks", n, n_chunk);
-    problem p = {cost, boundary_cost, crossing, slow, n, n_chunk};
+    problem p = {cost, boundary_cost, crossing, again, slow, n, n_chunk};
     size_t row = (size_t)n + 1;
     uint64_t *table = malloc(row * ((size_t)n_chunk + 1) * sizeof(*table));
     uint64_t *pair = malloc(2 * row * sizeof(*pair));

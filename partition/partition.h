@@ -5,12 +5,14 @@
 #include "pipeline/plan.h"
 #include "pipeline/schedule.h"
 
-/* cost[i] of item i (any unit); boundary_cost[i] (may be NULL) is added to both sides of a cut before item i.
- * chunk_of_item receives ascending chunk numbers. Among optimal cuts the one with the fewest crossing bytes
- * (crossing[i] bytes cross a cut before item i, may be NULL), then the earliest cuts. slow[c] (may be NULL): items of
- * chunk c cost so many times as much. EINPUT when n < n_chunk. */
-pst_status pst_partition_cut(const uint64_t *cost, const uint64_t *boundary_cost, const uint64_t *crossing,
-                             const double *slow, uint32_t n, uint32_t n_chunk, uint32_t *chunk_of_item);
+/* cost[i] of item i (any unit), and again[c][i] as well in chunk c (again and again[c] may be NULL);
+ * boundary_cost[i] (may be NULL) is added to both sides of a cut before item i. chunk_of_item receives ascending
+ * chunk numbers. Among optimal cuts the one with the fewest crossing bytes (crossing[i] bytes cross a cut before
+ * item i, may be NULL), then the earliest cuts. slow[c] (may be NULL): items of chunk c cost so many times as much.
+ * EINPUT when n < n_chunk. */
+pst_status pst_partition_cut(const uint64_t *cost, const uint64_t *const *again, const uint64_t *boundary_cost,
+                             const uint64_t *crossing, const double *slow, uint32_t n, uint32_t n_chunk,
+                             uint32_t *chunk_of_item);
 /* Modelled time of a pass: flops / flops_per_s + bytes / bytes_per_s. */
 typedef struct {
     double flops_per_s, bytes_per_s, link_bytes_per_s;
@@ -18,7 +20,8 @@ typedef struct {
 extern const pst_cost_model pst_cost_nominal;
 uint64_t pst_cost_ns(const pst_cost_model *model, uint64_t flops, uint64_t bytes);
 /* Cuts the graph into the schedule's chunks, on the ranks where it has them. slow: [ranks of the schedule] operators
- * take so many times as long there; NULL: 1. EINPUT when there are more chunks than operators. */
+ * take so many times as long there; NULL: 1. recompute: [n_chunk] pst_recompute, which costs time and goes into the
+ * plan; NULL: none. EINPUT when there are more chunks than operators. */
 pst_status pst_partition_solve(const pst_graph *g, const pst_cost_model *model, const pst_schedule *schedule,
-                               const double *slow, pst_plan **plan);
+                               const double *slow, const uint8_t *recompute, pst_plan **plan);
 #endif

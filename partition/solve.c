@@ -2,6 +2,7 @@
  * tape: what an operator does in F, B and W, and which values would cross a cut. */
 #include "graph/diff.h"
 #include "partition/partition.h"
+#include "pipeline/program.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@ uint64_t pst_cost_ns(const pst_cost_model *model, uint64_t flops, uint64_t bytes
 /* What the solver knows of each node i, and of a cut before it. */
 typedef struct {
     uint64_t *cost;     /* ns of its F, B and W */
+    uint64_t *again[PST_RECOMPUTE_COUNT]; /* ns of what B computes again; NULL: not known */
     uint64_t *boundary; /* ns of the transfers across the cut */
     uint64_t *crossing; /* bytes across the cut, both directions */
 } profile;
@@ -49,6 +51,24 @@ static pst_status sum_crossings(const pst_tape *tape, uint32_t n_node, uint64_t 
     return status;
 }
 
+/* In one chunk for all: where cuts are is not known yet, and what follows a cut changes little before it. */
+static pst_status measure_again(const pst_graph *g, const pst_cost_model *model, uint32_t way, profile *p) {
+    const uint8_t mode = (uint8_t)way;
+    const pst_chooser chooser = {.recompute = &mode};
+    pst_cut *cut;
+    uint32_t *chunk = calloc(g->n_node, sizeof *chunk);
+    p->again[way] = calloc(g->n_node, sizeof *p->again[way]);
+    pst_status status = chunk && p->again[way] ? pst_cut_build(g, chunk, 1, 1, 1, &chooser, &cut)
+                                               : pst_fail(PST_ENOMEM, "no memory to partition %u operators", g->n_node);
+    for (uint32_t s = 0; status == PST_OK && s < cut->tape->n_step; s++) {
+        const pst_tape_step *step = cut->tape->step + s;
+        if (step->again) p->again[way][step->node] += pst_cost_ns(model, step->flops, step->bytes);
+    }
+    if (status == PST_OK) pst_cut_close(cut);
+    free(chunk);
+    return status;
+}
+
 static pst_status measure(const pst_graph *g, const pst_cost_model *model, const profile *p) {
     pst_tape *tape;
     PST_TRY(pst_tape_build(g, 1, &tape));
@@ -60,44 +80,81 @@ static pst_status measure(const pst_graph *g, const pst_cost_model *model, const
     return status;
 }
 
-static pst_status fill_plan(const pst_graph *g, const profile *p, const pst_schedule *s, const double *slow,
-                            pst_plan **plan) {
-    pst_plan *made;
-    double *of_chunk = slow ? malloc(s->n_chunk * sizeof *of_chunk) : NULL;
-    if (slow && !of_chunk) return pst_fail(PST_ENOMEM, "no memory to partition %u operators", g->n_node);
-    for (uint32_t c = 0; slow && c < s->n_chunk; c++) of_chunk[c] = slow[s->rank_of_chunk[c]];
-    pst_status status = pst_plan_open(g->n_node, s->n_rank, s->n_chunk, &made);
-    if (status != PST_OK) {
-        free(of_chunk);
-        return status;
+/* What is not given alike for all chunks: [n_chunk], NULL: alike. */
+typedef struct {
+    double *slow;
+    const uint64_t **again;
+} by_chunk;
+
+static pst_status open_by_chunk(const profile *p, const pst_schedule *s, const double *slow, const uint8_t *recompute,
+                                by_chunk *x) {
+    x->slow = slow ? malloc(s->n_chunk * sizeof *x->slow) : NULL;
+    x->again = recompute ? malloc(s->n_chunk * sizeof *x->again) : NULL;
+    if ((slow && !x->slow) || (recompute && !x->again))
+        return pst_fail(PST_ENOMEM, "no memory to partition for %u chunks", s->n_chunk);
+    for (uint32_t c = 0; c < s->n_chunk; c++) {
+        if (slow) x->slow[c] = slow[s->rank_of_chunk[c]];
+        if (recompute) x->again[c] = p->again[recompute[c]];
     }
+    return PST_OK;
+}
+
+static pst_status fill_plan(const pst_graph *g, const profile *p, const pst_schedule *s, const double *slow,
+                            const uint8_t *recompute, pst_plan *made) {
+    by_chunk x = {0};
     made->graph_hash = pst_graph_hash(g);
     snprintf(made->schedule, sizeof(made->schedule), "%s", s->name);
     made->n_micro = s->n_micro;
     made->micro_batch = g->micro_batch;
     memcpy(made->rank_of_chunk, s->rank_of_chunk, s->n_chunk * sizeof(*s->rank_of_chunk));
-    status = pst_partition_cut(p->cost, p->boundary, p->crossing, of_chunk, g->n_node, s->n_chunk, made->chunk_of_node);
-    free(of_chunk);
-    if (status == PST_OK) *plan = made;
-    else pst_plan_close(made);
+    if (recompute) memcpy(made->recompute, recompute, s->n_chunk);
+    pst_status status = open_by_chunk(p, s, slow, recompute, &x);
+    if (status == PST_OK)
+        status = pst_partition_cut(p->cost, x.again, p->boundary, p->crossing, x.slow, g->n_node, s->n_chunk,
+                                   made->chunk_of_node);
+    free(x.slow), free(x.again);
     return status;
 }
 
-pst_status pst_partition_solve(const pst_graph *g, const pst_cost_model *model, const pst_schedule *schedule,
-                               const double *slow, pst_plan **plan) {
-    uint32_t n_rank = schedule->n_rank, most = g->n_node / (schedule->n_chunk / n_rank);
-    if (n_rank == schedule->n_chunk && n_rank > g->n_node)
+/* Too many chunks for the model: fewer ranks, or fewer chunks where the schedule leaves that open. */
+static pst_status too_many(const pst_graph *g, const pst_schedule *schedule) {
+    uint32_t n_rank = schedule->n_rank, each = schedule->n_chunk / n_rank, most = g->n_node / each;
+    const pst_schedule_row *row;
+    char advice[96] = "use a larger model";
+    if (n_rank == schedule->n_chunk)
         return pst_fail(PST_EINPUT, "%u ranks are more than the %u operators of the model; use at most %u", n_rank,
                         g->n_node, g->n_node);
-    if (schedule->n_chunk > g->n_node)
-        return pst_fail(PST_EINPUT,
-                        "schedule %s has %u chunks on %u ranks, and the model %u operators; use at most %u ranks",
-                        schedule->name, schedule->n_chunk, n_rank, g->n_node, most ? most : 1);
+    int any = pst_schedule_find(schedule->name, &row) == PST_OK && !row->n_virtual && g->n_node >= n_rank;
+    if (any)
+        snprintf(advice, sizeof advice, "use at most %u chunk%s per rank%s", g->n_node / n_rank,
+                 g->n_node / n_rank == 1 ? "" : "s", most ? ", or fewer ranks" : "");
+    else if (most) snprintf(advice, sizeof advice, "use at most %u rank%s", most, most == 1 ? "" : "s");
+    return pst_fail(PST_EINPUT, "schedule %s has %u chunks on %u ranks, and the model %u operators; %s", schedule->name,
+                    schedule->n_chunk, n_rank, g->n_node, advice);
+}
+
+static pst_status measure_all(const pst_graph *g, const pst_cost_model *model, const uint8_t *recompute,
+                              uint32_t n_chunk, profile *p) {
+    PST_TRY(measure(g, model, p));
+    for (uint32_t c = 0; recompute && c < n_chunk; c++)
+        if (recompute[c] != PST_RECOMPUTE_NONE && !p->again[recompute[c]])
+            PST_TRY(measure_again(g, model, recompute[c], p));
+    return PST_OK;
+}
+
+pst_status pst_partition_solve(const pst_graph *g, const pst_cost_model *model, const pst_schedule *schedule,
+                               const double *slow, const uint8_t *recompute, pst_plan **plan) {
+    if (schedule->n_chunk > g->n_node) return too_many(g, schedule);
     uint64_t *arrays = calloc(3 * (size_t)g->n_node, sizeof(*arrays));
     if (!arrays) return pst_fail(PST_ENOMEM, "no memory to partition %u operators", g->n_node);
-    profile p = {arrays, arrays + g->n_node, arrays + 2 * (size_t)g->n_node};
-    pst_status status = measure(g, model, &p);
-    if (status == PST_OK) status = fill_plan(g, &p, schedule, slow, plan);
+    profile p = {.cost = arrays, .boundary = arrays + g->n_node, .crossing = arrays + 2 * (size_t)g->n_node};
+    pst_plan *made = NULL;
+    pst_status status = measure_all(g, model, recompute, schedule->n_chunk, &p);
+    if (status == PST_OK) status = pst_plan_open(g->n_node, schedule->n_rank, schedule->n_chunk, &made);
+    if (status == PST_OK) status = fill_plan(g, &p, schedule, slow, recompute, made);
+    if (status == PST_OK) *plan = made;
+    else pst_plan_close(made);
+    for (uint32_t i = 0; i < PST_RECOMPUTE_COUNT; i++) free(p.again[i]);
     free(arrays);
     return status;
 }

@@ -12,7 +12,8 @@
 /* chunks x micro-batches x 3; chunks of all ranks */
 enum { PST_SOLVE_MOST_PASSES = 1 << 20, PST_SOLVE_MOST_CHUNKS = 21845 };
 
-/* What a micro-batch of a chunk holds, in any unit: from F to the end of B, from F to that of W, from B to that of W. */
+/* What a micro-batch of a chunk holds, in any unit: from F to the end of B, from F to that of W, from B to that of
+ * W. */
 typedef struct { uint64_t f_b, f_w, b_w; } pst_held;
 typedef struct { uint64_t there, back; } pst_hop_ns;
 
@@ -23,6 +24,7 @@ typedef struct {
     const pst_hop_ns *hop;      /* [n_chunk] a message between c and c + 1 (of the last: not read); NULL: no time */
     const pst_held *held;       /* [n_chunk] */
     const uint64_t *limit;      /* [n_rank] most that a rank may hold; NULL: no limit */
+    uint32_t thrift;            /* search and proof take so many times less than they may; 0: as 1 */
 } pst_solve_problem;
 
 typedef struct {
@@ -32,6 +34,18 @@ typedef struct {
     uint64_t named_ns;          /* its makespan; UINT64_MAX when none fits */
 } pst_solved;
 
+/* Ways in which chunks can lie on ranks: as those of the named schedule `like`. */
+typedef struct {
+    const char *like;
+    uint32_t n_virtual;
+} pst_solve_place;
+enum { PST_SOLVE_PLACES = 5 };
+/* Thrift where there are several: for each of them, then for the best. */
+enum { PST_SOLVE_THRIFT_EACH = 16, PST_SOLVE_THRIFT_BEST = 2 };
+/* With so many chunks per rank (0: 1 to 4), the order of the list says nothing; returns their number. */
+uint32_t pst_solve_places(uint32_t chunks, pst_solve_place place[PST_SOLVE_PLACES]);
+/* Whether a named schedule trains, and has its chunks there. */
+int pst_solve_has(const pst_solve_place *place, const pst_schedule_row *row);
 /* A checked schedule called "solved", W apart, never longer than the best named one of the same placement that fits.
  * Deterministic: the search is bounded by a count of decisions. EINPUT when a rank cannot hold a single micro-batch. */
 pst_status pst_schedule_solve(const pst_solve_problem *problem, pst_schedule **schedule, pst_solved *solved);

@@ -1,11 +1,11 @@
-/* A bound below which no order can come. For every pass: its head, before which it cannot start, and its tail, what surely
- * follows its end. Both grow with what must run on the same rank before (after) it: all that its place in the chains and the
- * memory of its rank imply, one after another and none before its own head. The bound is the longest head + pass + tail,
- * and Jackson's preemptive schedule of every rank (Carlier and Pinson, EJOR 78, 1994).
+/* A bound below which no order can come. For every pass: its head, before which it cannot start, and its tail, what
+ * surely follows its end. Both grow with what must run on the same rank before (after) it: all that its place in the
+ * chains and the memory of its rank imply, one after another and none before its own head. The bound is the longest
+ * head + pass + tail, and Jackson's preemptive schedule of every rank (Carlier and Pinson, EJOR 78, 1994).
  *
- * Then it is asked whether a makespan between bound and best solution is possible at all: with it as a deadline two passes
- * of a rank that cannot stand in one order must stand in the other, which makes heads and tails grow again; a contradiction
- * proves that it is not (destructive bounds: Klein and Scholl, EJOR 112, 1999). */
+ * Then it is asked whether a makespan between bound and best solution is possible at all: with it as a deadline two
+ * passes of a rank that cannot stand in one order must stand in the other, which makes heads and tails grow again; a
+ * contradiction proves that it is not (destructive bounds: Klein and Scholl, EJOR 112, 1999). */
 #include "pipeline/schedule_solved_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -60,33 +60,48 @@ static void know_slots(prover *b, uint32_t later, uint32_t earlier, uint64_t slo
     }
 }
 
-/* Micro-batches x to m have run F of a chunk, and x not B of its rank's last chunk. Until then x holds all the rank's chunks,
- * or else will when it comes there, and those behind it cannot have let go of this chunk, nor of the ones before it, by then:
- * (m + 1 - x) of these and one of each later chunk fit, or nothing goes on. */
-static void know_last(prover *b, uint32_t chunk) {
-    const pst_solve_problem *p = b->s->problem;
-    uint64_t limit = p->limit[p->rank_of_chunk[chunk]], until = 0, later = 0;
-    uint32_t last = chunk;
-    for (uint32_t k = 0; k < p->n_chunk; k++) {
-        if (p->rank_of_chunk[k] != p->rank_of_chunk[chunk]) continue;
-        *(k <= chunk ? &until : &later) += p->held[k].f_b + p->held[k].f_w;
-        last = k;
-    }
-    if (until && limit >= later)
-        know_slots(b, chunk * SOLVE_KINDS + SOLVE_F, last * SOLVE_KINDS + SOLVE_B, (limit - later) / until);
+/* As many as fit, each holding `each`, beside what takes `beside`; UINT32_MAX: any number, or nothing is known. */
+static uint64_t fitting(uint64_t limit, uint64_t beside, uint64_t each) {
+    return each && limit >= beside ? (limit - beside) / each : UINT32_MAX;
 }
 
-/* How many micro-batches of the chunk can be there without W, the rank's other chunks holding nothing; the newest has no B. At
- * its F x of them hold f_b + f_w x + min(f_b, b_w) (x - 1) or more, at its B f_b + (f_w + b_w) x or more. */
-static void know_memory(prover *b, uint32_t chunk) {
+/* What F and B of chunk c have to wait for in chunk a of the same rank; until_c (until_a): what a micro-batch holds
+ * of the rank's chunks up to c (a) between its F of that chunk and its B of it. Pass x of chunk a is undone, and so
+ * are those behind it. When micro-batch m begins F or B of chunk c it holds until_c itself, and x to m - 1 (or m)
+ * - hold chunk a from their F of it to W, in part before and in part behind B, which have been if a <= c, or a >= c
+ *   on the way back;
+ * - hold all up to a before their B of it, if a <= c;
+ * - hold all up to c as long as x has not run B of a later chunk a, when x holds those up to a as well, or else will
+ *   when it comes there, and none behind it can have let go of anything by then. */
+static void know_pair(prover *b, uint32_t c, uint32_t a, uint64_t until_c, uint64_t until_a) {
     const pst_solve_problem *p = b->s->problem;
-    const pst_held *h = &p->held[chunk];
-    uint64_t limit = p->limit[p->rank_of_chunk[chunk]], least = h->f_b < h->b_w ? h->f_b : h->b_w;
-    uint32_t f = chunk * SOLVE_KINDS + SOLVE_F, back = f + SOLVE_B, w = f + SOLVE_W;
-    know_last(b, chunk);
-    if (limit < h->f_b) return;
-    if (h->f_w + least) know_slots(b, f, w, (limit - h->f_b + least) / (h->f_w + least));
-    if (h->f_w + h->b_w) know_slots(b, back, w, (limit - h->f_b) / (h->f_w + h->b_w));
+    const pst_held *of_c = &p->held[c], *of_a = &p->held[a];
+    uint64_t limit = p->limit[p->rank_of_chunk[c]], w_a = of_a->f_w + of_a->b_w, begins_b = until_c + of_c->b_w;
+    uint64_t least_a = of_a->f_w + (of_a->f_b < of_a->b_w ? of_a->f_b : of_a->b_w);
+    uint32_t f_c = c * SOLVE_KINDS + SOLVE_F, b_c = f_c + SOLVE_B, b_a = a * SOLVE_KINDS + SOLVE_B;
+    uint32_t w = a * SOLVE_KINDS + SOLVE_W;
+    if (a <= c) {
+        know_slots(b, f_c, w, fitting(limit, until_c, least_a) + 1);
+        know_slots(b, f_c, b_a, fitting(limit, until_c, until_a) + 1);
+        know_slots(b, b_c, w, fitting(limit, begins_b, a == c ? w_a : least_a) + 1);
+    } else {
+        know_slots(b, f_c, b_a, fitting(limit, until_a - until_c, until_c));
+        know_slots(b, b_c, w, fitting(limit, begins_b, w_a));
+    }
+}
+
+static void know_memory(prover *b, uint32_t rank) {
+    const pst_solver *s = b->s;
+    const uint32_t *of = s->queue_of + (size_t)rank * s->per_rank;
+    uint64_t until_c = 0;
+    for (uint32_t k = 0; k < s->per_rank; k += SOLVE_KINDS) {
+        uint64_t until_a = 0;
+        until_c += (uint64_t)s->change[of[k]];
+        for (uint32_t i = 0; i < s->per_rank; i += SOLVE_KINDS) {
+            until_a += (uint64_t)s->change[of[i]];
+            know_pair(b, of[k] / SOLVE_KINDS, of[i] / SOLVE_KINDS, until_c, until_a);
+        }
+    }
 }
 
 /* --- heads ------------------------------------------------------------------------------------------------------- */
@@ -156,6 +171,28 @@ static void raise_head(prover *b, int d, uint32_t queue, uint32_t micro) {
     if (head + s->ns[queue] + b->now.head[!d][op] > b->deadline) b->broken = 1;
 }
 
+/* What the chains and the order of micro-batches say by themselves. */
+static void begin_heads(prover *b, int d) {
+    const pst_solver *s = b->s;
+    for (uint32_t k = 0; k < s->n_queue; k++) {
+        uint32_t queue = s->topological[d ? s->n_queue - 1 - k : k];
+        uint64_t last = 0;
+        for (uint32_t i = 0; i < s->n_micro; i++) {
+            uint32_t micro = d ? s->n_micro - 1 - i : i;
+            uint64_t head = last;
+            for (int e = 0; e < 2; e++) {
+                const pst_solve_edge *edge = &s->edge[d][queue][e];
+                if (edge->queue == SOLVE_NONE) continue;
+                uint64_t end =
+                    b->now.head[d][(size_t)edge->queue * s->n_micro + micro] + s->ns[edge->queue] + edge->lag;
+                if (end > head) head = end;
+            }
+            b->now.head[d][(size_t)queue * s->n_micro + micro] = head;
+            last = head + s->ns[queue];
+        }
+    }
+}
+
 static void raise_heads(prover *b, int d) {
     const pst_solver *s = b->s;
     for (uint32_t i = 0; i < s->n_micro && !b->broken; i++)
@@ -221,8 +258,9 @@ static uint64_t longest(const prover *b) {
         if (through > most) most = through;
     }
     for (uint32_t r = 0; r < s->n_rank; r++) {
-        uint64_t end = jackson_bound(b, r);
+        uint64_t end = jackson_bound(b, r), held = s->problem->limit ? pst_solve_area(s, r, b->now.head) : 0;
         if (end > most) most = end;
+        if (held > most) most = held;
     }
     return most;
 }
@@ -270,11 +308,12 @@ static int is_impossible(prover *b, uint64_t deadline, uint32_t rounds) {
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
 
-static pst_status open_known(const pst_solver *s, known *k) {
+/* rounds 0: only heads. */
+static pst_status open_known(const pst_solver *s, uint64_t rounds, known *k) {
     for (int d = 0; d < 2; d++) {
         k->head[d] = calloc(s->n_op, sizeof *k->head[d]);
-        k->many[d] = calloc(s->n_op * s->per_rank, sizeof *k->many[d]);
-        if (!k->head[d] || !k->many[d])
+        k->many[d] = rounds ? calloc(s->n_op * s->per_rank, sizeof *k->many[d]) : NULL;
+        if (!k->head[d] || (rounds && !k->many[d]))
             return pst_fail(PST_ENOMEM, "schedule solved: no memory for a bound of %zu passes", s->n_op);
     }
     return PST_OK;
@@ -283,7 +322,7 @@ static pst_status open_known(const pst_solver *s, known *k) {
 static void copy_known(const pst_solver *s, known *to, const known *from) {
     for (int d = 0; d < 2; d++) {
         memcpy(to->head[d], from->head[d], s->n_op * sizeof *to->head[d]);
-        memcpy(to->many[d], from->many[d], s->n_op * s->per_rank * sizeof *to->many[d]);
+        if (to->many[d]) memcpy(to->many[d], from->many[d], s->n_op * s->per_rank * sizeof *to->many[d]);
     }
 }
 
@@ -291,17 +330,35 @@ static void close_known(known *k) {
     for (int d = 0; d < 2; d++) free(k->head[d]), free(k->many[d]);
 }
 
-enum { MOST_WORK = 1 << 27 }; /* passes looked at, over all probes: well below a second */
+enum { MOST_WORK = 1 << 27 };  /* passes looked at, over all probes: well below a second */
+enum { MOST_BYTES = 1 << 28 }; /* of what is known */
 
-static uint64_t prove(prover *b, uint64_t best) {
+/* A look at every pass goes through half of its rank's, in both directions; so often that can be done. */
+static uint64_t rounds_of(const pst_solver *s) {
+    uint64_t work = (uint64_t)s->n_op * pst_solve_length(s),
+             bytes = (uint64_t)s->n_op * s->per_rank * 4 * sizeof(uint32_t);
+    uint32_t thrift = s->problem->thrift ? s->problem->thrift : 1;
+    return bytes > MOST_BYTES ? 0 : MOST_WORK / work / thrift;
+}
+
+/* Without a deadline: what is so in any case. */
+static void know(prover *b, uint32_t rounds) {
     const pst_solver *s = b->s;
-    /* a look at every pass goes through half of its rank's, in both directions */
-    uint64_t work = (uint64_t)s->n_op * pst_solve_length(s), rounds = MOST_WORK / work;
+    for (uint32_t q = 0; q < s->n_queue; q++) know_chains(b, q);
+    for (uint32_t r = 0; s->problem->limit && r < s->n_rank; r++) know_memory(b, r);
+    for (b->changed = 1; b->changed && rounds; rounds--) {
+        b->changed = 0;
+        raise_heads(b, 0);
+        raise_heads(b, 1);
+    }
+}
+
+static uint64_t prove(prover *b, uint64_t rounds, uint64_t best) {
+    const pst_solver *s = b->s;
     uint32_t at_a_time = rounds < 8 ? (uint32_t)rounds + 1 : 8;
-    for (uint32_t q = 0; rounds && q < s->n_queue; q++) know_chains(b, q);
-    for (uint32_t c = 0; rounds && s->problem->limit && c < s->problem->n_chunk; c++) know_memory(b, c);
     b->deadline = SOLVE_NEVER;
-    for (uint32_t i = 0; i < at_a_time && (b->changed = 0, raise_heads(b, 0), raise_heads(b, 1), b->changed); i++) {}
+    begin_heads(b, 0), begin_heads(b, 1);
+    if (rounds) know(b, at_a_time);
     uint64_t low = longest(b), high = best;
     copy_known(s, &b->base, &b->now);
     for (; high > low && high - low > best >> 11 && rounds > at_a_time; rounds -= at_a_time) {
@@ -315,10 +372,11 @@ static uint64_t prove(prover *b, uint64_t best) {
 
 pst_status pst_solve_bound(const pst_solver *s, uint64_t best, uint64_t *bound, uint64_t *tail) {
     prover b = {.s = s};
-    pst_status status = open_known(s, &b.now);
-    if (status == PST_OK) status = open_known(s, &b.base);
+    uint64_t rounds = rounds_of(s);
+    pst_status status = open_known(s, rounds, &b.now);
+    if (status == PST_OK) status = open_known(s, rounds, &b.base);
     if (status == PST_OK) {
-        uint64_t low = prove(&b, best);
+        uint64_t low = prove(&b, rounds, best);
         *bound = low < best ? low : best;
         memcpy(tail, b.base.head[1], s->n_op * sizeof *tail);
     }

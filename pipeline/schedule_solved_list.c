@@ -1,5 +1,5 @@
-/* Building a solution pass by pass (Giffler and Thompson, Oper. Res. 8, 1960: such schedules contain an optimal one), in
- * either direction of time, and timing one whose order is known. */
+/* Building a solution pass by pass (Giffler and Thompson, Oper. Res. 8, 1960: such schedules contain an optimal
+ * one), in either direction of time, and timing one whose order is known. */
 #include "pipeline/schedule_solved_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +10,7 @@ struct pst_solve_list {
     uint32_t *next;                       /* [n_queue] passes placed */
     uint32_t *n_placed;                   /* [n_rank] */
     uint64_t *free_at, *held, *first_end; /* [n_rank] */
+    int sparing;
     uint32_t *first, half; /* [2 * half] a tournament of ranks for the smallest first_end, the winner is first[1] */
 };
 
@@ -43,16 +44,37 @@ pst_status pst_solve_list_open(const pst_solver *s, pst_solve_list **list) {
 
 static uint32_t micro_at(const pst_solver *s, int direction, uint32_t i) { return direction ? s->n_micro - 1 - i : i; }
 
+/* Whether the rank, once a pass of `queue` has run as well, could finish what it has begun, one micro-batch after
+ * the other. If that holds for every rank nothing gets stuck, as passes that wait for each other's memory would. */
+static int can_finish(const pst_solve_list *x, int direction, uint32_t rank, uint32_t queue) {
+    const pst_solver *s = x->s;
+    const uint32_t *of = s->alone[direction] + (size_t)rank * s->per_rank;
+    uint64_t limit = s->problem->limit[rank], held = x->held[rank];
+    uint32_t first = s->n_micro, last = 0;
+    held += direction ? -(uint64_t)s->change[queue] : (uint64_t)s->change[queue];
+    for (uint32_t k = 0; k < s->per_rank; k++) {
+        uint32_t n = x->next[of[k]] + (of[k] == queue);
+        if (n < first) first = n;
+        if (n > last) last = n;
+    }
+    for (uint32_t i = first; i < last && held + s->whole[rank] > limit; i++)
+        for (uint32_t k = 0; k < s->per_rank; k++) {
+            if (x->next[of[k]] + (of[k] == queue) > i) continue;
+            uint64_t after = held + (direction ? -(uint64_t)s->change[of[k]] : (uint64_t)s->change[of[k]]);
+            if ((direction ? after : held) + s->taken[direction][of[k]] > limit) return 0;
+            held = after;
+        }
+    return 1;
+}
+
 /* When the next pass of a queue could start, its rank's other passes aside; SOLVE_NEVER: not known, or no memory. */
 static uint64_t ready_at(const pst_solve_list *x, int direction, uint32_t queue) {
     const pst_solver *s = x->s;
     const pst_solve_problem *p = s->problem;
     uint32_t rank = s->rank_of[queue];
     if (x->next[queue] == s->n_micro) return SOLVE_NEVER;
-    if (p->limit) {
-        uint64_t before = x->held[rank] - (direction ? (uint64_t)s->change[queue] : 0);
-        if (before + s->taken[direction][queue] > p->limit[rank]) return SOLVE_NEVER;
-    }
+    uint64_t needs = x->held[rank] - (direction ? (uint64_t)s->change[queue] : 0) + s->taken[direction][queue];
+    if (p->limit && needs > p->limit[rank]) return SOLVE_NEVER;
     uint32_t micro = micro_at(s, direction, x->next[queue]);
     uint64_t ready = 0;
     for (int e = 0; e < 2; e++) {
@@ -62,7 +84,8 @@ static uint64_t ready_at(const pst_solve_list *x, int direction, uint32_t queue)
         if (end == SOLVE_NEVER) return SOLVE_NEVER;
         if (end + edge->lag > ready) ready = end + edge->lag;
     }
-    return ready;
+    int sure = !p->limit || needs + s->spare[direction][queue] <= p->limit[rank];
+    return sure || (!x->sparing && can_finish(x, direction, rank, queue)) ? ready : SOLVE_NEVER;
 }
 
 /* The earliest that any pass could end next on the rank. */
@@ -134,9 +157,10 @@ static void place(pst_solve_list *x, int direction, uint32_t rank, uint32_t queu
     }
 }
 
-void pst_solve_list_run(pst_solve_list *x, int direction, const int64_t *priority, uint32_t patience,
+void pst_solve_list_run(pst_solve_list *x, int direction, const int64_t *priority, pst_solve_way way,
                         pst_solution *solution) {
     const pst_solver *s = x->s;
+    x->sparing = way.sparing;
     memset(x->end, 0xff, s->n_op * sizeof *x->end);
     memset(x->next, 0, s->n_queue * sizeof *x->next);
     memset(x->n_placed, 0, s->n_rank * sizeof *x->n_placed);
@@ -148,11 +172,11 @@ void pst_solve_list_run(pst_solve_list *x, int direction, const int64_t *priorit
     for (size_t left = s->n_op; left; left--) {
         uint32_t rank = x->first[1];
         uint64_t start = 0;
-        if (x->first_end[rank] == SOLVE_NEVER) { /* several chunks of a rank can block each other's memory */
+        if (x->first_end[rank] == SOLVE_NEVER) {
             solution->makespan = SOLVE_NEVER;
             return;
         }
-        uint32_t queue = choose(x, direction, rank, priority, patience, &start);
+        uint32_t queue = choose(x, direction, rank, priority, way.patience, &start);
         place(x, direction, rank, queue, start, solution);
     }
 }

@@ -22,6 +22,9 @@ typedef struct {
     uint32_t *place_of;         /* [n_queue] among its rank's */
     pst_solve_edge (*edge[2])[2]; /* [direction][n_queue] */
     uint64_t *taken[2];         /* [direction][n_queue] what has to be free when a pass starts, beside what is held then */
+    uint64_t *spare[2];         /* [direction][n_queue] with as much more, what has begun can surely be finished */
+    uint64_t *whole;            /* [n_rank] most that one micro-batch alone holds */
+    uint32_t *alone[2]; /* [direction][n_rank][per_rank] the rank's queues as a micro-batch alone goes through them */
     int64_t *change;            /* [n_queue] of what is held, by a pass that has run */
     uint32_t *topological;      /* [n_queue] each behind its predecessors of the same micro-batch */
     int hops;                   /* some message takes time */
@@ -36,19 +39,30 @@ typedef struct {
 
 static inline size_t pst_solve_length(const pst_solver *s) { return (size_t)s->per_rank * s->n_micro; }
 
+/* patience 0: a rank never waits while a pass is ready; 4: it waits for any pass that could start before the first
+ * ready one ends. sparing: F leaves `spare` in any case, which may get stuck; else what has begun can be finished. */
+typedef struct {
+    uint32_t patience;
+    int sparing;
+} pst_solve_way;
+
 /* schedule_solved_list.c: builds a solution decision by decision, the pass with the smallest priority first among those
- * that a rank could end before anything else. patience 0: it never waits while a pass is ready; 4: it waits for any pass
- * that could start before the first ready one ends. Backwards, solution->start is counted from the end, and the word
- * is that of a forward run all the same. */
+ * that a rank could end before anything else. Backwards, solution->start is counted from the end, and the word is that
+ * of a forward run all the same. */
 typedef struct pst_solve_list pst_solve_list;
 pst_status pst_solve_list_open(const pst_solver *s, pst_solve_list **list);
 void pst_solve_list_close(pst_solve_list *list);
-void pst_solve_list_run(pst_solve_list *list, int direction, const int64_t *priority, uint32_t patience,
+void pst_solve_list_run(pst_solve_list *list, int direction, const int64_t *priority, pst_solve_way way,
                         pst_solution *solution);
 /* Start times of a word: what messages cost with the rule that a receive is posted when the pass before its consumer
  * starts. */
 void pst_solve_replay(pst_solve_list *list, pst_solution *solution);
 
+/* schedule_solved_search.c. The best that is found; its start and word are the caller's to free. */
+pst_status pst_solve_search(const pst_solver *s, pst_solution *best, pst_solved *solved);
+/* schedule_solved_area.c. No order ends before that, by what the rank may hold. head: [direction][n_op], before a
+ * pass starts and after it ends. */
+uint64_t pst_solve_area(const pst_solver *s, uint32_t rank, uint64_t *const head[2]);
 /* schedule_solved_bound.c. tail: [n_op] what surely follows the end of each pass. best: makespan of a solution. */
 pst_status pst_solve_bound(const pst_solver *s, uint64_t best, uint64_t *bound, uint64_t *tail);
 #endif

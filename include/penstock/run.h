@@ -51,7 +51,7 @@ typedef struct {
     const char *schedule;    /* a name; "all": a table of all that take the chunks asked for; "solved": made for the times, the
                                 messages and the memory given, never longer than a named one that fits */
     int64_t stages, micro_batches;
-    int64_t chunks;          /* per stage's rank; 0: as the schedule has them, 2 where it takes any number */
+    int64_t chunks; /* per stage's rank; 0: as the schedule has them, 2 where it takes any number; "solved": 1 to 4 */
     double f_ms, b_ms, w_ms, transfer_ms; /* of a stage; a rank's chunks are equal parts of it */
     const char *trace, *svg, *csv; /* files to write, or ""; csv of schedule "custom": what it is read from, which says
                                 the numbers of stages, chunks and micro-batches */

@@ -105,7 +105,7 @@ const pst_row pst_rows[] = {
     TEXT(parallel, measured, "", PATH, NULL,
          "Folder of a run of this model and micro_batch: its operators' measured durations replace the modelled ones."),
     WHOLE(parallel, chunks, "0", 0, 64,
-          "Parts of the model on each rank; 0: as the schedule has them (interleaved: 2)."),
+          "Parts of the model on each rank; 0: as the schedule has them (interleaved: 2; solved: the best of 1 to 4)."),
     {"parallel", "recompute", PST_ROW_LIST, "none", 0, 0, FILLED, "none|selective|full", AT(parallel.recompute),
      AT(parallel.n_recompute),
      "What the backward pass computes again instead of keeping it: none, selective (what is cheap: attention, norms, "

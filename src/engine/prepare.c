@@ -108,27 +108,33 @@ static pst_status take_plan(pst_prepared *p, const pst_plan *given) {
 }
 
 /* As configured: for all chunks, or for each. */
-static pst_status choose_recompute(pst_prepared *p) {
+static pst_status choose_recompute(const pst_prepared *p, uint8_t *recompute) {
     const pst_config *c = p->config;
-    uint32_t n = c->parallel.n_recompute;
-    if (n != 1 && n != p->plan->n_chunk)
+    uint32_t n = c->parallel.n_recompute, n_chunk = p->schedule->n_chunk;
+    if (n != 1 && n != n_chunk)
         return pst_fail(PST_EINPUT,
                         "parallel.recompute has %u items, but there are %u chunks; give one, or one for each", n,
-                        p->plan->n_chunk);
-    for (uint32_t k = 0; k < p->plan->n_chunk; k++) {
+                        n_chunk);
+    for (uint32_t k = 0; k < n_chunk; k++) {
         pst_recompute mode;
         PST_TRY(pst_recompute_find(c->parallel.recompute[n == 1 ? 0 : k], &mode));
-        p->plan->recompute[k] = (uint8_t)mode;
+        recompute[k] = (uint8_t)mode;
     }
     return PST_OK;
 }
 
 static pst_status solve_cut(pst_prepared *p) {
     double *slow = malloc(p->grid.pipeline * sizeof *slow);
-    if (!slow) return pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", p->options.n_rank);
-    pst_prepare_slow_stages(p, slow);
-    pst_status status = pst_partition_solve(p->graph, &p->cost, p->schedule, slow, &p->plan);
-    free(slow);
+    uint8_t *recompute = p->options.infer ? NULL : malloc(p->schedule->n_chunk);
+    pst_status status = slow && (recompute || p->options.infer)
+                            ? PST_OK
+                            : pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", p->options.n_rank);
+    if (status == PST_OK && recompute) status = choose_recompute(p, recompute);
+    if (status == PST_OK) {
+        pst_prepare_slow_stages(p, slow);
+        status = pst_partition_solve(p->graph, &p->cost, p->schedule, slow, recompute, &p->plan);
+    }
+    free(slow), free(recompute);
     return status;
 }
 
@@ -150,7 +156,6 @@ static pst_status build_plan(pst_prepared *p) {
     PST_TRY(pst_prepare_share(p, n_micro, p->micro));
     PST_TRY(pst_prepare_schedules(p, schedule));
     if (!given) PST_TRY(solve_cut(p));
-    if (!given && !p->options.infer) PST_TRY(choose_recompute(p));
     p->plan->n_micro = n_micro;
     if (p->micro[1] < p->grid.pipeline && !p->options.infer)
         pst_log(PST_LOG_DEBUG, "fewer micro-batches (%u) than stages (%u)", p->micro[1], p->grid.pipeline);
@@ -288,7 +293,7 @@ static pst_status prepare_into(pst_prepared *p) {
     PST_TRY(build_job(p));
     pst_measured_close(p->measured), p->measured = NULL;
     PST_TRY(build_layout(p));
-    p->options.schedule = NULL;
+    p->options.schedules = NULL;
     p->options.plan = NULL; /* no longer needed, and perhaps gone when the advice of pst_prepare_fits is */
     if (p->options.graph) p->options.graph = p->whole;
     return predict(p);
@@ -296,7 +301,7 @@ static pst_status prepare_into(pst_prepared *p) {
 
 pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared) {
     const char *schedule = options->plan ? options->plan->schedule : config->parallel.schedule;
-    if (!strcmp(schedule, "solved") && !options->schedule && !options->infer)
+    if (!strcmp(schedule, "solved") && !options->schedules && !options->infer)
         return pst_prepare_solved(config, options, prepared);
     pst_prepared *p = calloc(1, sizeof *p);
     if (!p) return pst_fail(PST_ENOMEM, "no memory to prepare a run");

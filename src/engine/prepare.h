@@ -21,8 +21,10 @@ typedef struct {
                                    solved; NULL. EINPUT when it is for another graph. Borrowed during the call */
     const pst_graph *graph;     /* this one instead of the model's, copied; NULL. Micro-batch and precision have to be
                                    those of the configuration */
-    const pst_schedule *schedule; /* this order instead of that of the schedule's name, copied; NULL. Borrowed during
-                                     the call */
+    /* These orders instead of that of the schedule's name, copied, one for every number of micro-batches that a replica
+     * has; NULL. Borrowed during the call. */
+    const pst_schedule *const *schedules;
+    uint32_t n_schedule;
     uint32_t vocabulary;        /* of the data set: the least the model may have, and its default */
 } pst_prepare_options;
 

@@ -70,12 +70,13 @@ pst_status pst_prepare_schedules(pst_prepared *p, const char *name) {
         for (uint32_t j = 0; j < k && !p->schedules[k]; j++)
             if (p->schedules[j]->n_micro == n) p->schedules[k] = p->schedules[j];
         if (p->schedules[k]) continue;
-        if (!p->options.schedule)
-            PST_TRY(pst_prepare_schedule(p->config, name, p->grid.pipeline, n, p->plan, &p->schedules[k]));
-        else if (p->options.schedule->n_micro == n) PST_TRY(pst_schedule_copy(p->options.schedule, &p->schedules[k]));
-        else
-            return pst_fail(PST_EINPUT, "schedule %s needs as many micro-batches on every replica, not %u and %u", name,
-                            p->options.schedule->n_micro, n);
+        const pst_schedule *given = NULL;
+        for (uint32_t j = 0; p->options.schedules && j < p->options.n_schedule; j++)
+            if (p->options.schedules[j]->n_micro == n) given = p->options.schedules[j];
+        if (given) PST_TRY(pst_schedule_copy(given, &p->schedules[k]));
+        else if (p->options.schedules)
+            return pst_fail(PST_EINTERNAL, "no order was made for the %u micro-batches of replica %u", n, k);
+        else PST_TRY(pst_prepare_schedule(p->config, name, p->grid.pipeline, n, p->plan, &p->schedules[k]));
     }
     p->schedule = p->schedules[0];
     return PST_OK;

@@ -1,5 +1,6 @@
-/* Schedules over stages without a model: their durations, messages and memory as the options say. `solved` is the shortest
- * of what is solved for every way in which chunks can lie on ranks, and of the named ones that fit: all are simulated. */
+/* Schedules over stages without a model: their durations, messages and memory as the options say. `solved` is the
+ * shortest of what is solved for every way in which chunks can lie on ranks, and of the named ones that fit: all are
+ * simulated. */
 #include "engine/study_parts.h"
 #include "pipeline/check.h"
 #include "pipeline/schedule_csv.h"
@@ -103,7 +104,10 @@ static pst_status build(const pst_simulate_options *o, const stages *x, pst_stud
 
 typedef struct {
     pst_study study; /* the shortest so far; schedule NULL: none */
-    uint64_t step_ns, bound_ns;
+    uint64_t step_ns;
+    uint32_t n_place, at, best; /* placements; the one at hand; that of the shortest */
+    pst_solve_place place[PST_SOLVE_PLACES];
+    uint64_t bound_ns[PST_SOLVE_PLACES]; /* 0: not solved for */
     pst_status why; /* why nothing was solved; the first of them is told */
     char text[256];
 } contest;
@@ -116,7 +120,7 @@ static pst_status enter(const pst_simulate_options *o, const stages *x, pst_sche
     if (status == PST_OK) status = pst_simulate(s.job, &t);
     if (status == PST_OK && (!best->study.schedule || t->step_ns < best->step_ns)) {
         pst_study last = best->study;
-        best->study = s, best->step_ns = t->step_ns;
+        best->study = s, best->step_ns = t->step_ns, best->best = best->at;
         s = last;
     }
     pst_timing_close(t);
@@ -124,15 +128,19 @@ static pst_status enter(const pst_simulate_options *o, const stages *x, pst_sche
     return status;
 }
 
-/* All that lie on ranks as the named schedule `like` does. */
-static pst_status solve_placement(const pst_simulate_options *o, const char *like, uint32_t n_virtual, contest *best) {
-    pst_schedule *named, *schedule;
-    stages x;
+/* What cannot be solved for is passed over. */
+static pst_status solve_place(const pst_simulate_options *o, uint32_t thrift, contest *best) {
+    const pst_solve_place *place = &best->place[best->at];
+    pst_schedule *named = NULL, *schedule;
+    stages x = {0};
     pst_solved solved;
-    PST_TRY(pst_schedule_generate(like, (uint32_t)o->stages, n_virtual, (uint32_t)o->micro_batches, &named));
-    pst_status status = open_stages(o, named, &x);
-    if (status == PST_OK && (status = pst_schedule_solve(&x.problem, &schedule, &solved)) == PST_OK) {
-        if (solved.bound_ns < best->bound_ns) best->bound_ns = solved.bound_ns;
+    pst_status status =
+        pst_schedule_generate(place->like, (uint32_t)o->stages, place->n_virtual, (uint32_t)o->micro_batches, &named);
+    if (status == PST_OK) status = open_stages(o, named, &x);
+    x.problem.thrift = thrift;
+    if (status == PST_OK) status = pst_schedule_solve(&x.problem, &schedule, &solved);
+    if (status == PST_OK) {
+        if (solved.bound_ns > best->bound_ns[best->at]) best->bound_ns[best->at] = solved.bound_ns;
         status = enter(o, &x, schedule, best);
     } else if (status == PST_EINPUT) {
         if (best->why == PST_OK) best->why = status, snprintf(best->text, sizeof best->text, "%s", pst_error());
@@ -145,13 +153,10 @@ static pst_status solve_placement(const pst_simulate_options *o, const char *lik
 
 /* A named schedule can be shorter than what was solved by what a receive has to wait for. */
 static pst_status enter_named(const pst_simulate_options *o, const pst_schedule_row *row, contest *best) {
+    const pst_solve_place *place = &best->place[best->at];
     pst_schedule *named;
     stages x = {0};
-    uint32_t n_virtual;
-    if (!strcmp(row->name, "forward") || (o->chunks && row->n_virtual && row->n_virtual != o->chunks)) return PST_OK;
-    if (o->chunks == 1 && !row->n_virtual) return PST_OK; /* interleaved, of one chunk, is 1f1b */
-    PST_TRY(pst_schedule_virtual(row, (uint32_t)o->chunks, &n_virtual));
-    PST_TRY(row->generate(row, (uint32_t)o->stages, n_virtual, (uint32_t)o->micro_batches, &named));
+    PST_TRY(row->generate(row, (uint32_t)o->stages, place->n_virtual, (uint32_t)o->micro_batches, &named));
     pst_status status = open_stages(o, named, &x);
     if (status == PST_OK && pst_solve_fits(&x.problem, named)) {
         strcpy(named->name, "solved");
@@ -163,22 +168,31 @@ static pst_status enter_named(const pst_simulate_options *o, const pst_schedule_
     return status;
 }
 
+/* A little for every placement, then all that may be done for the best of them. */
+static pst_status solve_places(const pst_simulate_options *o, contest *best) {
+    uint32_t n_row, n = best->n_place = pst_solve_places((uint32_t)o->chunks, best->place);
+    const pst_schedule_row *row = pst_schedule_rows(&n_row);
+    for (best->at = 0; best->at < n; best->at++) {
+        PST_TRY(solve_place(o, n > 1 ? PST_SOLVE_THRIFT_EACH : 1, best));
+        for (uint32_t i = 0; best->bound_ns[best->at] && i < n_row; i++)
+            if (pst_solve_has(&best->place[best->at], &row[i])) PST_TRY(enter_named(o, &row[i], best));
+    }
+    if (!best->study.schedule) return pst_fail(best->why, "%s", best->text);
+    best->at = best->best;
+    return n > 1 && best->step_ns > best->bound_ns[best->at] ? solve_place(o, PST_SOLVE_THRIFT_BEST, best) : PST_OK;
+}
+
 static pst_status open_solved(const pst_simulate_options *o, pst_study *s) {
-    contest best = {.bound_ns = UINT64_MAX};
-    uint32_t n, v = (uint32_t)o->chunks;
-    const pst_schedule_row *row = pst_schedule_rows(&n);
-    pst_status status = PST_OK;
-    if (v < 2) status = solve_placement(o, "1f1b", 1, &best);
-    if (status == PST_OK && (!v || v == 2)) status = solve_placement(o, "zb-v", 2, &best);
-    if (status == PST_OK && v != 1) status = solve_placement(o, "interleaved", v ? v : 2, &best);
-    for (uint32_t i = 0; status == PST_OK && best.study.schedule && i < n; i++) status = enter_named(o, &row[i], &best);
-    if (status == PST_OK && !best.study.schedule) status = pst_fail(best.why, "%s", best.text);
+    contest best = {.n_place = 0};
+    pst_status status = solve_places(o, &best);
     if (status != PST_OK) {
         pst_study_close(&best.study);
         return status;
     }
     *s = best.study;
-    s->bound_ns = best.bound_ns;
+    s->bound_ns = best.step_ns; /* as good as any order of any placement, or better */
+    for (uint32_t i = 0; i < best.n_place; i++)
+        if (best.bound_ns[i] && best.bound_ns[i] < s->bound_ns) s->bound_ns = best.bound_ns[i];
     return PST_OK;
 }
 

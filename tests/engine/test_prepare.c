@@ -188,9 +188,64 @@ static void test_given_plan(void **state) {
     pst_config_close(c);
 }
 
+static pst_prepared *solve(uint32_t n_rank, const char *const *override, size_t n) {
+    pst_config *c = parse(SMALL, override, n);
+    pst_prepared *p;
+    if (prepare(c, n_rank, &p) != PST_OK) fail_msg("%s: %s", n ? override[n - 1] : "", pst_error());
+    assert_string_equal(p->schedule->name, strstr(override[0], "=") + 1);
+    pst_config_close(c);
+    return p;
+}
+
+/* Replicas that take different numbers of micro-batches have an order each; nothing named is shorter in the same
+ * memory. */
+static void test_solved_replicas(void **state) {
+    (void)state;
+    const char *override[] = {"parallel.schedule=solved",        "parallel.data=2",
+                              "parallel.replicas=[3,9]",         "train.micro_batch=2",
+                              "parallel.throttle=[2,1.2,1,1.5]", "parallel.chunks=1"};
+    pst_prepared *p = solve(4, override, 6);
+    assert_int_equal(p->schedules[0]->n_micro, 3);
+    assert_int_equal(p->schedules[1]->n_micro, 9);
+    assert_string_equal(p->schedules[1]->name, "solved");
+    if (!strstr(p->solved, "gap")) fail_msg("%s", p->solved);
+    uint64_t step = p->timing->step_ns;
+    pst_prepared_close(p);
+    static const char *const named[] = {"parallel.schedule=zb-h1", "parallel.schedule=1f1b"};
+    for (int i = 0; i < 2; i++) {
+        override[0] = named[i];
+        p = solve(4, override, 6);
+        assert_true(step <= p->timing->step_ns);
+        pst_prepared_close(p);
+    }
+}
+
+/* A list of what is computed again says how many chunks there are, and needs no parallel.memory. */
+static void test_solved_recompute(void **state) {
+    (void)state;
+    const char *list[] = {"parallel.schedule=solved", "parallel.recompute=[full, none, none, selective]",
+                          "parallel.chunks=2"};
+    for (size_t n = 2; n <= 3; n++) {
+        pst_prepared *p = solve(2, list, n);
+        assert_int_equal(p->plan->n_chunk, 4);
+        assert_int_equal(p->plan->recompute[0], PST_RECOMPUTE_FULL);
+        assert_int_equal(p->plan->recompute[3], PST_RECOMPUTE_SELECTIVE);
+        pst_prepared_close(p);
+    }
+    list[1] = "parallel.recompute=[full, none]";
+    pst_prepared *p = solve(2, list, 2);
+    assert_int_equal(p->plan->n_chunk, 2);
+    pst_prepared_close(p);
+    pst_config *c = parse(SMALL, list, 3); /* two items, four chunks */
+    assert_int_equal(prepare(c, 2, &p), PST_EINPUT);
+    assert_non_null(strstr(pst_error(), "parallel.recompute has 2 items, but there are 4 chunks"));
+    pst_config_close(c);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_model), cmocka_unit_test(test_advice),
-                                       cmocka_unit_test(test_contradictions), cmocka_unit_test(test_large_parameter),
-                                       cmocka_unit_test(test_given_plan)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_one_model),       cmocka_unit_test(test_advice),
+                                       cmocka_unit_test(test_contradictions),  cmocka_unit_test(test_large_parameter),
+                                       cmocka_unit_test(test_given_plan),      cmocka_unit_test(test_solved_replicas),
+                                       cmocka_unit_test(test_solved_recompute)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

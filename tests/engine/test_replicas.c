@@ -215,6 +215,8 @@ static void unequal(void **state) {
         }
     run_result slow = train(YAML, "slow", 1, 2, "", "parallel.throttle=[1,2]", NULL); /* 4 and 2 */
     assert_same(&slow, &same[1], "a rank of half the speed");
+    run_result solved = train(YAML, "unequal-solved", 2, 2, "", shares[1], "parallel.schedule=solved");
+    assert_same(&solved, &same[1], "an order for each replica");
     const char *wrong[][2] = {{"parallel.data=2", "parallel.replicas=[3,4]"},
                               {"parallel.data=2", "parallel.replicas=[2,2,2]"},
                               {"parallel.data=2", "parallel.replicas=[0,6]"},

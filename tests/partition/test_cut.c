@@ -11,9 +11,11 @@
 enum { MAX_N = 12, MAX_K = 5 };
 typedef struct {
     uint64_t cost[MAX_N], boundary[MAX_N], crossing[MAX_N];
+    uint64_t again[MAX_N];
+    const uint64_t *row[MAX_K]; /* again, or NULL */
     double slow[MAX_K];
     uint32_t n, k;
-    int with_boundary, with_crossing, with_slow;
+    int with_boundary, with_crossing, with_slow, with_again;
 } problem;
 /* What is minimized, in this order; then the cuts themselves. */
 typedef struct {
@@ -25,7 +27,8 @@ static answer judge(const problem *p, const uint32_t *chunk) {
     answer a = {0};
     uint64_t sum[MAX_K] = {0};
     memcpy(a.chunk, chunk, p->n * sizeof(chunk[0]));
-    for (uint32_t i = 0; i < p->n; i++) sum[chunk[i]] += p->cost[i];
+    for (uint32_t i = 0; i < p->n; i++)
+        sum[chunk[i]] += p->cost[i] + (p->with_again && p->row[chunk[i]] ? p->again[i] : 0);
     for (uint32_t c = 0; p->with_slow && c < p->k; c++) sum[c] = (uint64_t)((double)sum[c] * p->slow[c]);
     for (uint32_t i = 0; i < p->n; i++) {
         if (i == 0 || chunk[i] == chunk[i - 1]) continue;
@@ -67,16 +70,21 @@ static void against_brute_force(void **unused) {
         p.with_boundary = next_random(&state) % 2;
         p.with_crossing = next_random(&state) % 2;
         p.with_slow = next_random(&state) % 2;
-        for (uint32_t c = 0; c < MAX_K; c++) p.slow[c] = 1 + 0.25 * (double)(next_random(&state) % 9);
+        p.with_again = next_random(&state) % 2;
+        for (uint32_t c = 0; c < MAX_K; c++) {
+            p.slow[c] = 1 + 0.25 * (double)(next_random(&state) % 9);
+            p.row[c] = next_random(&state) % 2 ? p.again : NULL;
+        }
         uint64_t range = 1 + next_random(&state) % 20; /* small ranges make ties */
         for (uint32_t i = 0; i < p.n; i++) {
             p.cost[i] = next_random(&state) % range;
+            p.again[i] = next_random(&state) % range;
             p.boundary[i] = next_random(&state) % range;
             p.crossing[i] = next_random(&state) % range;
         }
         uint32_t chunk[MAX_N];
-        MUST(pst_partition_cut(p.cost, p.with_boundary ? p.boundary : NULL, p.with_crossing ? p.crossing : NULL,
-                               p.with_slow ? p.slow : NULL, p.n, p.k, chunk));
+        MUST(pst_partition_cut(p.cost, p.with_again ? p.row : NULL, p.with_boundary ? p.boundary : NULL,
+                               p.with_crossing ? p.crossing : NULL, p.with_slow ? p.slow : NULL, p.n, p.k, chunk));
         for (uint32_t i = 0; i < p.n; i++) /* contiguous, ascending, none empty */
             assert_true(i == 0 ? chunk[0] == 0 : chunk[i] - chunk[i - 1] <= 1);
         assert_int_equal(chunk[p.n - 1], p.k - 1);
@@ -90,9 +98,9 @@ static void impossible(void **unused) {
     (void)unused;
     uint64_t cost[3] = {1, 2, 3};
     uint32_t chunk[3] = {7, 7, 7};
-    assert_int_equal(pst_partition_cut(cost, NULL, NULL, NULL, 3, 4, chunk), PST_EINPUT);
+    assert_int_equal(pst_partition_cut(cost, NULL, NULL, NULL, NULL, 3, 4, chunk), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "3 operators cannot fill 4 chunks"));
-    assert_int_equal(pst_partition_cut(cost, NULL, NULL, NULL, 3, 0, chunk), PST_EINPUT);
+    assert_int_equal(pst_partition_cut(cost, NULL, NULL, NULL, NULL, 3, 0, chunk), PST_EINPUT);
     assert_int_equal(chunk[0], 7);
 }
 
@@ -100,7 +108,7 @@ static void enormous_costs_do_not_overflow(void **unused) {
     (void)unused;
     uint64_t cost[] = {UINT64_MAX, UINT64_MAX, UINT64_MAX, 1};
     uint32_t chunk[4];
-    MUST(pst_partition_cut(cost, cost, cost, NULL, 4, 2, chunk));
+    MUST(pst_partition_cut(cost, NULL, cost, cost, NULL, 4, 2, chunk));
     assert_int_equal(chunk[0], 0);
     assert_int_equal(chunk[3], 1);
 }
@@ -111,7 +119,7 @@ static void a_thousand_operators(void **unused) {
     uint64_t *cost = calloc(N, sizeof(*cost)), most = 0, sum = 0, state = test_seed(43);
     uint32_t *chunk = calloc(N, sizeof(*chunk));
     for (uint32_t i = 0; i < N; i++) cost[i] = 1000 + next_random(&state) % 1000;
-    MUST(pst_partition_cut(cost, NULL, cost, NULL, N, K, chunk));
+    MUST(pst_partition_cut(cost, NULL, NULL, cost, NULL, N, K, chunk));
     for (uint32_t i = 0; i < N; i++) {
         sum = i > 0 && chunk[i] == chunk[i - 1] ? sum + cost[i] : cost[i];
         most = sum > most ? sum : most;

@@ -2,6 +2,7 @@
 #include "graph/diff.h"
 #include "models/model.h"
 #include "partition/partition.h"
+#include "pipeline/program.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -21,7 +22,7 @@ static pst_graph *gpt(const char *preset, int infer) {
 static pst_status try_solve(const pst_graph *g, const char *schedule, uint32_t n_rank, pst_plan **plan) {
     pst_schedule *s;
     if (pst_schedule_generate(schedule, n_rank, 0, 8, &s) != PST_OK) fail_msg("%s", pst_error());
-    pst_status status = pst_partition_solve(g, &pst_cost_nominal, s, NULL, plan);
+    pst_status status = pst_partition_solve(g, &pst_cost_nominal, s, NULL, NULL, plan);
     pst_schedule_close(s);
     return status;
 }
@@ -84,6 +85,44 @@ static void chunks_lie_as_the_schedule_wants(void **unused) {
     pst_graph_close(g);
 }
 
+/* Of the dearest chunk, with what it computes again. */
+static uint64_t dearest(const pst_graph *g, const pst_plan *plan, const uint8_t *recompute) {
+    const pst_chooser chooser = {.recompute = recompute};
+    uint64_t ns[8] = {0}, most = 0;
+    pst_cut *cut;
+    assert_int_equal(pst_cut_build(g, plan->chunk_of_node, plan->n_chunk, 1, 1, &chooser, &cut), PST_OK);
+    for (uint32_t s = 0; s < cut->tape->n_step; s++) {
+        const pst_tape_step *step = cut->tape->step + s;
+        ns[plan->chunk_of_node[step->node]] += pst_cost_ns(&pst_cost_nominal, step->flops, step->bytes);
+    }
+    for (uint32_t c = 0; c < plan->n_chunk; c++) most = ns[c] > most ? ns[c] : most;
+    pst_cut_close(cut);
+    return most;
+}
+
+/* Stages that compute F again get fewer operators; with the same for all, or nothing to do again, the cut stays. */
+static void recomputation_weighs(void **unused) {
+    (void)unused;
+    static const uint8_t ways[][4] = {
+        {PST_RECOMPUTE_FULL, PST_RECOMPUTE_FULL, PST_RECOMPUTE_NONE, PST_RECOMPUTE_NONE},
+        {PST_RECOMPUTE_NONE, PST_RECOMPUTE_SELECTIVE, PST_RECOMPUTE_NONE, PST_RECOMPUTE_FULL},
+        {0}};
+    pst_graph *g = gpt("gpt2", 0);
+    pst_plan *without = solve(g, 4), *with;
+    pst_schedule *s;
+    assert_int_equal(pst_schedule_generate("1f1b", 4, 0, 8, &s), PST_OK);
+    for (size_t i = 0; i < 3; i++) {
+        if (pst_partition_solve(g, &pst_cost_nominal, s, NULL, ways[i], &with) != PST_OK) fail_msg("%s", pst_error());
+        assert_int_equal(pst_plan_check(with, g), PST_OK);
+        assert_memory_equal(with->recompute, ways[i], 4);
+        if (i == 2)
+            assert_memory_equal(with->chunk_of_node, without->chunk_of_node, g->n_node * sizeof *with->chunk_of_node);
+        else assert_true(dearest(g, with, ways[i]) * 100 < dearest(g, without, ways[i]) * 97);
+        pst_plan_close(with);
+    }
+    pst_schedule_close(s), pst_plan_close(without), pst_graph_close(g);
+}
+
 static void refused(void **unused) {
     (void)unused;
     pst_graph *g = gpt("nano", 0);
@@ -92,6 +131,12 @@ static void refused(void **unused) {
     assert_non_null(strstr(pst_error(), "41 ranks are more than the 40 operators"));
     assert_int_equal(try_solve(g, "zb-v", 21, &plan), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "42 chunks on 21 ranks, and the model 40 operators; use at most 20 ranks"));
+    pst_schedule *s;
+    assert_int_equal(pst_schedule_generate("interleaved", 2, 64, 8, &s), PST_OK);
+    assert_int_equal(pst_partition_solve(g, &pst_cost_nominal, s, NULL, NULL, &plan), PST_EINPUT);
+    assert_non_null(
+        strstr(pst_error(), "128 chunks on 2 ranks, and the model 40 operators; use at most 20 chunks per rank"));
+    pst_schedule_close(s);
     assert_null(plan);
     pst_graph_close(g);
 }
@@ -109,6 +154,7 @@ int main(void) {
         cmocka_unit_test(plans_are_sound),
         cmocka_unit_test(balanced),
         cmocka_unit_test(chunks_lie_as_the_schedule_wants),
+        cmocka_unit_test(recomputation_weighs),
         cmocka_unit_test(refused),
         cmocka_unit_test(modelled_time),
     };

@@ -8,6 +8,9 @@
 #include <cmocka.h>
 #include "pipeline/schedule_solved.h"
 #include "pipeline/study.h"
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { MOST = 8 };
 
@@ -38,7 +41,8 @@ static void draw(instance *x, uint64_t *seed, uint32_t n_rank, uint32_t n_virtua
                                .ns = x->ns,
                                .hop = x->hop,
                                .held = x->held,
-                               .limit = x->limit};
+                               .limit = x->limit,
+                               .thrift = 8};
 }
 
 /* --- brute force -------------------------------------------------------------------------------------------------- */
@@ -215,6 +219,71 @@ static void equal_stages_are_solved_to_the_bound(void **state) {
     }
 }
 
+/* Placements: chunks of a rank behind each other, as interleaved has them, are solved for as well. */
+static void rounds(void **state) {
+    (void)state;
+    uint64_t seed = study_seed();
+    for (uint32_t v = 2; v <= 4; v++) {
+        instance x;
+        draw(&x, &seed, 2, v, 5, 2 * v);
+        for (uint32_t c = 0; c < x.p.n_chunk; c++) x.rank_of_chunk[c] = c % 2;
+        pst_schedule *s;
+        pst_solved found;
+        if (pst_schedule_solve(&x.p, &s, &found) != PST_OK) fail_msg("%u chunks: %s", v, pst_error());
+        assert_true(pst_solve_fits(&x.p, s));
+        assert_true(found.bound_ns <= found.makespan_ns && found.makespan_ns <= found.named_ns);
+        x.p.thrift = 64;
+        pst_schedule_close(s);
+        assert_int_equal(pst_schedule_solve(&x.p, &s, &found), PST_OK);
+        pst_schedule_close(s);
+        pst_solve_place place[PST_SOLVE_PLACES];
+        uint32_t n = pst_solve_places(v, place);
+        assert_int_equal(n, v == 2 ? 2 : 1);
+        assert_string_equal(place[n - 1].like, "interleaved");
+        assert_int_equal(place[n - 1].n_virtual, v);
+    }
+}
+
+/* Where nothing can be proven within the time, nothing is kept for a proof either: 340 MiB, it would be here. */
+static void unproven_takes_little_memory(void **state) {
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* they take terabytes of addresses */
+#else
+    enum { V = 64, M = 300, MIB = 1 << 20 };
+    static pst_pass_ns ns[2 * V];
+    static pst_held held[2 * V];
+    static uint32_t rank_of_chunk[2 * V];
+    for (uint32_t c = 0; c < 2 * V; c++) {
+        ns[c] = (pst_pass_ns){2, 3, 4}, held[c] = (pst_held){.f_w = 1}, rank_of_chunk[c] = c % 2;
+    }
+    pst_solve_problem p = {.n_rank = 2,
+                           .n_chunk = 2 * V,
+                           .n_micro = M,
+                           .rank_of_chunk = rank_of_chunk,
+                           .ns = ns,
+                           .held = held,
+                           .thrift = 10000};
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        long pages = 0;
+        FILE *f = fopen("/proc/self/statm", "r");
+        int got = f && fscanf(f, "%ld", &pages) == 1;
+        rlim_t most = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + 128 * MIB;
+        const struct rlimit limit = {most, most};
+        pst_schedule *s;
+        pst_solved found;
+        if (!got || setrlimit(RLIMIT_AS, &limit)) _exit(9);
+        if (pst_schedule_solve(&p, &s, &found) != PST_OK) fprintf(stderr, "%s\n", pst_error()), _exit(1);
+        _exit(found.bound_ns < (uint64_t)9 * V * M || found.bound_ns > found.makespan_ns);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+#endif
+}
+
 static void what_cannot_be(void **state) {
     (void)state;
     instance x;
@@ -235,6 +304,8 @@ int main(void) {
         cmocka_unit_test(bound_of_several_chunks),
         cmocka_unit_test(holds_limits_and_beats_the_named),
         cmocka_unit_test(equal_stages_are_solved_to_the_bound),
+        cmocka_unit_test(rounds),
+        cmocka_unit_test(unproven_takes_little_memory),
         cmocka_unit_test(what_cannot_be),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
