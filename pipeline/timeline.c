@@ -90,8 +90,13 @@ static double print_heading(const picture *p, const char *title) {
         fputs("</text>\n", p->out);
         y += 24;
     }
-    fprintf(p->out, "<text class=\"s\" x=\"16\" y=\"%g\">%u rank%s, %u micro-batch%s, step ", y, p->job->n_rank,
-            p->job->n_rank == 1 ? "" : "s", p->job->n_micro, p->job->n_micro == 1 ? "" : "es");
+    uint32_t n_micro = 0;
+    char grid[PST_GRID_TEXT];
+    for (uint32_t k = 0; k < p->job->grid.data; k++) n_micro += p->job->micros[k];
+    pst_grid_text(p->job->grid, grid);
+    fprintf(p->out, "<text class=\"s\" x=\"16\" y=\"%g\">%u rank%s%s%s%s, %u micro-batch%s, step ", y, p->job->n_rank,
+            p->job->n_rank == 1 ? "" : "s", *grid ? " (" : "", grid, *grid ? ")" : "", n_micro,
+            n_micro == 1 ? "" : "es");
     print_time(p->out, p->timing->step_ns);
     fprintf(p->out, ", bubble %.1f%%", 100 * p->timing->bubble);
     if (p->timing->head_ns && p->job->zero) {
@@ -126,12 +131,14 @@ static void print_legend(const picture *p, double y) {
 }
 
 static void print_rows(const picture *p) {
+    char place[PST_GRID_TEXT];
     fprintf(p->out, "<text class=\"e\" x=\"%d\" y=\"%.1f\">busy</text>\n", LEFT + PLOT + 12, p->top - 6);
     for (uint32_t r = 0; r < p->job->n_rank; r++) {
         double y = y_of(p, r), middle = y + p->box / 2 + 4;
         fprintf(p->out, "<rect x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%.1f\" rx=\"3\" fill=\"#eef0f3\"/>\n", LEFT, y,
                 PLOT, p->box);
-        fprintf(p->out, "<text class=\"r\" x=\"%d\" y=\"%.1f\">rank %u</text>", LEFT - 10, middle, r);
+        fprintf(p->out, "<text class=\"r\" x=\"%d\" y=\"%.1f\">rank %u<title>%s</title></text>", LEFT - 10, middle, r,
+                pst_grid_place_text(p->job->grid, r, place));
         fprintf(p->out, "<text class=\"e\" x=\"%d\" y=\"%.1f\">%.0f%%</text>\n", LEFT + PLOT + 12, middle,
                 p->end ? 100 * (double)p->timing->busy_ns[r] / (double)p->end : 0);
     }

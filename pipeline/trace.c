@@ -83,9 +83,11 @@ static uint32_t print_queue(const writer *w, uint32_t rank, pst_queue queue, con
 
 static void print_thread(const writer *w, uint32_t rank, uint32_t lane, const char *what) {
     uint32_t tid = rank * LANES + lane;
+    char place[PST_GRID_TEXT];
+    pst_grid_place_text(w->job->grid, rank, place);
     fprintf(w->out,
-            ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":\"rank %u%s\"}}",
-            w->process, tid, rank, what);
+            ",\n{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"args\":{\"name\":\"rank %u%s%s%s%s\"}}",
+            w->process, tid, rank, *place ? " (" : "", place, *place ? ")" : "", what);
     fprintf(w->out,
             ",\n{\"name\":\"thread_sort_index\",\"ph\":\"M\",\"pid\":%u,\"tid\":%u,\"args\":{\"sort_index\":%u}}",
             w->process, tid, tid);

@@ -98,7 +98,8 @@ static pst_status share_as_given(const pst_prepared *p, uint32_t n_micro, uint32
     const pst_config *c = p->config;
     uint64_t sum = 0;
     if (c->parallel.n_replicas != p->grid.data)
-        return pst_fail(PST_EINPUT, "parallel.replicas says what %u replicas take, but parallel.data is %u",
+        return pst_fail(PST_EINPUT,
+                        "parallel.replicas has %u of the %u numbers that parallel.data asks for; as in [3, 5], one each",
                         c->parallel.n_replicas, p->grid.data);
     for (uint32_t k = 0; k < p->grid.data; k++) {
         double x;

@@ -300,7 +300,7 @@ static void say_unshared(const pst_prepared *p) {
 void pst_setup_announce(const pst_trainer *t) {
     const pst_prepared *p = t->p;
     uint64_t params = 0, most = 0;
-    char replicas[32] = "";
+    char grid[PST_GRID_TEXT];
     if (!t->group->leader) return;
     if (t->study)
         pst_log(PST_LOG_WARN, "device timed computes nothing: no losses, no weights, no checkpoints, times only");
@@ -316,11 +316,11 @@ void pst_setup_announce(const pst_trainer *t) {
     if (t->options->quiet) return;
     for (uint32_t i = 0; i < p->whole->n_param; i++) params += pst_param_elements(p->whole->param + i);
     for (uint32_t r = 0; r < p->options.n_rank; r++) most = p->layout[r]->total > most ? p->layout[r]->total : most;
-    if (p->grid.data > 1) snprintf(replicas, sizeof replicas, " (%u replicas)", p->grid.data);
-    printf("%s: %s, %.2f M parameters, %s, %u rank%s%s x %u thread%s, %s, %u micro-batches of %u\n", t->folder,
+    pst_grid_text(p->grid, grid);
+    printf("%s: %s, %.2f M parameters, %s, %u rank%s%s%s%s of %u thread%s, %s, %u micro-batches of %u\n", t->folder,
            p->graph->name, (double)params / 1e6, t->config->train.precision, p->options.n_rank,
-           p->options.n_rank > 1 ? "s" : "", replicas, p->options.threads, p->options.threads > 1 ? "s" : "",
-           p->plan->schedule, p->plan->n_micro, p->plan->micro_batch);
+           p->options.n_rank > 1 ? "s" : "", *grid ? " (" : "", grid, *grid ? ")" : "", p->options.threads,
+           p->options.threads > 1 ? "s" : "", p->plan->schedule, p->plan->n_micro, p->plan->micro_batch);
     if (*p->solved) printf("schedule:  solved, %s\n", p->solved);
     printf("predicted: bubble %.1f%%, peak memory %.1f MiB on the largest rank\n", p->timing->bubble * 100,
            (double)most / 1048576.0);

@@ -3,6 +3,7 @@
 #ifndef PST_REPORT_DATA_H
 #define PST_REPORT_DATA_H
 #include "config/config.h"
+#include "pipeline/grid.h"
 #include "pipeline/plan.h"
 #include <jansson.h>
 
@@ -89,6 +90,8 @@ typedef struct {
     char name[256];
     int running;                 /* a process trains in the folder */
 } pst_report_data;
+/* As run.yaml and plan.yaml have it; all 1 where they are not there. */
+pst_grid pst_report_grid(const pst_report_data *data);
 
 /* run: the folder. EINPUT when it has no metrics.jsonl; everything else may be missing. */
 pst_status pst_report_read(const char *run, pst_report_data *data);

@@ -90,10 +90,10 @@ static void print_slices(const pst_report_trace *t, int predicted, FILE *out) {
     fputs("]</script>", out);
 }
 
-static void draw_panel(const pst_report_trace *t, int predicted, FILE *out) {
+static void draw_panel(const pst_report_trace *t, pst_grid grid, int predicted, FILE *out) {
     uint32_t n_row = rows(t), every = n_row > 64 ? 8 : 1;
     double scale = WIDTH / longest(t);
-    char text[PST_HTML_NUMBER];
+    char text[PST_HTML_NUMBER], place[PST_GRID_TEXT];
     size_t n;
     fprintf(out, "<h3>%s <span class=\"unit\">%s</span></h3>\n", predicted ? "Predicted" : "Measured",
             pst_html_ms(t->end[predicted] * 1e-3, text));
@@ -103,7 +103,8 @@ static void draw_panel(const pst_report_trace *t, int predicted, FILE *out) {
                          : "large",
             n_row);
     for (uint32_t r = 0; r < n_row; r += every)
-        fprintf(out, "<span style=\"top:%.3f%%\">rank %u</span>", (r + 0.5) * 100 / n_row, r);
+        fprintf(out, "<span style=\"top:%.3f%%\" title=\"%s\">rank %u</span>", (r + 0.5) * 100 / n_row,
+                r < pst_grid_size(grid) ? pst_grid_place_text(grid, r, place) : "", r);
     fprintf(out,
             "</div><div class=\"canvas\"><svg viewBox=\"0 0 %d %u\" preserveAspectRatio=\"none\" role=\"img\" "
             "aria-label=\"timeline\">",
@@ -167,7 +168,7 @@ void pst_report_draw_lanes(const pst_report_data *d, FILE *out) {
             "data-zoom=\"0\">whole step</button></div>\n",
             longest(t));
     for (int predicted = 0; predicted < 2; predicted++)
-        if (t->end[predicted] > 0) draw_panel(t, predicted, out);
+        if (t->end[predicted] > 0) draw_panel(t, pst_report_grid(d), predicted, out);
     draw_time_axis(longest(t), out);
     fputs("</div>\n", out);
     note_rows(t, out);

@@ -50,14 +50,23 @@ static void draw_model(const pst_report_data *d, FILE *out) {
     close_fact(out);
 }
 
+static uint32_t degree(int64_t given) { return given > 1 ? (uint32_t)given : 1; }
+
+pst_grid pst_report_grid(const pst_report_data *d) {
+    return (pst_grid){d->plan ? d->plan->n_rank : 1, d->config ? degree(d->config->parallel.data) : 1,
+                      d->config ? degree(d->config->parallel.tensor) : 1};
+}
+
 static void draw_layout(const pst_report_data *d, FILE *out) {
     const json_t *machine = json_object_get(d->metrics.start, "machine");
     double threads = pst_report_number(machine, "threads");
-    char text[PST_HTML_NUMBER];
+    uint32_t ranks = pst_grid_size(pst_report_grid(d));
+    char text[PST_HTML_NUMBER], grid[PST_GRID_TEXT];
     if (!d->plan && !d->config) return;
     open_fact("Layout", out);
     if (d->plan) {
-        fprintf(out, "%u rank%s", d->plan->n_rank, d->plan->n_rank == 1 ? "" : "s");
+        pst_grid_text(pst_report_grid(d), grid);
+        fprintf(out, "%u rank%s%s%s%s", ranks, ranks == 1 ? "" : "s", *grid ? " (" : "", grid, *grid ? ")" : "");
         if (threads > 0) fprintf(out, " of %s thread%s", pst_html_whole(threads, text), threads > 1 ? "s" : "");
         fputs(", schedule ", out);
         pst_html_text(out, d->plan->schedule);

@@ -57,7 +57,7 @@ PENSTOCK_SSH="$folder/many $(echo $(seq 40))" timeout 30 "$PENSTOCK" train run.y
 
 # Without degrees all slots are used, else as many as the degrees take; one stage is enough.
 timeout 30 "$PENSTOCK" train run.yaml --hostfile hosts name=stage parallel.pipeline=1 >out 2>&1 || fail "one stage: $(cat out)"
-grep -q ', 1 rank x' out || fail "not one rank: $(cat out)"
+grep -q ', 1 rank of' out || fail "not one rank: $(cat out)"
 [ "$(hash_of runs/one)" = "$(hash_of runs/stage)" ] || fail 'other weights in one stage'
 echo 'localhost slots=3' >hosts
 timeout 30 "$PENSTOCK" train run.yaml --hostfile hosts name=replicas parallel.data=2 >out 2>&1 || fail "replicas: $(cat out)"
