@@ -13,6 +13,7 @@ typedef struct {
     uint32_t rank, first, step;             /* first: of the flush */
     uint32_t *base;                         /* [n_param] number of a parameter's first piece */
     uint32_t *head, *tail, *next;           /* instructions of a piece, in list order: [pieces], [pieces], [n_instr] */
+    uint32_t *whole;                        /* [n_param] the REDUCEs of whole accumulators, also along `next` */
     pst_interval *buffer;                   /* [buffers] */
     uint32_t *touched;                      /* [buffers] the last instruction that reads or writes it, PST_NONE */
 } exchange;
@@ -48,6 +49,8 @@ static pst_status list_pieces(exchange *x) {
     for (uint32_t i = x->first; i < x->list->n_instr; i++) {
         const pst_instr *in = &x->list->instr[i];
         if (in->opcode == PST_OP_STEP) x->step = i;
+        if (!in->n && in->opcode == PST_OP_REDUCE && in->param < g->n_param)
+            x->next[i] = x->whole[in->param], x->whole[in->param] = i;
         if (!in->n) continue;
         uint64_t elements = in->param < g->n_param ? pst_param_elements(g->param + in->param) : 0;
         if (in->from % PST_PIECE || in->from >= elements)
@@ -100,10 +103,7 @@ static pst_status check_ready(const exchange *x, const piece *p, uint32_t send) 
         if (x->c->job->rank_of_chunk[chunk] != x->at.stage) continue;
         PST_TRY(need(x, *pst_checker_pass(x->c, chunk, pass, x->c->n_micro - 1), send));
     }
-    for (uint32_t i = x->first; i < x->list->n_instr; i++) {
-        const pst_instr *in = &x->list->instr[i];
-        if (in->opcode == PST_OP_REDUCE && !in->n && in->param == p->param) PST_TRY(need(x, i, send));
-    }
+    for (uint32_t i = x->whole[p->param]; i != PST_NONE; i = x->next[i]) PST_TRY(need(x, i, send));
     return PST_OK;
 }
 
@@ -208,11 +208,13 @@ static pst_status open_exchange(exchange *x) {
     }
     x->head = malloc((pieces + 1) * sizeof *x->head), x->tail = malloc((pieces + 1) * sizeof *x->tail);
     x->next = malloc((x->list->n_instr + (size_t)1) * sizeof *x->next);
+    x->whole = malloc((g->n_param + (size_t)1) * sizeof *x->whole);
     x->buffer = calloc(buffers + 1, sizeof *x->buffer), x->touched = calloc(buffers + 1, sizeof *x->touched);
-    if (!x->base || !x->head || !x->tail || !x->next || !x->buffer || !x->touched)
+    if (!x->base || !x->head || !x->tail || !x->next || !x->whole || !x->buffer || !x->touched)
         return pst_fail(PST_ENOMEM, "no memory to check the flush of rank %u", x->rank);
     memset(x->head, 0xff, pieces * sizeof *x->head);
     memset(x->next, 0xff, x->list->n_instr * sizeof *x->next);
+    memset(x->whole, 0xff, g->n_param * sizeof *x->whole);
     return PST_OK;
 }
 
@@ -225,6 +227,6 @@ pst_status pst_checker_replicas(const pst_checker *c, uint32_t rank) {
     if (status == PST_OK) status = list_pieces(&x);
     if (status == PST_OK) status = check_buffers(&x);
     if (status == PST_OK) status = check_pieces(&x);
-    free(x.base), free(x.head), free(x.tail), free(x.next), free(x.buffer), free(x.touched);
+    free(x.base), free(x.head), free(x.tail), free(x.next), free(x.whole), free(x.buffer), free(x.touched);
     return status;
 }
