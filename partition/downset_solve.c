@@ -3,7 +3,6 @@
 #include "base/clock.h"
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 void pst_downset_problem_close(pst_downset_problem *p) {
     free(p->edge);
@@ -21,39 +20,6 @@ void pst_downset_plan_close(pst_downset_plan *plan) {
     free(plan->kind);
     free(plan->devices);
     *plan = (pst_downset_plan){0};
-}
-
-/* --- which downsets --------------------------------------------------------------------------------------------- */
-
-/* Downsets within `window` items of an order: an item comes after all that stand `window` or more before it. */
-static pst_status list_near(const pst_downset_problem *p, const uint32_t *order, uint32_t window, uint32_t most,
-                            pst_downset_list *list) {
-    uint32_t n = p->n_item;
-    size_t room = p->n_edge + (size_t)n * window;
-    pst_downset_edge *edge = malloc((room + 1) * sizeof *edge);
-    if (!edge) return pst_fail(PST_ENOMEM, "no memory for the order of %u items", n);
-    memcpy(edge, p->edge, p->n_edge * sizeof *edge);
-    uint32_t n_edge = p->n_edge;
-    for (uint32_t i = 0; i < n; i++) /* further ones follow from two steps */
-        for (uint32_t j = i + window; j < n && j < i + 2 * window; j++)
-            edge[n_edge++] = (pst_downset_edge){order[i], order[j]};
-    pst_status status = pst_downset_list_open(n, edge, n_edge, most, list);
-    free(edge);
-    return status;
-}
-
-/* All, else those in the widest window that leaves few enough. A window of 1 leaves one order. */
-static pst_status choose(const pst_downset_problem *p, uint32_t most, pst_downset_list *list, int *whole) {
-    PST_TRY(pst_downset_list_open(p->n_item, p->edge, p->n_edge, most, list));
-    *whole = list->n > 0;
-    if (list->n) return PST_OK;
-    uint32_t *order = malloc(p->n_item * sizeof *order);
-    pst_status status = order ? pst_downset_order(p->n_item, p->edge, p->n_edge, order)
-                              : pst_fail(PST_ENOMEM, "no memory for the order of %u items", p->n_item);
-    for (uint32_t window = 64; status == PST_OK && window && !list->n; window /= 2)
-        status = list_near(p, order, window, window > 1 ? most : UINT32_MAX / 2, list);
-    free(order);
-    return status;
 }
 
 /* So many that neither their sets nor their states take more than some hundred MiB. */
@@ -88,7 +54,7 @@ static pst_status first_plan(const pst_downset_problem *p, pst_downset_range ran
     uint32_t *order = malloc(p->n_item * sizeof *order);
     pst_status status = order ? pst_downset_order(p->n_item, p->edge, p->n_edge, order)
                               : pst_fail(PST_ENOMEM, "no memory for the order of %u items", p->n_item);
-    if (status == PST_OK) status = list_near(p, order, 1, UINT32_MAX / 2, &list);
+    if (status == PST_OK) status = pst_downset_list_near(p->n_item, p->edge, p->n_edge, order, 1, UINT32_MAX / 2, &list);
     free(order);
     PST_TRY(status);
     double top = range.limit;
@@ -144,7 +110,8 @@ pst_status pst_downset_solve(const pst_downset_problem *p, uint32_t most, double
     range.until_ns = seconds > 0 && seconds < 1e9 ? now + (uint64_t)(seconds * 1e9) : UINT64_MAX;
     double floor = range.floor;
     pst_status status = first_plan(p, range, &best);
-    if (status == PST_OK) status = choose(p, affordable(p, most), &list, &whole);
+    if (status == PST_OK)
+        status = pst_downset_list_choose(p->n_item, p->edge, p->n_edge, affordable(p, most), &list, &whole);
     if (status == PST_OK) status = climb(p, &list, whole, range, &best);
     best.n_downset = list.n;
     best.whole = whole;

@@ -14,6 +14,8 @@ void pst_import_close(pst_import *im) {
     free(im->transfer);
     free(im->parameters);
     free(im->edge);
+    if (im->tensor) pst_tensor_problem_close(im->tensor);
+    free(im->tensor);
     free(im);
 }
 
@@ -139,7 +141,9 @@ static pst_status parse_json(const char *text, size_t bytes, const char *where, 
     if (!root) return pst_fail(PST_EINPUT, "%s:%d:%d: not JSON: %s", where, error.line, error.column, error.text);
     pst_status status;
     if (json_object_get(root, "maxFPGAs")) status = pst_import_dnn(root, where, im);
-    else status = pst_fail(PST_EINPUT, "%s: no workload of dnn-partitioning: maxFPGAs is missing", where);
+    else if (json_object_get(root, "mbsInBatch")) status = pst_import_piper(root, where, im);
+    else
+        status = pst_fail(PST_EINPUT, "%s: neither maxFPGAs (dnn-partitioning) nor mbsInBatch (Piper) is in it", where);
     json_decref(root);
     return status;
 }

@@ -3,12 +3,13 @@
  * import_judge.c says what a plan costs under the other planner's own model, without knowing how it was found. */
 #ifndef PST_PARTITION_IMPORT_H
 #define PST_PARTITION_IMPORT_H
-#include "partition/downset.h"
+#include "partition/tensor.h"
 #include <stdio.h>
 
 typedef enum {
     PST_IMPORT_DNN,       /* JSON of dnn-partitioning (NeurIPS 2020): largest load of accelerators and CPUs */
     PST_IMPORT_PIPEDREAM, /* graph.txt of PipeDream (SOSP 2019): stages and their replication */
+    PST_IMPORT_PIPER,     /* JSON of Piper (NeurIPS 2021): stages, replication, tensor degrees, recomputation, memory */
 } pst_import_format;
 
 enum { PST_IMPORT_KINDS = PST_DOWNSET_KINDS, PST_IMPORT_NODES = 1 << 16, PST_IMPORT_EDGES = 1 << 20 };
@@ -36,6 +37,7 @@ typedef struct {
     } kind[PST_IMPORT_KINDS];
     double bandwidth;  /* bytes per unit of time, between replicas; 0: the file says nothing of it */
     const char *unit;  /* of times and objectives */
+    pst_tensor_problem *tensor; /* PIPER: all but ids and edges is here; else NULL */
 } pst_import;
 
 /* Of a file's text; the format is found out. `where`: its name, with which every complaint begins, then line and column or
@@ -45,6 +47,7 @@ void pst_import_close(pst_import *import);
 /* The readers, for pst_import_parse: what they have read so far stays in `import`. */
 struct json_t;
 pst_status pst_import_dnn(const struct json_t *json, const char *where, pst_import *import);
+pst_status pst_import_piper(const struct json_t *json, const char *where, pst_import *import);
 pst_status pst_import_pipedream(const char *text, size_t bytes, const char *where, pst_import *import);
 /* Arrays for so many nodes and edges. */
 pst_status pst_import_room(pst_import *import, uint32_t n_node, uint32_t n_edge, uint32_t n_kind);
@@ -67,6 +70,8 @@ typedef struct {
     uint32_t n_part;
     uint32_t *part_of; /* [n_node]; parts are numbered in the order in which data runs through them */
     uint32_t *kind, *devices; /* [n_part] which kind, how many replicas */
+    uint32_t *tensor;  /* [n_part] devices of a replica */
+    uint8_t *way;      /* [n_node] PIPER: how it runs; else NULL */
     double *load;      /* [n_part] as the judge finds it */
     double objective, lower_bound;
     uint32_t n_item, n_downset;

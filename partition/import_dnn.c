@@ -57,15 +57,6 @@ static pst_status read_nodes(const pst_import_at *root, const json_t *nodes, pst
     return status;
 }
 
-static pst_status read_end(const pst_import_at *at, const char *key, const pst_import *im, const pst_import_id *ids,
-                           uint32_t *node) {
-    int64_t id = 0;
-    PST_TRY(pst_import_integer(at, key, INT32_MIN, INT32_MAX, 0, &id));
-    *node = pst_import_find(ids, im->n_node, id);
-    if (*node < im->n_node) return PST_OK;
-    return pst_fail(PST_EINPUT, "%s: %s%s: no node has the id %lld", at->where, at->path, key, (long long)id);
-}
-
 static pst_status read_edges(const pst_import_at *root, const json_t *edges, pst_import *im, const pst_import_id *ids) {
     for (uint32_t v = 0; v < im->n_node; v++) im->transfer[v] = -1;
     for (uint32_t i = 0; i < im->n_edge; i++) {
@@ -73,8 +64,8 @@ static pst_status read_edges(const pst_import_at *root, const json_t *edges, pst
         pst_import_edge *e = &im->edge[i];
         double cost = 0;
         PST_TRY(pst_import_element(root, "edges", edges, i, &at));
-        PST_TRY(read_end(&at, "sourceId", im, ids, &e->from));
-        PST_TRY(read_end(&at, "destId", im, ids, &e->to));
+        PST_TRY(pst_import_end(&at, "sourceId", ids, im->n_node, &e->from));
+        PST_TRY(pst_import_end(&at, "destId", ids, im->n_node, &e->to));
         PST_TRY(pst_import_number(&at, "cost", 0, MOST, 0, &cost));
         double *known = &im->transfer[e->from];
         if (*known < 0) *known = cost;

@@ -1,7 +1,7 @@
 /* Values of JSON workloads, with complaints that say where they stand. */
 #ifndef PST_PARTITION_IMPORT_JSON_H
 #define PST_PARTITION_IMPORT_JSON_H
-#include "base/status.h"
+#include "partition/import.h"
 #include <jansson.h>
 
 /* An object of the file. */
@@ -21,4 +21,6 @@ pst_status pst_import_flag(const pst_import_at *at, const char *key, int *to);
 pst_status pst_import_array(const pst_import_at *at, const char *key, size_t least, size_t most, const json_t **to);
 /* Element i of such an array, which is called `key`, as an object. */
 pst_status pst_import_element(const pst_import_at *at, const char *key, const json_t *array, size_t i, pst_import_at *to);
+/* The node whose id `key` has. */
+pst_status pst_import_end(const pst_import_at *at, const char *key, const pst_import_id *ids, uint32_t n, uint32_t *node);
 #endif

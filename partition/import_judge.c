@@ -85,7 +85,16 @@ static pst_status replication(const pst_import *im, pst_import_plan *plan) {
     return PST_OK;
 }
 
+static pst_status judge_tensor(const pst_import *im, pst_import_plan *plan) {
+    pst_tensor_plan stages = {.n_part = plan->n_part, .part_of = plan->part_of, .way = plan->way, .degree = plan->tensor,
+                              .data = plan->devices};
+    PST_TRY(pst_tensor_judge(im->tensor, &stages, plan->load));
+    plan->objective = stages.objective;
+    return PST_OK;
+}
+
 pst_status pst_import_judge(const pst_import *im, pst_import_plan *plan) {
+    if (im->tensor) return judge_tensor(im, plan);
     PST_TRY(check_order(im, plan));
     PST_TRY(check_devices(im, plan));
     for (uint32_t s = 0; s < plan->n_part; s++) plan->load[s] = 0;

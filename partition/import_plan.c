@@ -11,7 +11,8 @@ enum { MOST_BYTES = 64 << 20, MOST_DEVICES = 4096 };
 
 static const struct {
     const char *format, *model;
-} formats[] = {[PST_IMPORT_DNN] = {"dnn-partitioning", "max-load"}, [PST_IMPORT_PIPEDREAM] = {"PipeDream", "pipedream"}};
+} formats[] = {[PST_IMPORT_DNN] = {"dnn-partitioning", "max-load"}, [PST_IMPORT_PIPEDREAM] = {"PipeDream", "pipedream"},
+             [PST_IMPORT_PIPER] = {"Piper", "piper"}};
 
 /* --- what was asked for ----------------------------------------------------------------------------------------- */
 
@@ -22,12 +23,20 @@ static pst_status check_model(const pst_import *im, const pst_plan_graph_options
         if (!strcmp(o->cost_model, formats[i].model))
             return pst_fail(PST_EINPUT, "%s: a workload of %s has the costs of %s, not of %s", o->graph,
                             formats[im->format].format, own, o->cost_model);
-    return pst_fail(PST_EINPUT, "cost model '%.40s': expected max-load or pipedream", o->cost_model);
+    return pst_fail(PST_EINPUT, "cost model '%.40s': expected max-load, pipedream or piper", o->cost_model);
+}
+
+static pst_status apply_tensor(const pst_plan_graph_options *o, pst_tensor_problem *p) {
+    if (o->devices > 0) p->devices = (uint32_t)o->devices;
+    if (o->memory > 0) p->memory = o->memory;
+    if (o->bandwidth > 0) p->bandwidth = o->bandwidth;
+    return PST_OK;
 }
 
 static pst_status apply(const pst_plan_graph_options *o, pst_import *im) {
     PST_TRY(check_model(im, o));
     if (o->devices > MOST_DEVICES) return pst_fail(PST_EINPUT, "more than %d devices", MOST_DEVICES);
+    if (im->tensor) return apply_tensor(o, im->tensor);
     if (o->devices > 0) im->kind[0].count = (uint32_t)o->devices;
     if (im->format == PST_IMPORT_DNN) {
         if (o->bandwidth > 0)
@@ -52,6 +61,27 @@ static double gap_of(const pst_import_plan *plan) {
 
 static int is_proven(const pst_import_plan *plan) { return plan->lower_bound >= plan->objective * (1 - 1e-9); }
 
+static const char *way_of(const pst_import *im, const pst_import_plan *plan, uint32_t v) {
+    uint32_t t = 0, degree = plan->tensor[plan->part_of[v]];
+    while (im->tensor->degree[t] != degree) t++;
+    return pst_tensor_way_of(im->tensor, v, t, plan->way[v])->name;
+}
+
+/* How each of the nodes runs; a name of the file may have any character in it. */
+static void print_ways(const pst_import *im, const pst_import_plan *plan, uint32_t s, FILE *out) {
+    const char *comma = "";
+    fputs("],\"ways\":[", out);
+    for (uint32_t v = 0; v < im->n_node; v++) {
+        if (plan->part_of[v] != s) continue;
+        fprintf(out, "%s\"", comma);
+        for (const char *c = way_of(im, plan, v); *c; c++)
+            if (*c == '"' || *c == '\\' || (unsigned char)*c < ' ') fprintf(out, "\\u%04x", (unsigned char)*c);
+            else fputc(*c, out);
+        fputc('"', out);
+        comma = ",";
+    }
+}
+
 static void print_json(const pst_import *im, const pst_import_plan *plan, FILE *out) {
     fprintf(out,
             "{\"objective\":%.17g,\"lower_bound\":%.17g,\"gap\":%.6g,\"unit\":\"%s\",\"cost_model\":\"%s\",\"proven\":%s,"
@@ -60,10 +90,12 @@ static void print_json(const pst_import *im, const pst_import_plan *plan, FILE *
             is_proven(plan) ? "true" : "false", im->n_node, plan->n_item, plan->n_downset, plan->seconds);
     for (uint32_t s = 0; s < plan->n_part; s++) {
         const char *comma = "";
-        fprintf(out, "%s{\"kind\":\"%s\",\"devices\":%u,\"tensor\":1,\"data\":%u,\"load\":%.17g,\"nodes\":[", s ? "," : "",
-                im->kind[plan->kind[s]].name, plan->devices[s], plan->devices[s], plan->load[s]);
+        fprintf(out, "%s{\"kind\":\"%s\",\"devices\":%u,\"tensor\":%u,\"data\":%u,\"load\":%.17g,\"nodes\":[", s ? "," : "",
+                im->kind[plan->kind[s]].name, plan->devices[s] * plan->tensor[s], plan->tensor[s], plan->devices[s],
+                plan->load[s]);
         for (uint32_t v = 0; v < im->n_node; v++)
             if (plan->part_of[v] == s) fprintf(out, "%s%lld", comma, (long long)im->id[v]), comma = ",";
+        if (im->tensor) print_ways(im, plan, s, out);
         fputs("]}", out);
     }
     fputs("]}\n", out);
@@ -73,8 +105,9 @@ static void print_stage(const pst_import *im, const pst_import_plan *plan, uint3
     enum { SHOWN = 8 };
     uint32_t n = 0;
     char devices[64];
-    snprintf(devices, sizeof devices, "%u %s%s", plan->devices[s], im->kind[plan->kind[s]].name,
-             plan->devices[s] == 1 ? "" : "s");
+    int used = snprintf(devices, sizeof devices, "%u %s%s", plan->devices[s], im->kind[plan->kind[s]].name,
+                        plan->devices[s] == 1 ? "" : "s");
+    if (im->tensor) snprintf(devices + used, sizeof devices - (size_t)used, " x %u", plan->tensor[s]);
     for (uint32_t v = 0; v < im->n_node; v++) n += plan->part_of[v] == s;
     fprintf(out, "%5u  %-16s %12.6g  %5u:", s, devices, plan->load[s], n);
     n = 0;

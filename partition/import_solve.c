@@ -9,6 +9,8 @@ void pst_import_plan_close(pst_import_plan *plan) {
     free(plan->part_of);
     free(plan->kind);
     free(plan->devices);
+    free(plan->tensor);
+    free(plan->way);
     free(plan->load);
     *plan = (pst_import_plan){0};
 }
@@ -22,8 +24,10 @@ static pst_status take(const pst_import *im, const uint32_t *item_of, const pst_
     plan->part_of = malloc(im->n_node * sizeof *plan->part_of);
     plan->kind = malloc(n * sizeof *plan->kind);
     plan->devices = malloc(n * sizeof *plan->devices);
+    plan->tensor = malloc(n * sizeof *plan->tensor);
     plan->load = malloc(n * sizeof *plan->load);
-    if (!plan->part_of || !plan->kind || !plan->devices || !plan->load) return no_memory();
+    if (!plan->part_of || !plan->kind || !plan->devices || !plan->tensor || !plan->load) return no_memory();
+    for (uint32_t s = 0; s < found->n_part; s++) plan->tensor[s] = 1;
     for (uint32_t v = 0; v < im->n_node; v++) plan->part_of[v] = found->part_of[item_of[v]];
     memcpy(plan->kind, found->kind, n * sizeof *plan->kind);
     memcpy(plan->devices, found->devices, n * sizeof *plan->devices);
@@ -92,9 +96,43 @@ static pst_status no_plan(const pst_import *im, pst_downset_problem *p, const ps
                     devices);
 }
 
+/* --- stages with tensor degrees ----------------------------------------------------------------------------------- */
+
+/* Takes the arrays of `found`. */
+static pst_status take_tensor(const pst_import *im, pst_tensor_plan *found, pst_import_plan *plan) {
+    *plan = (pst_import_plan){.n_part = found->n_part, .part_of = found->part_of, .way = found->way,
+                              .tensor = found->degree, .devices = found->data, .lower_bound = found->lower_bound,
+                              .n_downset = found->n_downset, .whole = found->whole, .n_item = im->n_node};
+    found->part_of = NULL, found->way = NULL, found->degree = NULL, found->data = NULL;
+    plan->kind = calloc(plan->n_part + 1, sizeof *plan->kind);
+    plan->load = calloc(plan->n_part + 1, sizeof *plan->load);
+    return plan->kind && plan->load ? pst_import_judge(im, plan) : no_memory();
+}
+
+static pst_status no_tensor_plan(const pst_tensor_problem *p, const pst_tensor_plan *found, double seconds) {
+    if (found->whole && found->lower_bound < 1e99)
+        return pst_fail(PST_EINPUT, "no plan for %u devices was found in %g s: allow more time", p->devices, seconds);
+    double memory = INFINITY;
+    PST_TRY(pst_tensor_least_memory(p, seconds, &memory));
+    if (isfinite(memory))
+        return pst_fail(PST_EINPUT, "no plan for %u devices fits into %.10g bytes each; %.0f would do", p->devices, p->memory,
+                        ceil(memory));
+    return pst_fail(PST_EINPUT, "there is no plan for %u devices, whatever their memory: no tensor degree is small enough",
+                    p->devices);
+}
+
+static pst_status solve_tensor(const pst_import *im, double seconds, pst_import_plan *plan) {
+    pst_tensor_plan found;
+    PST_TRY(pst_tensor_solve(im->tensor, PST_DOWNSET_MOST, seconds, &found));
+    pst_status status = found.n_part ? take_tensor(im, &found, plan) : no_tensor_plan(im->tensor, &found, seconds);
+    if (status == PST_OK) plan->lower_bound = fmin(plan->lower_bound, plan->objective);
+    pst_tensor_plan_close(&found);
+    return status;
+}
+
 /* ---------------------------------------------------------------------------------------------------------------- */
 
-static pst_status solve(const pst_import *im, pst_downset_problem *p, const uint32_t *item_of, double seconds,
+static pst_status solve_parts(const pst_import *im, pst_downset_problem *p, const uint32_t *item_of, double seconds,
                         pst_import_plan *plan) {
     pst_downset_plan found;
     PST_TRY(pst_downset_solve(p, PST_DOWNSET_MOST, seconds, &found));
@@ -105,16 +143,21 @@ static pst_status solve(const pst_import *im, pst_downset_problem *p, const uint
     return status;
 }
 
-pst_status pst_import_solve(const pst_import *im, double seconds, pst_import_plan *plan) {
+static pst_status contract_and_solve(const pst_import *im, double seconds, pst_import_plan *plan) {
     pst_downset_problem p = {0};
-    pst_import_plan made = {0};
-    uint64_t start = pst_monotonic_ns();
     uint32_t *item_of = malloc(((size_t)im->n_node + 1) * sizeof *item_of);
     pst_status status = item_of ? pst_import_contract(im, &p, item_of) : no_memory();
-    if (status == PST_OK) status = solve(im, &p, item_of, seconds, &made);
-    made.seconds = (double)(pst_monotonic_ns() - start) * 1e-9;
+    if (status == PST_OK) status = solve_parts(im, &p, item_of, seconds, plan);
     pst_downset_problem_close(&p);
     free(item_of);
+    return status;
+}
+
+pst_status pst_import_solve(const pst_import *im, double seconds, pst_import_plan *plan) {
+    pst_import_plan made = {0};
+    uint64_t start = pst_monotonic_ns();
+    pst_status status = im->tensor ? solve_tensor(im, seconds, &made) : contract_and_solve(im, seconds, &made);
+    made.seconds = (double)(pst_monotonic_ns() - start) * 1e-9;
     if (status == PST_OK) *plan = made;
     else pst_import_plan_close(&made);
     return status;

@@ -74,11 +74,11 @@ PST_API pst_status pst_simulate_study(const pst_simulate_options *options, FILE 
 
 typedef struct {
     size_t size;             /* sizeof(pst_plan_graph_options) */
-    const char *graph;       /* JSON of dnn-partitioning or graph.txt of PipeDream */
+    const char *graph;       /* JSON of dnn-partitioning or Piper, graph.txt of PipeDream */
     int64_t devices;         /* accelerators; 0: as many as the file says */
     double memory;           /* bytes of each; 0: as the file says */
-    double bandwidth;        /* bytes per second between replicas (PipeDream); 0: not given */
-    const char *cost_model;  /* "max-load" or "pipedream"; NULL or "": the format's own */
+    double bandwidth;        /* bytes per second of a device (PipeDream, Piper); 0: as the file says */
+    const char *cost_model;  /* "max-load", "pipedream" or "piper"; NULL or "": the format's own */
     int json;
     double time_limit;       /* seconds; 0: 60 */
 } pst_plan_graph_options;

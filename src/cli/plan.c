@@ -5,11 +5,11 @@ int pst_cli_plan(const pst_cli_call *call) {
     pst_plan_graph_options o = {.size = sizeof o, .time_limit = 60};
     const pst_option rows[] = {
         {0, "graph", "FILE", PST_OPTION_STRING, 0, 0,
-         "JSON of dnn-partitioning or graph.txt of PipeDream; which one is found out.", &o.graph},
+         "JSON of dnn-partitioning or Piper, graph.txt of PipeDream; which one is found out.", &o.graph},
         {0, "devices", "K", PST_OPTION_INT, 1, 4096, "Accelerators; as many as the file says by default.", &o.devices},
         {0, "memory", "BYTES", PST_OPTION_FLOAT, 1, 1e18, "Of each; as the file says by default.", &o.memory},
-        {0, "bandwidth", "BYTES/S", PST_OPTION_FLOAT, 1, 1e18, "PipeDream: between replicas.", &o.bandwidth},
-        {0, "cost-model", "max-load|pipedream", PST_OPTION_STRING, 0, 0,
+        {0, "bandwidth", "BYTES/S", PST_OPTION_FLOAT, 1, 1e18, "PipeDream, Piper: of a device.", &o.bandwidth},
+        {0, "cost-model", "max-load|pipedream|piper", PST_OPTION_STRING, 0, 0,
          "What is minimized; the format's own by default, and no other.", &o.cost_model},
         {0, "time-limit", "S", PST_OPTION_FLOAT, 0.001, 1e6, "Then the best so far, and how far it is from a bound.",
          &o.time_limit},

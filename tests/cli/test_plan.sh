@@ -24,6 +24,12 @@ END
 "$PENSTOCK" plan --graph graph.txt --devices 4 --bandwidth 1e9 >out 2>err || fail "$(cat err)"
 grep -q '^pipedream  0.002 s  lower bound 0.002 s' out || fail "$(cat out)"
 
+"$PENSTOCK" plan --graph "$SOURCE_DIR/tests/fuzz/corpus/planner/piper.json" --json >out 2>err || fail "$(cat err)"
+! command -v python3 >/dev/null || python3 -c 'import json; assert all(len(s["nodes"]) == len(s["ways"]) for s in json.load(open("out"))["stages"])' ||
+    fail "$(cat out)"
+"$PENSTOCK" plan --graph "$SOURCE_DIR/tests/fuzz/corpus/planner/piper.json" >out 2>err || fail "$(cat err)"
+grep -q '^piper  .*none is better$' out && grep -q '^    0  [0-9]* devices\{0,1\} x [12] ' out || fail "$(cat out)"
+
 # expect PATTERN ARGUMENT...: status 2, and one line on stderr that matches
 expect() {
     pattern=$1 rc=0
@@ -37,6 +43,7 @@ expect 'nosuch.json: No such file' --graph nosuch.json
 expect '100 bytes each; 120 would do' --graph chain.json --devices 1
 expect 'chain.json has the times of transfers' --graph chain.json --bandwidth 1e9
 expect 'has the costs of max-load, not of pipedream' --graph chain.json --cost-model pipedream
+expect 'bytes each; [0-9]* would do' --graph "$SOURCE_DIR/tests/fuzz/corpus/planner/piper.json" --memory 1
 expect "cost model 'alpa': expected max-load" --graph chain.json --cost-model alpa
 expect 'graph.txt says nothing of devices' --graph graph.txt
 expect 'graph.txt says nothing of the bandwidth' --graph graph.txt --devices 2

@@ -50,7 +50,7 @@ static void dnn(void **unused) {
 static void dnn_mistakes(void **unused) {
     (void)unused;
     refused("{", "w:1:1: not JSON");
-    refused("{}", "maxFPGAs is missing");
+    refused("{}", "neither maxFPGAs (dnn-partitioning) nor mbsInBatch (Piper)");
     refused(HEAD "\"edges\": []}", "nodes: is missing");
     refused(HEAD "\"nodes\": [], \"edges\": []}", "nodes: has 0 elements; 1 to");
     refused(HEAD "\"nodes\": [4], \"edges\": []}", "nodes[0]: expected an object");
@@ -102,6 +102,46 @@ static void pipedream_mistakes(void **unused) {
     refused("node1 -- x -- " COSTS("1", "1", "[1.0, 2.0]", "2"), "w:1: activation_size");
 }
 
+#define PIPER "{\"maxDevices\": 4, \"maxMemoryPerDevice\": 64, \"bandwidth\": 16, \"mbsInBatch\": 8, "
+#define WAY(name, time, fw, bw) "{\"id\": \"" name "\", \"timePerSample\": " time ", \"parameterSize\": 4, \"memoryUsageA\": 2, " \
+    "\"memoryUsageB\": 3, \"syncTimeFw\": {" fw "}, \"syncTimeBw\": {" bw "}}"
+#define MANY(id, degree, ways) "{\"id\": " #id ", \"TMPCs\": {\"" degree "\": [" ways "]}}"
+#define BYTES(from, to) "{\"sourceId\": " #from ", \"destId\": " #to ", \"communicationCost\": 32}"
+
+static void piper(void **unused) {
+    (void)unused;
+    pst_import *im = read(PIPER "\"nodes\": [" MANY(5, "1", WAY("a", "1", "", "\"9\": 0.5") ", " WAY("b", "2", "", "\"9\": 0.25")) ", "
+        "{\"id\": 9, \"TMPCs\": {\"4\": [" WAY("c", "1", "\"5\": 7", "") "], \"1\": [" WAY("d", "3", "\"5\": 0", "") "]}}], "
+        "\"edges\": [" BYTES(5, 9) "]}");
+    const pst_tensor_problem *p = im->tensor;
+    assert_int_equal(im->format, PST_IMPORT_PIPER);
+    assert_true(p->devices == 4 && p->micro_batches == 8 && p->memory == 64 && p->bandwidth == 16);
+    assert_true(p->n_degree == 2 && p->degree[0] == 1 && p->degree[1] == 4);
+    assert_string_equal(pst_tensor_way_of(p, 0, 0, 1)->name, "b");
+    assert_string_equal(pst_tensor_way_of(p, 0, 1, 0)->name, "");
+    assert_string_equal(pst_tensor_way_of(p, 1, 1, 0)->name, "c");
+    assert_true(pst_tensor_extra(p, 0, 0, 1)[0] == 0.25 && pst_tensor_extra(p, 1, 1, 0)[0] == 7);
+    assert_true(p->edge[0].bytes == 32 && p->edge[0].from == 0 && p->edge[0].to == 1);
+    pst_import_close(im);
+}
+
+static void piper_mistakes(void **unused) {
+    (void)unused;
+    refused("{\"mbsInBatch\": 0}", "maxDevices: is missing");
+    refused(PIPER "\"nodes\": [{\"id\": 1}], \"edges\": []}", "nodes[0].TMPCs. expected an object");
+    refused(PIPER "\"nodes\": [" MANY(1, "0", "") "], \"edges\": []}", "tensor degree that is not from 1 to 4096");
+    refused(PIPER "\"nodes\": [" MANY(1, "two", "") "], \"edges\": []}", "nodes[0].TMPCs.two: expected a whole number");
+    refused(PIPER "\"nodes\": [" MANY(1, "1", "{}, {}, {}") "], \"edges\": []}", "nodes[0].TMPCs.1: has 3 elements; 0 to 2");
+    refused(PIPER "\"nodes\": [" MANY(1, "1", WAY("", "1", "", "")) "], \"edges\": []}", "nodes[0].TMPCs.1[0]. id: expected a name");
+    refused(PIPER "\"nodes\": [" MANY(1, "1", WAY("a", "-1", "", "")) "], \"edges\": []}", "TMPCs.1[0].timePerSample: expected a number");
+    refused(PIPER "\"nodes\": [" MANY(1, "1", WAY("a", "1", "\"3\": 1", "")) "], \"edges\": []}", "names a node to which there is no edge");
+    refused(PIPER "\"nodes\": [" MANY(1, "1", WAY("a", "1", "", "")) ", " MANY(2, "1", WAY("a", "1", "", "")) "], \"edges\": [" BYTES(1, 2) "]}",
+            "nodes[0].TMPCs.1[0].syncTimeBw.2: is missing");
+    refused(PIPER "\"nodes\": [" MANY(1, "1", "") ", " MANY(2, "1", "") "], \"edges\": [" BYTES(1, 2) ", " BYTES(1, 2) "]}",
+            "two edges from 1 to 2");
+    refused(PIPER "\"nodes\": [" MANY(1, "1", "") "], \"edges\": [" BYTES(1, 1) "]}", "run in a circle: 1 <- 1");
+}
+
 /* Nodes of 6, 2 and 4 ms: two of three GPUs share the first two, whose replicas exchange 4 * 1/2 * 100 bytes. */
 static void replicas_share_a_part(void **unused) {
     (void)unused;
@@ -145,6 +185,8 @@ int main(void) {
         cmocka_unit_test(dnn_mistakes),
         cmocka_unit_test(pipedream),
         cmocka_unit_test(pipedream_mistakes),
+        cmocka_unit_test(piper),
+        cmocka_unit_test(piper_mistakes),
         cmocka_unit_test(replicas_share_a_part),
         cmocka_unit_test(the_judge_sees_bad_plans),
     };
