@@ -79,7 +79,7 @@ const pst_row pst_rows[] = {
     WHOLE(parallel, pipeline, "0", 0, PST_RANKS_MAX,
           "Pipeline stages (ranks in a row); 0: what the number of ranks leaves."),
     WHOLE(parallel, tensor, "0", 0, PST_RANKS_MAX,
-          "Ranks that share every layer of a stage (heads, hidden features, vocabulary)."),
+          "Ranks that share every layer of a stage (heads, hidden features, vocabulary); 0: 1."),
     TEXT(parallel, sequence, "false", 0, "true|false",
          "With tensor ranks: each has a part of the positions of what lies between split layers; less memory."),
     WHOLE(parallel, data, "0", 0, PST_RANKS_MAX,
@@ -89,7 +89,7 @@ const pst_row pst_rows[] = {
           "are exchanged after every micro-batch."),
     {"parallel", "replicas", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.replicas), AT(parallel.n_replicas),
      "Micro-batches that each replica takes of a step, such as [3, 5]; by default as many, or by the speeds that "
-     "throttle leaves."},
+     "cluster or throttle give."},
     WHOLE(parallel, reproducible, "0", 0, PST_RANKS_MAX,
           "Parts of a step's micro-batches with an accumulator each, a power of two, such as 4: then 1, 2 and 4 "
           "replicas give the same bits; 0: off."),
@@ -112,8 +112,7 @@ const pst_row pst_rows[] = {
      "activation functions), full (all but a chunk's inputs); or a list of these, one for each chunk."},
     TEXT(parallel, post_validation, "false", 0, "true|false",
          "Optimizer steps do not wait for the norm of all gradients; a rank that stepped wrongly goes back and steps "
-         "again, "
-         "with the same bits."),
+         "again, with the same bits."),
     TEXT(parallel, device, "auto", FILLED, NULL, "auto, cpu, or timed (computes nothing, takes the predicted times)."),
     TEXT(parallel, transport, "auto", 0, "auto|self|ucx", "How ranks exchange bytes; self: all ranks in one process."),
     {"parallel", "memory", PST_ROW_BYTES, "0", 0, 0x1p60, 0, NULL, AT(parallel.memory), 0,
