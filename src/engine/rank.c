@@ -301,8 +301,15 @@ static pst_status open_exchanger(pst_rank *r) {
     return status;
 }
 
+/* Rank i in the order of tensor ranks, of each one's replicas, and of their stages. */
+static uint32_t by_part(pst_grid grid, uint32_t i) {
+    uint32_t stage = i % grid.pipeline, lane = i / grid.pipeline;
+    return pst_grid_rank(grid, stage, lane % grid.data, lane / grid.data);
+}
+
 /* Where rank 0 finds every piece's sum of squares, by parameter in name order: in the message of the rank that answers
- * for it. Of one parameter, replicas have its pieces in their own order. */
+ * for it. Of one parameter, tensor ranks have parts in their own order, and replicas have pieces of each in theirs: the
+ * same order whichever replica answers for which piece. */
 static pst_status find_terms(pst_rank *r) {
     const pst_prepared *p = r->p;
     uint32_t n = p->graph->n_param, n_rank = p->options.n_rank, *order = malloc((n + (size_t)1) * sizeof *order);
@@ -312,7 +319,8 @@ static pst_status find_terms(pst_rank *r) {
     pst_status status = order && next && r->term ? PST_OK : pst_fail(PST_ENOMEM, "no memory to add norms");
     if (status == PST_OK) pst_graph_param_order(p->graph, order);
     for (uint32_t i = 0; status == PST_OK && i < n; i++)
-        for (uint32_t k = 0; k < n_rank; k++) {
+        for (uint32_t j = 0; j < n_rank; j++) {
+            uint32_t k = by_part(p->grid, j);
             const pst_layout *of = p->layout[k];
             uint64_t first = r->layout->norm_of_rank[k] + of->loss_of_rank[k] * sizeof(double);
             for (uint32_t m = pst_pieces(of->own_to[order[i]] - of->own_from[order[i]]); m > 0; m--, next[k]++)

@@ -1,9 +1,9 @@
 /* test: label=full timeout=300
  * Any layout: random models and steps, each trained in random layouts over `self` (stages, chunks, schedule, threads,
  * recomputation, sharding, post-validation, and stopped and resumed as another layout). Those of as many replicas and
- * tensor ranks, with `reproducible` of any replicas, have the same bits of losses, norms, validation and weights, and
- * touch the memory that was predicted; all are close to one rank; what cannot be is refused in one line, with status
- * 2. PST_SEED=N draws others; PST_VERBOSE=1 says why layouts are refused. */
+ * tensor ranks, with `reproducible` of any replicas, have the same bits of losses, norms, validation and weights (with
+ * zero: 2, those with it), and touch the memory that was predicted; all are close to one rank; what cannot be is
+ * refused in one line, with status 2. PST_SEED=N draws others; PST_VERBOSE=1 says why layouts are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -23,7 +23,7 @@ typedef struct {
     uint64_t state;
     char yaml[TEXT];
     uint32_t micros, data, tensor, heads, parts; /* parts: parallel.reproducible, 0 */
-    int sequence, half, given;                   /* given: shares of replicas are */
+    int sequence, half, given, rounds;           /* given: shares of replicas are; rounds: parallel.zero is 2 */
     char shares[64];
 } model;
 
@@ -81,6 +81,7 @@ static void draw_model(model *m, uint64_t seed) {
     m->sequence = m->tensor > 1 && below(s, 2);
     if (below(s, 4) == 0) m->parts = 4, m->micros = 4 + 4 * (uint32_t)below(s, 2), m->data = 1;
     draw_shares(m);
+    m->rounds = m->data > 1 && below(s, 3) == 0;
     const char *precision = precision_of(s);
     m->half = strcmp(precision, "fp32") != 0;
     snprintf(
@@ -104,6 +105,7 @@ static layout plain(const model *m) {
     layout l = {.stages = 1, .data = m->data};
     set(&l, "parallel.data=%u", m->data);
     set(&l, "parallel.threads=1");
+    set(&l, "parallel.zero=%u", m->rounds ? 2 : 0);
     if (m->given) set(&l, "%s", m->shares);
     return l;
 }
@@ -121,7 +123,7 @@ static layout draw_layout(model *m) {
     set(&l, "parallel.schedule=%s", below(s, 12) ? row[below(s, rows - 1)].name : "solved"); /* the last one: forward */
     if (below(s, 4) == 0) set(&l, "parallel.chunks=%u", 1 + (uint32_t)below(s, 3));
     set(&l, "parallel.recompute=%s", pick(s, recompute, 4));
-    set(&l, "parallel.zero=%u", (uint32_t)below(s, 2));
+    set(&l, "parallel.zero=%u", m->rounds ? 2 : (uint32_t)below(s, 2));
     set(&l, "parallel.post_validation=%s", below(s, 3) ? "false" : "true");
     return l;
 }
@@ -270,6 +272,34 @@ static void any_layout(void **state) {
     assert_true(n.layouts > 0);
 }
 
+/* Replicas answer for other parts of a parameter on one tensor rank than on the next; the norm's sums are added in the
+ * order of the parts all the same. (Its last bit was another one in a step out of ten.) */
+static void norms_of_parts(void **state) {
+    (void)state;
+    write_text();
+    for (int seed = 1; seed <= 8; seed++) {
+        model m = {.tensor = 3, .parts = 4};
+        layout one = {.stages = 1, .data = 1}, four = {.stages = 1, .data = 4};
+        snprintf(m.yaml, TEXT,
+                 "name: run\n"
+                 "model: {kind: gpt, layers: 1, heads: 4, channels: 48, context: 12, vocabulary: 261}\n"
+                 "data: {kind: text, paths: [\"%s/text\"], validation: 0}\n"
+                 "train: {steps: %d, batch: 4, micro_batch: 1, lr: 1.0e-3, warmup: 2, clip: 0, seed: %d,\n"
+                 "        optimizer: sgd}\n"
+                 "parallel: {transport: self, threads: 1, tensor: 3, reproducible: 4}\n"
+                 "checkpoint: {every: 0}\n",
+                 run_folder(), STEPS, seed);
+        set(&four, "parallel.data=4");
+        run_result base = train(&m, &one, ""), r;
+        assert_int_equal(base.exit_status, 0);
+        remove_folder(base.folder);
+        r = train(&m, &four, "");
+        assert_int_equal(r.exit_status, 0);
+        same(&m, &four, &r, &base, 0);
+        remove_folder(r.folder);
+    }
+}
+
 static int cleanup(void **state) {
     (void)state;
     run_folder_remove();
@@ -277,6 +307,6 @@ static int cleanup(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_layout)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(norms_of_parts), cmocka_unit_test(any_layout)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }
