@@ -234,8 +234,7 @@ pst_status pst_hosts_resolve(pst_hosts *h, uint32_t n) {
         snprintf(l->each[i].name, sizeof l->each[i].name, "%s", without_user(h->host[i].name));
     pst_status status = start_lookers(l);
     if (status == PST_OK) status = wait_for(h, l);
-    for (uint32_t i = 0; i < n && status == PST_OK; i++)
-        status = take_address(h, &h->host[i], l->each[i].found, n > 1);
+    for (uint32_t i = 0; i < n && status == PST_OK; i++) status = take_address(h, &h->host[i], l->each[i].found, n > 1);
     leave(l);
     return status == PST_OK ? check_twice(h, n) : status;
 }

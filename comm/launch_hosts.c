@@ -287,8 +287,8 @@ pst_status pst_launch_hosts(pst_hosts *hosts, uint32_t ranks, uint32_t wait_s, c
     head j = {
         .size = ranks, .file = hosts, .wait_s = wait_s, .signals.fd = -1, .close_ns = PST_NEVER, .kill_ns = PST_NEVER};
     if (!ranks || ranks > hosts->slots)
-        return pst_fail(PST_EINPUT, "%u ranks, but %s has %u slots: give more (slots=N), or ask for fewer ranks",
-                        ranks, hosts->path, hosts->slots);
+        return pst_fail(PST_EINPUT, "%u ranks, but %s has %u slots: give more (slots=N), or ask for fewer ranks", ranks,
+                        hosts->path, hosts->slots);
     j.n = hosts_for(hosts, ranks);
     PST_TRY(pst_hosts_resolve(hosts, j.n));
     PST_TRY(draw_secret(j.secret));

@@ -80,8 +80,7 @@ pst_status pst_tcp_listen(const char *address, char port[8], int *listener) {
     for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) fd = listen_at(a);
     int error = errno;
     freeaddrinfo(list);
-    if (fd < 0)
-        return pst_fail(PST_EINPUT, "cannot listen at %s, port %s: %s", address, port, strerror(error));
+    if (fd < 0) return pst_fail(PST_EINPUT, "cannot listen at %s, port %s: %s", address, port, strerror(error));
     if (getsockname(fd, (struct sockaddr *)&own, &bytes) == 0)
         getnameinfo((struct sockaddr *)&own, bytes, NULL, 0, port, 8, NI_NUMERICHOST | NI_NUMERICSERV);
     *listener = fd;
@@ -201,8 +200,8 @@ static void list_missing(const host *h, char *text, size_t bytes) {
 static void say_missing(const host *h) {
     char text[200], place[PST_TCP_PLACE];
     list_missing(h, text, sizeof text);
-    pst_log(PST_LOG_INFO, "waiting at %s, up to %u s, for %u of %u ranks: %s", pst_tcp_own_place(h->job, h->listener, place), h->job->seconds,
-            h->missing, h->job->size, text);
+    pst_log(PST_LOG_INFO, "waiting at %s, up to %u s, for %u of %u ranks: %s",
+            pst_tcp_own_place(h->job, h->listener, place), h->job->seconds, h->missing, h->job->size, text);
 }
 
 static pst_status fail_missing(const host *h) {

@@ -56,7 +56,8 @@ int pst_tcp_is_loopback(const struct sockaddr *a) {
     return a->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
 }
 
-const char *pst_tcp_place(const pst_tcp_job *job, const struct sockaddr *at, socklen_t bytes, char text[PST_TCP_PLACE]) {
+const char *pst_tcp_place(const pst_tcp_job *job, const struct sockaddr *at, socklen_t bytes,
+                          char text[PST_TCP_PLACE]) {
     char number[64];
     int n = snprintf(text, PST_TCP_PLACE, "%.80s:%.8s", job->address, job->port);
     if (getnameinfo(at, bytes, number, sizeof number, NULL, 0, NI_NUMERICHOST) || !strcmp(number, job->address))

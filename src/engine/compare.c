@@ -67,9 +67,9 @@ const char *pst_compare_version(void) {
 
 /* A machine's own affair. A solved schedule depends on the limit of memory, and all have to come to the same. */
 static int may_differ(const pst_config *config, const char *section, const char *line) {
-    static const char *const keys[] = {
-        "data.paths: ",    "model.weights: ", "parallel.threads: ", "parallel.memory: ", "parallel.schedule_file: ",
-        "parallel.cluster: ", "parallel.measured: ", "parallel.wait: ", "log.level: "};
+    static const char *const keys[] = {"data.paths: ",        "model.weights: ",          "parallel.threads: ",
+                                       "parallel.memory: ",   "parallel.schedule_file: ", "parallel.cluster: ",
+                                       "parallel.measured: ", "parallel.wait: ",          "log.level: "};
     char key[128];
     snprintf(key, sizeof key, "%.40s.%.80s", section, line);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)

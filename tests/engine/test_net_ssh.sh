@@ -1,7 +1,7 @@
 #!/bin/sh
 # test: label=net timeout=240
 # --hostfile over real ssh daemons on two hosts: the same weights as on one; a killed rank is named; Ctrl-C, a lost connection
-# and the launcher's death leave nothing behind; a host that lets nobody in is named.
+# and the launcher's death leave nothing behind; a host that is not there, or lets nobody in, is named.
 . "$(dirname "$0")/../net.sh"
 sshd=$(PATH=$PATH:/usr/sbin command -v sshd) && command -v ssh >/dev/null 2>&1 && command -v ssh-keygen >/dev/null 2>&1 ||
     skip 'no ssh daemon here (apt-get install openssh-server openssh-client)'
@@ -104,6 +104,15 @@ start orphan
 kill -9 $head
 wait $job
 nobody_left 10
+
+printf '%s\n10.213.%s.77\n' $host_a $third >far
+began=$(date +%s)
+ip netns exec ${net}a timeout 60 "$PENSTOCK" train run.yaml --hostfile far >far.log 2>&1
+[ $? = 2 ] || fail "a host that is not there: $(cat far.log)"
+[ $(($(date +%s) - began)) -lt 30 ] || fail "it took $(($(date +%s) - began)) s to say that a host is not there"
+said far.log "far:2: host 10.213.$third.77 (10.213.$third.77) with ranks 1 to 1 could not be reached or started"
+grep -q "host $host_a " far.log && fail "a host that is there is named: $(cat far.log)"
+nobody_left 5
 
 : >let_in
 in_a timeout 60 "$PENSTOCK" train run.yaml --hostfile hosts >shut.log 2>&1

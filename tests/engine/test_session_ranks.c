@@ -87,7 +87,7 @@ static void be_rank(const char *more, int layers, const char *refused, uint64_t 
 /* What rank 1 has in place of rank 0's, and what both of them hear of it; NULL: they train. */
 static void in_two(const char *const more[N], const int layers[N], const char *refused, uint64_t hash) {
     pid_t pid[N];
-    char port[8], rank[8];
+    char port[8], rank[12];
     int status;
     port_choose(port);
     fflush(NULL);
