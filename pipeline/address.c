@@ -68,8 +68,8 @@ static void *address_buffer(const pst_layout *x, uint32_t buffer, uint8_t *arena
 }
 
 /* Of a use and part; where the gradient is shared out, what the round's micro-batch left. */
-static void *address_accumulator(const pst_layout *x, const pst_slots *slots, const pst_graph *g, const pst_instr *instr,
-                                 uint32_t use, uint32_t part, uint8_t *arena) {
+static void *address_accumulator(const pst_layout *x, const pst_slots *slots, const pst_graph *g,
+                                 const pst_instr *instr, uint32_t use, uint32_t part, uint8_t *arena) {
     if (x->fresh[instr->param] != ABSENT)
         return (uint8_t *)address_fresh(x, slots, instr->param, instr->chunk, instr->micro, arena) +
                instr->from * sizeof(float);

@@ -10,12 +10,12 @@ typedef struct {
     const pst_checker *c;
     const pst_instr_list *list;
     pst_grid_place at;
-    uint32_t rank, first;              /* of the flush */
-    uint32_t *base;                    /* [n_param] number of the first piece of a parameter that is shared out here */
+    uint32_t rank, first; /* of the flush */
+    uint32_t *base;       /* [n_param] number of the first piece of a parameter that is shared out here */
     uint32_t *bin_head, *bin_tail, *bin_next;    /* instructions about a piece, in list order */
     uint32_t *cell_head, *cell_tail, *cell_next; /* those that read or write a gradient slot */
-    uint32_t *occupant;                /* [n_chunk * n_micro] the cell that has a slot */
-    pst_interval *sum;                 /* [1 + buffers] what lies in this rank's gradient, in each receive buffer */
+    uint32_t *occupant;                          /* [n_chunk * n_micro] the cell that has a slot */
+    pst_interval *sum; /* [1 + buffers] what lies in this rank's gradient, in each receive buffer */
 } rounds;
 
 static pst_status need(const rounds *x, uint32_t before, uint32_t after) {
@@ -37,7 +37,8 @@ static uint32_t pass_of(const rounds *x, uint32_t chunk, uint32_t micro) {
 static uint32_t chunk_of(const rounds *x, uint32_t param) { return x->c->cut->use_chunk[x->c->cut->use_first[param]]; }
 
 static int is_here(const rounds *x, uint32_t param) {
-    return pst_job_shards(x->c->job, x->at.tensor, param) && x->c->job->rank_of_chunk[chunk_of(x, param)] == x->at.stage;
+    return pst_job_shards(x->c->job, x->at.tensor, param) &&
+           x->c->job->rank_of_chunk[chunk_of(x, param)] == x->at.stage;
 }
 
 /* --- the tree ------------------------------------------------------------------------------------------------------ */

@@ -1,7 +1,6 @@
 /* Lays out one rank's arena: what the rank holds follows from which chunks are its own; where it lies, from counting up
  * region by region. */
-#include "pipeline/layout.h"
-#include "base/arena.h"
+#include "pipeline/layout_parts.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,66 +12,29 @@ const char *pst_region_name(pst_region region) {
     return (unsigned)region < PST_REGION_COUNT ? name[region] : "?";
 }
 
-/* What is laid out, and how far. */
-typedef struct {
-    const pst_graph *g;
-    const pst_cut *cut, *eval_cut;
-    const pst_job *job, *eval;
-    const pst_slots *slots;
-    pst_layout *layout;
-    uint64_t end; /* one more than the last byte given away */
-} builder;
-
-static uint64_t take(builder *b, uint64_t bytes) {
-    uint64_t at = pst_align(b->end);
-    if (!bytes) return at;
-    b->end = at + bytes;
-    return at;
-}
-
-static void begin(builder *b, pst_region region) { b->layout->start[region] = pst_align(b->end); }
-
-static void finish(builder *b, pst_region region) {
-    uint64_t start = b->layout->start[region];
-    b->layout->bytes[region] = b->end > start ? b->end - start : 0;
-}
-
-static int is_mine(const builder *b, uint32_t chunk) {
-    return b->job->rank_of_chunk[chunk] == pst_job_stage(b->job, b->layout->rank);
-}
-
 /* --- parameters ------------------------------------------------------------------------------------------------- */
 
-static uint32_t n_param(const builder *b) { return b->g ? b->g->n_param : 0; }
-/* Of an accumulator. */
-static uint64_t param_bytes(const builder *b, uint32_t p) {
-    return pst_param_elements(b->g->param + p) * sizeof(float);
-}
-
-static int use_is_mine(const builder *b, uint32_t p, uint32_t use) {
-    return is_mine(b, b->cut->use_chunk[b->cut->use_first[p] + use]);
-}
-
-static int param_is_mine(const builder *b, uint32_t p) {
+static int param_is_mine(const pst_layout_builder *b, uint32_t p) {
     for (uint32_t u = 0; u < b->g->param[p].n_use; u++)
-        if (use_is_mine(b, p, u)) return 1;
+        if (pst_layout_has_use(b, p, u)) return 1;
     return 0;
 }
 
-static void place_weights(builder *b) {
-    begin(b, PST_REGION_WEIGHT);
-    for (uint32_t p = 0; p < n_param(b); p++)
-        b->layout->weight[p] = param_is_mine(b, p) ? take(b, pst_param_bytes(b->g, b->g->param + p)) : ABSENT;
-    finish(b, PST_REGION_WEIGHT);
+static void place_weights(pst_layout_builder *b) {
+    pst_layout_begin(b, PST_REGION_WEIGHT);
+    for (uint32_t p = 0; p < pst_layout_params(b); p++)
+        b->layout->weight[p] =
+            param_is_mine(b, p) ? pst_layout_take(b, pst_param_bytes(b->g, b->g->param + p)) : ABSENT;
+    pst_layout_finish(b, PST_REGION_WEIGHT);
 }
 
 /* What this rank answers for, and what it steps: with a sharded optimizer the same, else all that it holds. */
-static void share_params(builder *b) {
+static void share_params(pst_layout_builder *b) {
     pst_layout *x = b->layout;
     pst_grid_place at = pst_grid_at(b->job->grid, x->rank);
     const pst_share *share = b->job->share[at.tensor];
-    for (uint32_t p = 0; p < n_param(b); p++) {
-        if (b->g->param[p].n_use && use_is_mine(b, p, 0)) {
+    for (uint32_t p = 0; p < pst_layout_params(b); p++) {
+        if (b->g->param[p].n_use && pst_layout_has_use(b, p, 0)) {
             x->own_from[p] = pst_share_from(share, p, at.replica);
             x->own_to[p] = pst_share_to(share, p, at.replica);
         }
@@ -86,96 +48,28 @@ static uint64_t stepped_bytes(const pst_layout *x, uint32_t p) {
     return (x->step_to[p] - x->step_from[p]) * sizeof(float);
 }
 
-static void place_state(builder *b, const pst_optim_row *optim) {
+static void place_state(pst_layout_builder *b, const pst_optim_row *optim) {
     pst_layout *x = b->layout;
-    begin(b, PST_REGION_STATE);
-    for (uint32_t p = 0; p < n_param(b); p++)
-        x->master[p] = !stepped_bytes(x, p)      ? ABSENT
+    pst_layout_begin(b, PST_REGION_STATE);
+    for (uint32_t p = 0; p < pst_layout_params(b); p++)
+        x->master[p] = !stepped_bytes(x, p)     ? ABSENT
                        : b->g->dtype == PST_F32 ? x->weight[p] + x->step_from[p] * sizeof(float)
-                                                : take(b, stepped_bytes(x, p));
+                                                : pst_layout_take(b, stepped_bytes(x, p));
     for (uint32_t i = 0; i < 2; i++)
-        for (uint32_t p = 0; p < n_param(b); p++)
+        for (uint32_t p = 0; p < pst_layout_params(b); p++)
             x->state[i][p] =
-                optim && i < optim->n_state && stepped_bytes(x, p) ? take(b, stepped_bytes(x, p)) : ABSENT;
-    finish(b, PST_REGION_STATE);
-}
-
-/* As long as the longest piece that is this rank's to add. */
-static void place_buffers(builder *b, const pst_optim_row *optim) {
-    pst_layout *x = b->layout;
-    uint64_t most = 0;
-    x->buffer = ABSENT;
-    for (uint32_t p = 0; p < n_param(b); p++)
-        if (x->own_to[p] - x->own_from[p] > most) most = x->own_to[p] - x->own_from[p];
-    if (!optim || !most || b->job->grid.data == 1) return;
-    x->n_buffer = pst_job_buffers(b->job);
-    x->buffer_bytes = (most < PST_PIECE ? most : PST_PIECE) * sizeof(float);
-    x->buffer = take(b, (x->n_buffer - 1) * pst_align(x->buffer_bytes) + x->buffer_bytes);
-}
-
-/* Of all parts of a use. */
-static uint64_t accumulator_bytes(const builder *b, uint32_t p) {
-    return (b->layout->parts - 1) * pst_align(param_bytes(b, p)) + param_bytes(b, p);
-}
-
-static int shards(const builder *b, uint32_t p) {
-    return pst_job_shards(b->job, pst_grid_at(b->job->grid, b->layout->rank).tensor, p);
-}
-
-static void place_accumulators(builder *b, const pst_optim_row *optim, int partial) {
-    pst_layout *x = b->layout;
-    for (uint32_t p = 0; p < n_param(b); p++)
-        for (uint32_t u = 0; u < b->g->param[p].n_use && b->g->param[p].slice.partial == partial; u++) {
-            uint64_t bytes = accumulator_bytes(b, p);
-            if (shards(b, p)) x->grad_from[p] = x->own_from[p], bytes = (x->own_to[p] - x->own_from[p]) * sizeof(float);
-            x->grad[p][u] = optim && use_is_mine(b, p, u) && bytes ? take(b, bytes) : ABSENT;
-        }
-}
-
-/* As many as the passes of this rank take, each for its largest chunk. */
-static void place_gradient_slots(builder *b, const pst_optim_row *optim) {
-    pst_layout *x = b->layout;
-    for (uint32_t p = 0; p < n_param(b); p++) x->fresh[p] = ABSENT;
-    if (!optim || !b->slots->gradient) return;
-    for (uint32_t c = 0; c < b->cut->n_chunk; c++) {
-        uint64_t bytes = 0;
-        for (uint32_t p = 0; p < n_param(b) && is_mine(b, c); p++) {
-            if (!shards(b, p) || b->cut->use_chunk[b->cut->use_first[p]] != c) continue;
-            x->fresh[p] = pst_align(bytes);
-            bytes = x->fresh[p] + param_bytes(b, p);
-            x->gradient_saved += (int64_t)(pst_align(param_bytes(b, p)) -
-                                           pst_align((x->own_to[p] - x->own_from[p]) * sizeof(float)));
-        }
-        if (bytes > x->gradient_bytes) x->gradient_bytes = bytes;
-        for (uint32_t m = 0; m < b->slots->n_micro && is_mine(b, c); m++) {
-            uint32_t slot = b->slots->gradient[(size_t)c * b->slots->n_micro + m];
-            if (slot >= x->n_gradient) x->n_gradient = slot + 1;
-        }
-    }
-    if (!x->gradient_bytes) return;
-    x->gradient_saved -= (int64_t)(x->n_gradient * pst_align(x->gradient_bytes));
-    x->gradient = take(b, (x->n_gradient - 1) * pst_align(x->gradient_bytes) + x->gradient_bytes);
-}
-
-static void place_gradients(builder *b, const pst_optim_row *optim) {
-    begin(b, PST_REGION_GRAD);
-    place_accumulators(b, optim, 1);
-    b->layout->partial = b->layout->start[PST_REGION_GRAD];
-    b->layout->partial_bytes = b->end > b->layout->partial ? b->end - b->layout->partial : 0;
-    place_accumulators(b, optim, 0);
-    place_gradient_slots(b, optim);
-    place_buffers(b, optim);
-    finish(b, PST_REGION_GRAD);
+                optim && i < optim->n_state && stepped_bytes(x, p) ? pst_layout_take(b, stepped_bytes(x, p)) : ABSENT;
+    pst_layout_finish(b, PST_REGION_STATE);
 }
 
 /* --- norms ------------------------------------------------------------------------------------------------------ */
 
-static pst_status find_owned(builder *b) {
+static pst_status find_owned(pst_layout_builder *b) {
     pst_layout *x = b->layout;
-    uint32_t *order = malloc((n_param(b) + 1) * sizeof *order);
+    uint32_t *order = malloc((pst_layout_params(b) + 1) * sizeof *order);
     if (!order) return pst_fail(PST_ENOMEM, "no memory for a layout");
     if (b->g) pst_graph_param_order(b->g, order);
-    for (uint32_t i = 0; i < n_param(b); i++)
+    for (uint32_t i = 0; i < pst_layout_params(b); i++)
         if (x->own_to[order[i]] > x->own_from[order[i]]) x->owned[x->n_owned++] = order[i];
     free(order);
     for (uint32_t r = 0; r < x->n_rank; r++) {
@@ -192,27 +86,29 @@ static uint64_t norm_bytes(const pst_layout *x, uint32_t rank) {
     return ((uint64_t)x->loss_of_rank[rank] + x->piece_of_rank[rank]) * sizeof(double);
 }
 
-static void place_control(builder *b, const pst_optim_row *optim) {
+static void place_control(pst_layout_builder *b, const pst_optim_row *optim) {
     pst_layout *x = b->layout;
-    begin(b, PST_REGION_CONTROL);
+    pst_layout_begin(b, PST_REGION_CONTROL);
     x->norm_own = x->norm_answer = ABSENT;
     for (uint32_t r = 0; r < x->n_rank; r++) x->norm_of_rank[r] = ABSENT;
     if (optim) {
-        x->norm_own = take(b, norm_bytes(x, x->rank));
-        for (uint32_t r = 1; x->rank == 0 && r < x->n_rank; r++) x->norm_of_rank[r] = take(b, norm_bytes(x, r));
-        x->norm_answer = take(b, 3 * sizeof(double));
+        x->norm_own = pst_layout_take(b, norm_bytes(x, x->rank));
+        for (uint32_t r = 1; x->rank == 0 && r < x->n_rank; r++)
+            x->norm_of_rank[r] = pst_layout_take(b, norm_bytes(x, r));
+        x->norm_answer = pst_layout_take(b, 3 * sizeof(double));
         if (x->rank == 0) x->norm_of_rank[0] = x->norm_own;
     }
-    finish(b, PST_REGION_CONTROL);
+    pst_layout_finish(b, PST_REGION_CONTROL);
 }
 
 /* --- data and outputs ------------------------------------------------------------------------------------------- */
 
 /* The most micro-batches for which a chunk of this rank has tensor t in `place`. */
-static uint32_t copies_in(const builder *b, const pst_cut *cut, const pst_job *job, uint32_t t, pst_place place) {
+static uint32_t copies_in(const pst_layout_builder *b, const pst_cut *cut, const pst_job *job, uint32_t t,
+                          pst_place place) {
     if (!cut) return 0;
     for (uint32_t c = 0; c < cut->n_chunk; c++) {
-        if (!is_mine(b, c)) continue;
+        if (!pst_layout_has(b, c)) continue;
         const pst_chunk *chunk = cut->chunk + c;
         for (uint32_t i = 0; i < chunk->n_local; i++) {
             const pst_value *v = cut->tape->value + chunk->local[i].value;
@@ -223,52 +119,55 @@ static uint32_t copies_in(const builder *b, const pst_cut *cut, const pst_job *j
     return 0;
 }
 
-static void place_tensors(builder *b, pst_region region, pst_tensor_role role, pst_place place, uint64_t *offset) {
-    begin(b, region);
+static void place_tensors(pst_layout_builder *b, pst_region region, pst_tensor_role role, pst_place place,
+                          uint64_t *offset) {
+    pst_layout_begin(b, region);
     for (uint32_t t = 0; b->g && t < b->g->n_tensor; t++) {
         offset[t] = ABSENT;
         if (b->g->tensor[t].role != role) continue;
         uint32_t copies = copies_in(b, b->cut, b->job, t, place);
         uint32_t more = copies_in(b, b->eval_cut, b->eval, t, place);
         if (more > copies) copies = more;
-        if (copies) offset[t] = take(b, copies * pst_tensor_bytes(b->g->tensor + t));
+        if (copies) offset[t] = pst_layout_take(b, copies * pst_tensor_bytes(b->g->tensor + t));
     }
-    finish(b, region);
+    pst_layout_finish(b, region);
 }
 
 /* --- slots and scratch ------------------------------------------------------------------------------------------ */
 
-static void place_slots(builder *b, const pst_slots *slots, uint64_t *base) {
+static void place_slots(pst_layout_builder *b, const pst_slots *slots, uint64_t *base) {
     for (uint32_t k = 0; k < slots->n_class; k++) {
         const pst_class *class_ = slots->class_ + k;
         base[k] = ABSENT;
-        if (!is_mine(b, class_->chunk)) continue;
-        base[k] = take(b, class_->n_slot ? (class_->n_slot - 1) * pst_align(class_->bytes) + class_->bytes : 0);
+        if (!pst_layout_has(b, class_->chunk)) continue;
+        base[k] =
+            pst_layout_take(b, class_->n_slot ? (class_->n_slot - 1) * pst_align(class_->bytes) + class_->bytes : 0);
     }
 }
 
-static uint64_t scratch_bytes(const builder *b, const pst_cut *cut) {
+static uint64_t scratch_bytes(const pst_layout_builder *b, const pst_cut *cut) {
     uint64_t bytes = 0;
     for (uint32_t c = 0; c < cut->n_chunk; c++)
-        for (uint32_t p = 0; is_mine(b, c) && p < 4; p++)
+        for (uint32_t p = 0; pst_layout_has(b, c) && p < 4; p++)
             if (cut->chunk[c].program[p].scratch_bytes > bytes) bytes = cut->chunk[c].program[p].scratch_bytes;
     return bytes;
 }
 
 /* The largest accumulator that another rank sends here. */
-static uint64_t join_bytes(const builder *b) {
+static uint64_t join_bytes(const pst_layout_builder *b) {
     uint64_t bytes = 0;
-    for (uint32_t p = 0; p < n_param(b); p++)
-        for (uint32_t u = 1; u < b->g->param[p].n_use && use_is_mine(b, p, 0); u++)
-            if (!use_is_mine(b, p, u) && param_bytes(b, p) > bytes) bytes = param_bytes(b, p);
+    for (uint32_t p = 0; p < pst_layout_params(b); p++)
+        for (uint32_t u = 1; u < b->g->param[p].n_use && pst_layout_has_use(b, p, 0); u++)
+            if (!pst_layout_has_use(b, p, u) && pst_layout_param_bytes(b, p) > bytes)
+                bytes = pst_layout_param_bytes(b, p);
     return bytes;
 }
 
 /* What STEP changes, once more. */
-static void place_undo(builder *b, uint64_t start, const pst_optim_row *optim) {
+static void place_undo(pst_layout_builder *b, uint64_t start, const pst_optim_row *optim) {
     pst_layout *x = b->layout;
     uint64_t at = start;
-    for (uint32_t p = 0; p < n_param(b); p++) {
+    for (uint32_t p = 0; p < pst_layout_params(b); p++) {
         uint64_t bytes = stepped_bytes(x, p);
         x->undo[p] = ABSENT;
         if (!bytes || !b->job->post || !optim) continue;
@@ -279,20 +178,21 @@ static void place_undo(builder *b, uint64_t start, const pst_optim_row *optim) {
 }
 
 /* Training first; then whatever lies over it may reach further. */
-static void place_passing(builder *b, const pst_slots *slots, const pst_slots *eval_slots, const pst_optim_row *optim) {
+static void place_passing(pst_layout_builder *b, const pst_slots *slots, const pst_slots *eval_slots,
+                          const pst_optim_row *optim) {
     pst_layout *x = b->layout;
-    begin(b, PST_REGION_SLOT);
+    pst_layout_begin(b, PST_REGION_SLOT);
     place_slots(b, slots, x->class_base);
-    finish(b, PST_REGION_SLOT);
-    begin(b, PST_REGION_SCRATCH);
-    x->scratch_base = take(b, scratch_bytes(b, b->cut));
+    pst_layout_finish(b, PST_REGION_SLOT);
+    pst_layout_begin(b, PST_REGION_SCRATCH);
+    x->scratch_base = pst_layout_take(b, scratch_bytes(b, b->cut));
     uint64_t far = b->end, start = x->start[PST_REGION_SLOT], before = x->start[PST_REGION_SLOT];
     for (uint32_t r = 0; r < PST_REGION_SLOT; r++)
         if (x->bytes[r]) before = x->start[r] + x->bytes[r];
     if (b->eval_cut) {
         b->end = before;
         place_slots(b, eval_slots, x->eval_class_base);
-        x->eval_scratch_base = take(b, scratch_bytes(b, b->eval_cut));
+        x->eval_scratch_base = pst_layout_take(b, scratch_bytes(b, b->eval_cut));
         if (b->end > far) far = b->end;
     }
     x->join_bytes = optim ? join_bytes(b) : 0;
@@ -301,7 +201,7 @@ static void place_passing(builder *b, const pst_slots *slots, const pst_slots *e
     place_undo(b, start, optim);
     if (x->undo_end > far) far = x->undo_end;
     b->end = far;
-    finish(b, PST_REGION_SCRATCH);
+    pst_layout_finish(b, PST_REGION_SCRATCH);
     if (!x->bytes[PST_REGION_SCRATCH] && far > start)
         x->bytes[PST_REGION_SLOT] = far - start; /* what lies over reaches further */
     x->total = far;
@@ -325,26 +225,27 @@ static pst_status open_grads(pst_layout *x, const pst_graph *g) {
     return PST_OK;
 }
 
-static pst_status open_layout(const builder *b, const pst_slots *slots, const pst_slots *eval_slots) {
+static pst_status open_layout(const pst_layout_builder *b, const pst_slots *slots, const pst_slots *eval_slots) {
     pst_layout *x = b->layout;
     uint32_t n_tensor = b->g ? b->g->n_tensor : 0;
-    x->weight = offsets(n_param(b)), x->master = offsets(n_param(b));
-    x->state[0] = offsets(n_param(b)), x->state[1] = offsets(n_param(b));
-    x->own_from = offsets(n_param(b)), x->own_to = offsets(n_param(b));
-    x->step_from = offsets(n_param(b)), x->step_to = offsets(n_param(b)), x->undo = offsets(n_param(b));
-    x->grad_from = offsets(n_param(b)), x->fresh = offsets(n_param(b));
+    x->weight = offsets(pst_layout_params(b)), x->master = offsets(pst_layout_params(b));
+    x->state[0] = offsets(pst_layout_params(b)), x->state[1] = offsets(pst_layout_params(b));
+    x->own_from = offsets(pst_layout_params(b)), x->own_to = offsets(pst_layout_params(b));
+    x->step_from = offsets(pst_layout_params(b)), x->step_to = offsets(pst_layout_params(b)),
+    x->undo = offsets(pst_layout_params(b));
+    x->grad_from = offsets(pst_layout_params(b)), x->fresh = offsets(pst_layout_params(b));
     x->data = offsets(n_tensor), x->output = offsets(n_tensor);
     x->class_base = offsets(slots->n_class), x->eval_class_base = offsets(eval_slots ? eval_slots->n_class : 0);
     x->has_chunk = calloc(b->cut->n_chunk, 1);
-    x->owned = calloc(n_param(b) + 1, sizeof *x->owned);
+    x->owned = calloc(pst_layout_params(b) + 1, sizeof *x->owned);
     x->norm_of_rank = offsets(x->n_rank);
     x->loss_of_rank = calloc(x->n_rank, sizeof *x->loss_of_rank);
     x->piece_of_rank = calloc(x->n_rank, sizeof *x->piece_of_rank);
     if (!x->weight || !x->master || !x->state[0] || !x->state[1] || !x->own_from || !x->own_to || !x->step_from ||
-        !x->undo || !x->step_to || !x->grad_from || !x->fresh || !x->data || !x->output || !x->class_base || !x->eval_class_base || !x->has_chunk ||
-        !x->owned || !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
+        !x->undo || !x->step_to || !x->grad_from || !x->fresh || !x->data || !x->output || !x->class_base ||
+        !x->eval_class_base || !x->has_chunk || !x->owned || !x->norm_of_rank || !x->loss_of_rank || !x->piece_of_rank)
         return pst_fail(PST_ENOMEM, "no memory for a layout");
-    for (uint32_t c = 0; c < b->cut->n_chunk; c++) x->has_chunk[c] = (uint8_t)is_mine(b, c);
+    for (uint32_t c = 0; c < b->cut->n_chunk; c++) x->has_chunk[c] = (uint8_t)pst_layout_has(b, c);
     return open_grads(x, b->g);
 }
 
@@ -355,7 +256,8 @@ pst_status pst_layout_build(const pst_graph *g, const pst_cut *cut, const pst_jo
     if (!x) return pst_fail(PST_ENOMEM, "no memory for a layout");
     x->rank = rank, x->n_rank = job->n_rank, x->eval_cut = eval_cut;
     x->parts = job->parts, x->part_micros = pst_job_micros(job, rank) / job->parts;
-    builder b = {.g = g, .cut = cut, .eval_cut = eval_cut, .job = job, .eval = eval, .slots = slots, .layout = x};
+    pst_layout_builder b = {
+        .g = g, .cut = cut, .eval_cut = eval_cut, .job = job, .eval = eval, .slots = slots, .layout = x};
     pst_status status = open_layout(&b, slots, eval_slots);
     if (status == PST_OK) share_params(&b), status = find_owned(&b);
     if (status != PST_OK) {
@@ -367,7 +269,7 @@ pst_status pst_layout_build(const pst_graph *g, const pst_cut *cut, const pst_jo
     place_control(&b, optim);
     place_tensors(&b, PST_REGION_DATA, PST_TENSOR_DATA, PST_PLACE_DATA, x->data);
     place_tensors(&b, PST_REGION_OUTPUT, PST_TENSOR_OUTPUT, PST_PLACE_OUTPUT, x->output);
-    place_gradients(&b, optim);
+    pst_layout_place_gradients(&b, optim);
     place_passing(&b, slots, eval_slots, optim);
     *layout = x;
     return PST_OK;
@@ -378,7 +280,8 @@ void pst_layout_close(pst_layout *x) {
     if (x->grad) free(x->grad[0]);
     free(x->weight), free(x->master), free(x->state[0]), free(x->state[1]), free(x->grad), free(x->data),
         free(x->output);
-    free(x->own_from), free(x->own_to), free(x->undo), free(x->step_from), free(x->step_to), free(x->grad_from), free(x->fresh);
+    free(x->own_from), free(x->own_to), free(x->undo), free(x->step_from), free(x->step_to), free(x->grad_from),
+        free(x->fresh);
     free(x->class_base), free(x->eval_class_base), free(x->has_chunk), free(x->owned), free(x->norm_of_rank),
         free(x->loss_of_rank), free(x->piece_of_rank);
     free(x);

@@ -21,7 +21,8 @@ static uint32_t later(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 /* One replica's wishes: not sent before its pass is over, and not added later than it needs the slot. cell: [n_chunk][n_micro of
  * the job]. */
-static void add_replica(const pst_job *job, const pst_schedule *s, const pst_pace *pace, uint32_t stage, pst_round *cell) {
+static void add_replica(const pst_job *job, const pst_schedule *s, const pst_pace *pace, uint32_t stage,
+                        pst_round *cell) {
     const pst_action *a = s->action[stage];
     uint32_t n = s->n_action[stage], next = 0, ahead = 0; /* `ahead` weight gradients stand between i and next */
     for (uint32_t i = 0; i < n; i++) {
@@ -70,8 +71,7 @@ static pst_status open_stage(const pst_job_spec *spec, const pst_job *job, const
     rounds->round = calloc(n, sizeof *rounds->round), rounds->of = calloc(n, sizeof *rounds->of);
     rounds->occupant = calloc(n, sizeof *rounds->occupant);
     int failed = !cell || !rounds->round || !rounds->of || !rounds->occupant;
-    for (uint32_t k = 0; !failed && k < job->grid.data; k++)
-        add_replica(job, spec->schedule[k], pace + k, stage, cell);
+    for (uint32_t k = 0; !failed && k < job->grid.data; k++) add_replica(job, spec->schedule[k], pace + k, stage, cell);
     if (!failed) order(job, stage, cell, rounds);
     free(cell);
     return failed ? pst_fail(PST_ENOMEM, "no memory for the gradients that replicas exchange") : PST_OK;
@@ -94,7 +94,8 @@ pst_status pst_rounds_open(const pst_job_spec *spec, const pst_job *job, pst_rou
     PST_TRY(check_count(job));
     pst_pace *pace = calloc(n, sizeof *pace);
     pst_rounds *out = calloc(job->grid.pipeline, sizeof *out);
-    pst_status status = pace && out ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the gradients that replicas exchange");
+    pst_status status =
+        pace && out ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the gradients that replicas exchange");
     while (status == PST_OK && opened < n) status = pst_pace_open(spec->schedule[opened], pace + opened), opened++;
     for (uint32_t s = 0; status == PST_OK && s < job->grid.pipeline; s++)
         status = open_stage(spec, job, pace, s, out + s);

@@ -61,10 +61,11 @@ pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, u
     uint32_t n = g ? g->n_param : 0;
     for (uint32_t p = 0; n_replica > 1 && p < n; p++)
         if (pst_param_elements(g->param + p) > MOST_ELEMENTS)
-            return pst_fail(PST_EINPUT,
-                            "parameter %s has %llu elements, too many for replicas to exchange (at most 2^32); split it "
-                            "with parallel.tensor",
-                            g->param[p].name, (unsigned long long)pst_param_elements(g->param + p));
+            return pst_fail(
+                PST_EINPUT,
+                "parameter %s has %llu elements, too many for replicas to exchange (at most 2^32); split it "
+                "with parallel.tensor",
+                g->param[p].name, (unsigned long long)pst_param_elements(g->param + p));
     pst_share *s = calloc(1, sizeof *s);
     uint64_t *load = calloc((size_t)n_stage * n_replica + 1, sizeof *load);
     if (s) *s = (pst_share){.n_param = n, .n_replica = n_replica};

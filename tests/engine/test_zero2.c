@@ -92,10 +92,10 @@ static void every_layout(void **state) {
                 assert_same(&r, &base, name);
             }
     }
-    run_result wide[3] = {train(WIDE, "wide", 2, 2, "", "parallel.zero=2", NULL, NULL),
-                          train(WIDE, "wide-deep", 4, 2, "", "parallel.zero=2", "parallel.schedule=zb-v", NULL),
-                          train(WIDE, "wide-chunks", 2, 2, "", "parallel.zero=2", "parallel.schedule=interleaved",
-                                "parallel.chunks=3")};
+    run_result wide[3] = {
+        train(WIDE, "wide", 2, 2, "", "parallel.zero=2", NULL, NULL),
+        train(WIDE, "wide-deep", 4, 2, "", "parallel.zero=2", "parallel.schedule=zb-v", NULL),
+        train(WIDE, "wide-chunks", 2, 2, "", "parallel.zero=2", "parallel.schedule=interleaved", "parallel.chunks=3")};
     assert_same(&wide[1], &wide[0], "wide, two stages");
     assert_same(&wide[2], &wide[0], "wide, three chunks");
 }
@@ -135,7 +135,8 @@ static void precision_and_tensor(void **state) {
             const char *one[] = {batch, "parallel.zero=1", how[i], "parallel.data=2", tensor ? tensor : batch};
             const char *two[] = {batch, "parallel.zero=2", how[i], "parallel.data=2", tensor ? tensor : batch};
             snprintf(name[0], 32, "how-1-%d-%d", i, several), snprintf(name[1], 32, "how-2-%d-%d", i, several);
-            run_result a = run_here(SMALL, name[0], (int)n, "", one, 5), b = run_here(SMALL, name[1], (int)n, "", two, 5);
+            run_result a = run_here(SMALL, name[0], (int)n, "", one, 5),
+                       b = run_here(SMALL, name[1], (int)n, "", two, 5);
             assert_int_equal(a.exit_status, 0);
             assert_int_equal(b.exit_status, 0);
             for (int k = 0; k < b.n_rank; k++) assert_int_equal(b.peak[k], b.predicted[k]);
@@ -167,7 +168,8 @@ static void resume(void **state) {
 static void takes_less(void **state) {
     (void)state;
     run_result one = train(WIDE, "less-1", 4, 4, "", "parallel.schedule=interleaved", "parallel.chunks=5", NULL);
-    run_result two = train(WIDE, "less-2", 4, 4, "", "parallel.schedule=interleaved", "parallel.chunks=5", "parallel.zero=2");
+    run_result two =
+        train(WIDE, "less-2", 4, 4, "", "parallel.schedule=interleaved", "parallel.chunks=5", "parallel.zero=2");
     uint64_t layers = (uint64_t)4 * 12 * 384 * 384 * 4; /* bytes of what is neither shared nor small */
     for (int r = 0; r < 4; r++) /* a quarter, and two chunks of five that are not quite equal; a piece more or less */
         assert_true(two.predicted[r] + layers * 3 / 4 < one.predicted[r] + layers / 2 + 4 * ((256 << 10) * 4));
@@ -192,9 +194,12 @@ static int cleanup(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(one_micro_batch_each), cmocka_unit_test(every_layout), cmocka_unit_test(unequal),
-        cmocka_unit_test(precision_and_tensor), cmocka_unit_test(resume),       cmocka_unit_test(takes_less),
-        cmocka_unit_test(refused)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(one_micro_batch_each),
+                                       cmocka_unit_test(every_layout),
+                                       cmocka_unit_test(unequal),
+                                       cmocka_unit_test(precision_and_tensor),
+                                       cmocka_unit_test(resume),
+                                       cmocka_unit_test(takes_less),
+                                       cmocka_unit_test(refused)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }

@@ -26,6 +26,7 @@ static void no_wrong_verdict_on_rounds(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(no_wrong_verdict), cmocka_unit_test(no_wrong_verdict_on_rounds)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(no_wrong_verdict),
+                                       cmocka_unit_test(no_wrong_verdict_on_rounds)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
