@@ -50,11 +50,12 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
     const pst_instr_list *list = &job->list[rank];
     const pst_instr *in = &list->instr[i];
     if (in->opcode >= PST_OP_COUNT) return fail_at(rank, i, "no such opcode");
+    int flush = pst_instr_is_flush(list, i), head = pst_instr_is_head(list, i), piece = pst_instr_is_piece(job, list, i);
     uint8_t queue = in->opcode == PST_OP_SEND ? PST_Q_SEND : in->opcode == PST_OP_RECV ? PST_Q_RECV : PST_Q_COMPUTE;
+    if (head && queue == PST_Q_COMPUTE) return fail_at(rank, i, "it computes in the head");
+    if (head) queue = PST_Q_HEAD;
     if (in->queue != queue) return fail_at(rank, i, "it is in the wrong queue");
     if (queue != PST_Q_COMPUTE && in->peer >= job->n_rank) return fail_at(rank, i, "its peer does not exist");
-    int flush = pst_instr_is_flush(list, i), head = pst_instr_is_head(list, i), piece = pst_instr_is_piece(job, list, i);
-    if (head && queue == PST_Q_COMPUTE) return fail_at(rank, i, "it computes in the head");
     if (flush ? in->opcode <= PST_OP_BW : in->opcode > PST_OP_REDUCE || (in->opcode == PST_OP_REDUCE && !piece)) {
         return fail_at(rank, i, flush ? "a pass in the flush" : "the flush begins too early");
     }

@@ -61,8 +61,9 @@ static void say(pst_executor *x, pst_activity activity) {
 }
 
 static void say_posted(pst_executor *x) {
-    PST_POSITION_SET(x->at, sent, x->cursor[PST_Q_SEND]);
-    PST_POSITION_SET(x->at, received, x->cursor[PST_Q_RECV]);
+    uint32_t head = x->cursor[PST_Q_HEAD]; /* before all others: what is not posted of it ends what is */
+    PST_POSITION_SET(x->at, sent, head < x->list->n_instr ? head : x->cursor[PST_Q_SEND]);
+    PST_POSITION_SET(x->at, received, head < x->list->n_instr ? head : x->cursor[PST_Q_RECV]);
     pst_position_move(x->at);
 }
 
@@ -197,6 +198,7 @@ static pst_status move_transfers(pst_executor *x, uint32_t *moved) {
     do {
         before = *moved;
         if (x->n_pending) PST_TRY(test(x, moved));
+        PST_TRY(issue(x, PST_Q_HEAD, moved));
         PST_TRY(issue(x, PST_Q_RECV, moved));
         PST_TRY(issue(x, PST_Q_SEND, moved));
     } while (*moved != before);

@@ -1,22 +1,20 @@
 /* The head of a list, where replicas share out the step (job.zero): the weights that other ranks have stepped come before
- * the passes that read them. All messages are posted at once and come, as they are posted, in the order in which chunks need
- * them; so each is predicted to take as long as all that come to the same rank before it, and its own bytes. */
+ * the passes that read them, piece by piece in the order in which chunks need them. SENDs are posted at once; RECVs as far
+ * as a window of bytes reaches, which fills a link and leaves messages of the other direction a way between. A piece is
+ * predicted to take as long as all that is in the window before it, and its own bytes. */
 #include "pipeline/job_parts.h"
 #include <stdlib.h>
 
-/* What one replica has of a parameter. */
+enum { WINDOW = 4 << 20 }; /* bytes */
+
 typedef struct {
     uint32_t param, number, owner; /* number: the seq of its messages; owner: replica */
     uint64_t from, n;
-} range;
+} piece;
 
 typedef struct {
     uint32_t first, param; /* chunk of the first use */
 } place;
-
-/* Bytes on the way so far: [stages] of a stage's weights; behind them [stages x replicas] what of these a rank has itself,
- * which does not come to it. */
-typedef uint64_t arrivals;
 
 static int by_chunk(const void *a, const void *b) {
     const place *x = a, *y = b;
@@ -39,59 +37,75 @@ static uint32_t order_params(const pst_job_builder *b, place *order) {
     return n;
 }
 
-static void emit(pst_job_builder *b, uint8_t opcode, const range *at, uint32_t peer, uint64_t behind) {
+static void emit(pst_job_builder *b, uint8_t opcode, const piece *at, uint32_t peer) {
     uint64_t bytes = at->n * pst_dtype_bytes(b->cut->graph->dtype);
-    pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, behind + bytes));
+    pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
     instr.param = at->param, instr.from = (uint32_t)at->from, instr.n = (uint32_t)at->n;
-    instr.peer = peer, instr.bytes = bytes, instr.behind = behind, instr.channel = b->channel, instr.seq = at->number;
+    instr.peer = peer, instr.bytes = bytes, instr.channel = b->channel, instr.seq = at->number;
     pst_builder_emit(b, &instr);
 }
 
-/* To or from the ranks of one stage that holds the parameter; `home`: the stage whose replicas step it. */
-static void emit_at(pst_job_builder *b, const range *at, uint32_t stage, uint32_t home, const arrivals *came) {
+/* To all who hold the parameter beside the rank that steps it, or from there. */
+static void emit_piece(pst_job_builder *b, uint8_t opcode, const piece *at) {
     const pst_grid grid = b->job->grid;
-    uint32_t tensor = b->lane % grid.tensor, owner = pst_grid_rank(grid, home, at->owner, tensor);
-    for (uint32_t k = 0; k < grid.data; k++) {
-        uint32_t rank = pst_grid_rank(grid, stage, k, tensor);
-        uint64_t behind = came[stage] - came[grid.pipeline + stage * grid.data + k];
-        if (rank == owner || (b->rank != owner && b->rank != rank)) continue;
-        if (b->rank == owner) emit(b, PST_OP_SEND, at, rank, behind);
-        else emit(b, PST_OP_RECV, at, owner, behind);
+    uint32_t n_use = b->cut->graph->param[at->param].n_use, tensor = b->lane % grid.tensor;
+    uint32_t owner = pst_grid_rank(grid, pst_builder_stage_of_use(b, at->param, 0), at->owner, tensor);
+    if ((opcode == PST_OP_SEND) != (b->rank == owner)) return;
+    if (opcode == PST_OP_RECV) {
+        if (pst_builder_first_use(b, at->param, b->stage) < n_use) emit(b, opcode, at, owner);
+        return;
+    }
+    for (uint32_t u = 0; u < n_use; u++) {
+        uint32_t stage = pst_builder_stage_of_use(b, at->param, u);
+        for (uint32_t k = 0; k < grid.data && pst_builder_first_use(b, at->param, stage) == u; k++) {
+            uint32_t rank = pst_grid_rank(grid, stage, k, tensor);
+            if (rank != owner) emit(b, opcode, at, rank);
+        }
     }
 }
 
-static void emit_range(pst_job_builder *b, const range *at, arrivals *came) {
-    uint64_t bytes = at->n * pst_dtype_bytes(b->cut->graph->dtype);
-    uint32_t home = pst_builder_stage_of_use(b, at->param, 0);
-    for (uint32_t u = 0; u < b->cut->graph->param[at->param].n_use && b->status == PST_OK; u++) {
-        uint32_t stage = pst_builder_stage_of_use(b, at->param, u);
-        if (pst_builder_first_use(b, at->param, stage) != u) continue;
-        if (stage == b->stage || home == b->stage) emit_at(b, at, stage, home, came);
-        came[stage] += bytes;
-        if (stage == home) came[b->job->grid.pipeline + stage * b->job->grid.data + at->owner] += bytes;
+static void emit_pieces(pst_job_builder *b, uint8_t opcode, const place *order, uint32_t n) {
+    uint32_t number = 0;
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t k = 0; k < b->job->grid.data; k++) {
+            uint64_t to = pst_share_to(b->share, order[i].param, k);
+            for (uint64_t from = pst_share_from(b->share, order[i].param, k); from < to; from += PST_PIECE, number++) {
+                piece at = {order[i].param, number, k, from, to - from < PST_PIECE ? to - from : PST_PIECE};
+                if (b->status == PST_OK) emit_piece(b, opcode, &at);
+            }
+        }
+}
+
+/* RECVs from `first` on: what would not fit into the window with those before waits for the oldest of them. */
+static void set_window(pst_job_builder *b, uint32_t first) {
+    uint64_t in_flight = 0;
+    for (uint32_t i = first, oldest = first; i < b->n_instr && b->status == PST_OK; i++) {
+        pst_instr *in = b->instr + i;
+        for (; oldest < i && in_flight + in->bytes > WINDOW; oldest++) {
+            pst_builder_depend(b, i, oldest);
+            in_flight -= b->instr[oldest].bytes;
+        }
+        in->behind = in_flight, in->ns = pst_builder_transfer_ns(b, in->behind + in->bytes);
+        in_flight += in->bytes;
     }
 }
 
 void pst_builder_head(pst_job_builder *b) {
     const pst_graph *g = b->cut->graph;
-    const pst_grid grid = b->job->grid;
     if (!g) return;
     place *order = malloc((g->n_param + (size_t)1) * sizeof *order);
-    arrivals *came = calloc((size_t)grid.pipeline * (1 + grid.data), sizeof *came);
-    uint32_t n = order && came ? order_params(b, order) : 0, number = 0;
-    if (!order || !came) b->status = pst_fail(PST_ENOMEM, "no memory for the head of rank %u", b->rank);
+    if (!order) {
+        b->status = pst_fail(PST_ENOMEM, "no memory for the head of rank %u", b->rank);
+        return;
+    }
+    uint32_t n = order_params(b, order);
     b->channel = b->cut->n_channel + 1; /* the flush has the one before for gradients, this one for sums */
-    for (uint32_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < grid.data && b->status == PST_OK; k++) {
-            uint32_t p = order[i].param;
-            uint64_t from = pst_share_from(b->share, p, k), to = pst_share_to(b->share, p, k);
-            range at = {p, number, k, from, to - from};
-            if (from == to) continue;
-            emit_range(b, &at, came);
-            number++;
-        }
+    emit_pieces(b, PST_OP_SEND, order, n);
+    uint32_t first = b->n_instr;
+    emit_pieces(b, PST_OP_RECV, order, n);
+    if (b->status == PST_OK) set_window(b, first);
     b->n_head = b->n_instr;
-    free(order), free(came);
+    free(order);
 }
 
 void pst_builder_await_head(pst_job_builder *b) {
@@ -108,4 +122,27 @@ void pst_builder_await_head(pst_job_builder *b) {
         }
     }
     free(first);
+}
+
+/* SENDs come first in a head, by seq. */
+static pst_instr *find_send(pst_instr_list *list, uint32_t to, uint32_t seq) {
+    uint32_t low = 0, high = list->n_head;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        const pst_instr *in = list->instr + middle;
+        if (in->opcode == PST_OP_SEND && in->seq < seq) low = middle + 1;
+        else high = middle;
+    }
+    while (low < list->n_head && list->instr[low].peer != to) low++;
+    return list->instr + low;
+}
+
+void pst_head_match(pst_job *job) {
+    for (uint32_t r = 0; r < job->n_rank; r++)
+        for (uint32_t i = 0; i < job->list[r].n_head; i++) {
+            const pst_instr *recv = job->list[r].instr + i;
+            if (recv->opcode != PST_OP_RECV) continue;
+            pst_instr *send = find_send(job->list + recv->peer, r, recv->seq);
+            send->behind = recv->behind, send->ns = recv->ns;
+        }
 }

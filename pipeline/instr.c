@@ -26,9 +26,10 @@ uint32_t pst_builder_emit(pst_job_builder *b, const pst_instr *instr) {
     b->instr = grow(b, b->instr, b->n_instr, &b->cap_instr, sizeof *b->instr);
     if (b->status != PST_OK) return 0;
     b->instr[b->n_instr] = *instr;
-    b->instr[b->n_instr].queue = instr->opcode == PST_OP_SEND   ? PST_Q_SEND
-                                 : instr->opcode == PST_OP_RECV ? PST_Q_RECV
-                                                                : PST_Q_COMPUTE;
+    b->instr[b->n_instr].queue = pst_opcode_computes(instr->opcode)                       ? PST_Q_COMPUTE
+                                 : instr->param != PST_NONE && instr->use == PST_NONE ? PST_Q_HEAD
+                                 : instr->opcode == PST_OP_SEND                       ? PST_Q_SEND
+                                                                                      : PST_Q_RECV;
     if (b->instr[b->n_instr].queue == PST_Q_COMPUTE)
         b->instr[b->n_instr].ns = pst_job_slowed(b->job, b->rank, instr->ns);
     return b->n_instr++;
@@ -289,6 +290,7 @@ pst_status pst_job_build_grid(const pst_job_spec *spec, pst_job **job, pst_slots
     for (; status == PST_OK && lane < n; lane++) status = build_lane(&b, lane, slots + lane);
     pst_rounds_close(b.rounds, spec->grid.pipeline);
     if (status == PST_OK) {
+        pst_head_match(b.job);
         *job = b.job;
         return PST_OK;
     }

@@ -2,7 +2,7 @@
  * are compiled into one list per rank: actions become F/B/W/BW instructions, boundary values become SEND and RECV,
  * and the flush (REDUCE, NORM, GATHER, STEP) follows. Where replicas share out the step, new weights stand before.
  *
- * Semantics: the compute queue runs one instruction after another in list order. SEND and RECV queues issue in list
+ * Semantics: the compute queue runs one instruction after another in list order. SEND, RECV and HEAD queues issue in list
  * order without waiting for earlier transfers to complete. Between queues only deps order. A dep is satisfied when
  * that instruction has completed. Deps always name earlier instructions of the same rank. */
 #ifndef PST_PIPELINE_INSTR_H
@@ -28,7 +28,8 @@ typedef struct {
                                    left in its gradient slot, and PST_INTO_SHARD: the accumulator */
     uint32_t dep, n_dep;        /* deps[dep .. dep + n_dep) */
     uint64_t bytes, ns;         /* transfer size; predicted duration */
-    uint64_t behind;            /* head: bytes that come to the receiver before these, over the same link; ns counts them */
+    uint64_t behind;            /* head: bytes that are on their way to the receiver, over the same link, when this one is
+                                   posted; ns counts them */
 } pst_instr;
 
 enum { PST_INTO_SHARD = INT32_MAX };
@@ -78,9 +79,10 @@ static inline uint64_t pst_job_slowed(const pst_job *job, uint32_t rank, uint64_
  * of a fixed binary tree. zero 0: it SENDs the sum to every rank that holds the parameter, and all STEP it. zero 1 and 2:
  * it alone STEPs it, and the others get the new weight at the head of the next list.
  *
- * The head, with zero 1 and 2: every rank SENDs the weights that it steps to all ranks that hold them, and RECVs the others
- * where they belong; one message for all that a rank has of a parameter, in the order in which chunks need them. Nothing holds
- * them up: all are posted at once. A chunk's first pass waits for its own weights only; STEP waits for the SENDs.
+ * The head, with zero 1 and 2: every rank SENDs the weights that it steps to all ranks that hold them, and RECVs the others where
+ * they belong, piece by piece in the order in which chunks need them. It has a queue of its own, in which SENDs come first: they
+ * are posted at once, RECVs as many as a window of bytes allows. A chunk's first pass waits for its own weights only; STEP waits
+ * for the SENDs.
  *
  * Gradients shared out (zero 2, parameters that pst_job_shards names): the pass that computes a chunk's weight gradients of a
  * micro-batch writes them into a gradient slot, anew. The k-th micro-batches of all replicas that have so many are a round:

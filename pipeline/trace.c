@@ -60,6 +60,11 @@ static void print_event(const writer *w, uint32_t rank, const slice *s, uint32_t
     fputs("}}", out);
 }
 
+/* Where it is drawn: weights beside other messages. */
+static pst_queue lanes_of(const pst_instr *in) {
+    return in->queue != PST_Q_HEAD ? (pst_queue)in->queue : in->opcode == PST_OP_SEND ? PST_Q_SEND : PST_Q_RECV;
+}
+
 /* Overlapping transfers go to different lanes, as far as there are any; returns how many lanes were used. */
 static uint32_t print_queue(const writer *w, uint32_t rank, pst_queue queue, const pst_span *span) {
     const pst_instr_list *list = &w->job->list[rank];
@@ -67,7 +72,7 @@ static uint32_t print_queue(const writer *w, uint32_t rank, pst_queue queue, con
     uint64_t busy_until[SIDE] = {0};
     uint32_t n = 0, used = 0, base = queue == PST_Q_COMPUTE ? 0 : queue == PST_Q_SEND ? SENDS : RECEIVES;
     for (uint32_t i = 0; i < list->n_instr; i++) {
-        if (list->instr[i].queue == queue) slices[n++] = (slice){span[i].start, span[i].end, i};
+        if (lanes_of(&list->instr[i]) == queue) slices[n++] = (slice){span[i].start, span[i].end, i};
     }
     qsort(slices, n, sizeof *slices, by_start);
     for (uint32_t i = 0; i < n; i++) {

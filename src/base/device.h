@@ -6,7 +6,8 @@
 #include "base/status.h"
 #include <stdint.h>
 
-typedef enum { PST_Q_COMPUTE, PST_Q_SEND, PST_Q_RECV, PST_Q_COUNT } pst_queue;
+/* HEAD: transfers that hold up no others (pipeline/instr.h). */
+typedef enum { PST_Q_COMPUTE, PST_Q_SEND, PST_Q_RECV, PST_Q_HEAD, PST_Q_COUNT } pst_queue;
 
 /* Instruction sets that kernels ask for (bits of pst_device.isa). */
 enum { PST_ISA_AVX2 = 1, PST_ISA_F16C = 2, PST_ISA_AVX512 = 4, PST_ISA_AVX512_BF16 = 8 };
