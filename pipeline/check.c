@@ -50,7 +50,8 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
     const pst_instr_list *list = &job->list[rank];
     const pst_instr *in = &list->instr[i];
     if (in->opcode >= PST_OP_COUNT) return fail_at(rank, i, "no such opcode");
-    int flush = pst_instr_is_flush(list, i), head = pst_instr_is_head(list, i), piece = pst_instr_is_piece(job, list, i);
+    int flush = pst_instr_is_flush(list, i), head = pst_instr_is_head(list, i),
+        piece = pst_instr_is_piece(job, list, i);
     uint8_t queue = in->opcode == PST_OP_SEND ? PST_Q_SEND : in->opcode == PST_OP_RECV ? PST_Q_RECV : PST_Q_COMPUTE;
     if (head && queue == PST_Q_COMPUTE) return fail_at(rank, i, "it computes in the head");
     if (head) queue = PST_Q_HEAD;
@@ -60,8 +61,9 @@ static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
         return fail_at(rank, i, flush ? "a pass in the flush" : "the flush begins too early");
     }
     uint32_t n_micro = piece ? job->n_micro : pst_job_micros(job, rank);
-    if (!flush && !head && (in->chunk >= job->n_chunk || in->micro >= n_micro ||
-                   job->rank_of_chunk[in->chunk] != pst_job_stage(job, rank))) {
+    if (!flush && !head &&
+        (in->chunk >= job->n_chunk || in->micro >= n_micro ||
+         job->rank_of_chunk[in->chunk] != pst_job_stage(job, rank))) {
         return fail_at(rank, i, "its chunk or micro-batch is not on this rank");
     }
     if (in->dep > list->n_dep || in->n_dep > list->n_dep - in->dep) return fail_at(rank, i, "deps out of range");

@@ -1,6 +1,6 @@
-/* The checker's part about the head of a list: where replicas share out the step, every piece of weights that another rank
- * has stepped comes from there, once, before a pass reads it, and what is sent has left before STEP changes it. That a
- * message's two ends name the same piece, check_message.c has seen to. */
+/* The checker's part about the head of a list: where replicas share out the step, every piece of weights that another
+ * rank has stepped comes from there, once, before a pass reads it, and what is sent has left before STEP changes it.
+ * That a message's two ends name the same piece, check_message.c has seen to. */
 #include "pipeline/check_parts.h"
 #include <stdlib.h>
 
@@ -49,7 +49,8 @@ static pst_status check_readers(const head *h, uint32_t param, uint32_t recv, in
 static uint32_t stepped_by(const head *h, const pst_instr *in) {
     uint32_t k = 0, n = h->share->n_replica;
     while (k < n && pst_share_to(h->share, in->param, k) <= in->from) k++;
-    if (k == n || in->from % PST_PIECE || in->bytes != in->n * (uint64_t)pst_dtype_bytes(h->c->cut->graph->dtype)) return n;
+    if (k == n || in->from % PST_PIECE || in->bytes != in->n * (uint64_t)pst_dtype_bytes(h->c->cut->graph->dtype))
+        return n;
     uint64_t left = pst_share_to(h->share, in->param, k) - in->from;
     return in->n == (left < PST_PIECE ? left : PST_PIECE) ? k : n;
 }
@@ -78,8 +79,9 @@ static pst_status check_all_there(const head *h) {
         for (uint32_t k = 0; k < h->share->n_replica && holds; k++)
             for (uint64_t from = pst_share_from(h->share, p, k); from < pst_share_to(h->share, p, k); from += PST_PIECE)
                 if (owner_of(h, p, k) != h->rank && !h->seen[h->base[p] + from / PST_PIECE])
-                    return pst_fail(PST_EINPUT, "rank %u: what replica %u steps of parameter %u from %llu does not come",
-                                    h->rank, k, p, (unsigned long long)from);
+                    return pst_fail(PST_EINPUT,
+                                    "rank %u: what replica %u steps of parameter %u from %llu does not come", h->rank,
+                                    k, p, (unsigned long long)from);
     }
     return PST_OK;
 }
@@ -111,8 +113,9 @@ pst_status pst_checker_head(const pst_checker *c, uint32_t rank) {
     }
     h.seen = calloc((size_t)pieces + 1, 1);
     for (uint32_t k = 0; h.first && k < job->n_chunk; k++) h.first[k] = PST_NONE;
-    pst_status status =
-        h.first && h.base && h.seen ? check_pieces(&h) : pst_fail(PST_ENOMEM, "no memory to check the head of rank %u", rank);
+    pst_status status = h.first && h.base && h.seen
+                            ? check_pieces(&h)
+                            : pst_fail(PST_ENOMEM, "no memory to check the head of rank %u", rank);
     free(h.first), free(h.base), free(h.seen);
     return status;
 }

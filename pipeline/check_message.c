@@ -37,9 +37,12 @@ static pst_status check_pair(const pst_checker *c, uint32_t rank, uint32_t i) {
                         pst_instr_text(c->job, rank, i, text, sizeof text), (unsigned long long)send->bytes,
                         (unsigned long long)recv->bytes);
     }
-    int head = pst_instr_is_head(mine, i), flush = pst_instr_is_flush(mine, i), piece = pst_instr_is_piece(c->job, mine, i);
-    if (flush != pst_instr_is_flush(theirs, j)) return fail_message(c, rank, i, "one end is in the flush, the other is not");
-    if (head != pst_instr_is_head(theirs, j)) return fail_message(c, rank, i, "one end is in the head, the other is not");
+    int head = pst_instr_is_head(mine, i), flush = pst_instr_is_flush(mine, i),
+        piece = pst_instr_is_piece(c->job, mine, i);
+    if (flush != pst_instr_is_flush(theirs, j))
+        return fail_message(c, rank, i, "one end is in the flush, the other is not");
+    if (head != pst_instr_is_head(theirs, j))
+        return fail_message(c, rank, i, "one end is in the head, the other is not");
     if (piece != pst_instr_is_piece(c->job, theirs, j))
         return fail_message(c, rank, i, "one end is of a gradient, the other is not");
     if (head || flush || piece) {
@@ -89,7 +92,8 @@ pst_status pst_checker_messages(pst_checker *c, pst_check_mode mode) {
                 return fail_message(c, r, i,
                                     list->instr[i].opcode == PST_OP_SEND ? "nobody receives it" : "nobody sends it");
             }
-            int value = !pst_instr_is_head(list, i) && !pst_instr_is_flush(list, i) && !pst_instr_is_piece(job, list, i);
+            int value =
+                !pst_instr_is_head(list, i) && !pst_instr_is_flush(list, i) && !pst_instr_is_piece(job, list, i);
             if (value) PST_TRY(check_end(c, r, i));
         }
     }

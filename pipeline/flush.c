@@ -112,7 +112,8 @@ static void own(pst_job_builder *b, uint32_t param, passes before, int *joined) 
     if (added != PST_NONE) reduce = added;
     for (uint32_t use = 1; use < n_use && b->status == PST_OK && b->job->grid.data == 1; use++) {
         uint32_t peer = rank_of_use(b, param, use);
-        if (peer == b->rank || pst_builder_first_use(b, param, pst_builder_stage_of_use(b, param, use)) != use) continue;
+        if (peer == b->rank || pst_builder_first_use(b, param, pst_builder_stage_of_use(b, param, use)) != use)
+            continue;
         pst_builder_depend(b, emit_accumulator(b, PST_OP_SEND, param, 0, use, 0, 1, peer), reduce);
     }
 }
@@ -142,7 +143,8 @@ static void join_shared(pst_job_builder *b, passes before, uint32_t *returned) {
         returned[p] = PST_NONE;
         if (n_use < 2) continue;
         if (owner == b->rank) own(b, p, before, &joined);
-        else if ((first = pst_builder_first_use(b, p, b->stage)) < n_use) returned[p] = lend(b, p, before, owner, first);
+        else if ((first = pst_builder_first_use(b, p, b->stage)) < n_use)
+            returned[p] = lend(b, p, before, owner, first);
         b->channel += 2 * n_use;
     }
 }

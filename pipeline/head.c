@@ -1,7 +1,7 @@
-/* The head of a list, where replicas share out the step (job.zero): the weights that other ranks have stepped come before
- * the passes that read them, piece by piece in the order in which chunks need them. SENDs are posted at once; RECVs as far
- * as a window of bytes reaches, which fills a link and leaves messages of the other direction a way between. A piece is
- * predicted to take as long as all that is in the window before it, and its own bytes. */
+/* The head of a list, where replicas share out the step (job.zero): the weights that other ranks have stepped come
+ * before the passes that read them, piece by piece in the order in which chunks need them. SENDs are posted at once;
+ * RECVs as far as a window of bytes reaches, which fills a link and leaves messages of the other direction a way
+ * between. A piece is predicted to take as long as all that is in the window before it, and its own bytes. */
 #include "pipeline/job_parts.h"
 #include <stdlib.h>
 

@@ -79,10 +79,10 @@ static inline uint64_t pst_job_slowed(const pst_job *job, uint32_t rank, uint64_
  * of a fixed binary tree. zero 0: it SENDs the sum to every rank that holds the parameter, and all STEP it. zero 1 and 2:
  * it alone STEPs it, and the others get the new weight at the head of the next list.
  *
- * The head, with zero 1 and 2: every rank SENDs the weights that it steps to all ranks that hold them, and RECVs the others where
- * they belong, piece by piece in the order in which chunks need them. It has a queue of its own, in which SENDs come first: they
- * are posted at once, RECVs as many as a window of bytes allows. A chunk's first pass waits for its own weights only; STEP waits
- * for the SENDs.
+ * The head, with zero 1 and 2: every rank SENDs the weights that it steps to all ranks that hold them, and RECVs the
+ * others where they belong, piece by piece in the order in which chunks need them. It has a queue of its own, in which
+ * SENDs come first: they are posted at once, RECVs as many as a window of bytes allows. A chunk's first pass waits for
+ * its own weights only; STEP waits for the SENDs.
  *
  * Gradients shared out (zero 2, parameters that pst_job_shards names): the pass that computes a chunk's weight gradients of a
  * micro-batch writes them into a gradient slot, anew. The k-th micro-batches of all replicas that have so many are a round:

@@ -115,7 +115,8 @@ pst_status pst_ckpt_read_held(const pst_ckpt *ckpt, const char *name, const pst_
 pst_status pst_ckpt_read_param(const pst_ckpt *ckpt, const pst_param *param, const pst_optim_row *rule, float *weight,
                                float *const state[2]);
 /* Elements [from, to) of its weight alone, or of its state: from == to reads nothing of that. */
-pst_status pst_ckpt_read_weight(const pst_ckpt *ckpt, const pst_param *param, uint64_t from, uint64_t to, float *weight);
+pst_status pst_ckpt_read_weight(const pst_ckpt *ckpt, const pst_param *param, uint64_t from, uint64_t to,
+                                float *weight);
 pst_status pst_ckpt_read_state(const pst_ckpt *ckpt, const pst_param *param, const pst_optim_row *rule,
                                float *const state[2], uint64_t from, uint64_t to);
 /* For people: what the index says; then EINPUT when a tensor's bytes are not those. `path` as for pst_ckpt_find. */

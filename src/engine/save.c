@@ -220,7 +220,8 @@ pst_status pst_save_read_hf(pst_rank *r, const char *source) {
     float **weight = calloc(g->n_param, sizeof *weight);
     if (!weight) return pst_fail(PST_ENOMEM, "no memory to read %s", source);
     for (uint32_t i = 0; i < g->n_param; i++) weight[i] = pst_rank_weight(r, i);
-    pst_status status = pst_hf_import(source, r->p->model, g, r->graph, weight, r->layout->step_from, r->layout->step_to);
+    pst_status status =
+        pst_hf_import(source, r->p->model, g, r->graph, weight, r->layout->step_from, r->layout->step_to);
     free(weight);
     return status;
 }

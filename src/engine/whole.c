@@ -1,5 +1,5 @@
-/* Whole parameters out of what ranks answer for: parts of tensor ranks, and of these what replicas share out. For hashes and
- * for programs that read weights. */
+/* Whole parameters out of what ranks answer for: parts of tensor ranks, and of these what replicas share out. For
+ * hashes and for programs that read weights. */
 #include "engine/group.h"
 #include "graph/shard.h"
 #include <stdlib.h>
