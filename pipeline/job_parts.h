@@ -11,6 +11,8 @@ typedef struct {
 typedef struct {
     uint32_t *start, *finish;
     uint32_t *post, *idle; /* start and finish of the action before it on its rank, 0 when it is the first */
+    uint32_t stuck_rank,
+        stuck_action; /* when it cannot be finished: the first rank's that waits for ever; else PST_NONE */
 } pst_pace;
 
 /* fifo.c: the messages that a rank receives, in the order of its RECVs; those that stand before action a's predecessor

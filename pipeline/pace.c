@@ -38,10 +38,20 @@ static int run_action(pst_pace *p, const pst_schedule *s, const pst_action *a, c
     return 1;
 }
 
+/* Somebody waits for ever: the first rank that does. */
+static pst_status fail_stuck(const pst_schedule *s, const uint32_t *next, pst_pace *p) {
+    uint32_t r = 0;
+    while (next[r] == s->n_action[r]) r++;
+    const pst_action *a = &s->action[r][next[r]];
+    p->stuck_rank = r, p->stuck_action = next[r];
+    return pst_fail(PST_EINPUT, "schedule %s cannot be finished: rank %u waits for ever at %s c%u m%u, its action %u",
+                    s->name, r, pst_opcode_name((pst_opcode)a->opcode), a->chunk, a->micro, next[r]);
+}
+
 pst_status pst_pace_open(const pst_schedule *s, pst_pace *p) {
     size_t n = (size_t)s->n_chunk * 4 * s->n_micro;
     uint32_t *next = calloc(s->n_rank, sizeof *next), left = 0, moved = 1;
-    *p = (pst_pace){calloc(n, 4), malloc(n * 4), calloc(n, 4), calloc(n, 4)};
+    *p = (pst_pace){calloc(n, 4), malloc(n * 4), calloc(n, 4), calloc(n, 4), PST_NONE, PST_NONE};
     if (!next || !p->start || !p->finish || !p->post || !p->idle) {
         free(next);
         return pst_fail(PST_ENOMEM, "no memory for the pace of a schedule");
@@ -55,9 +65,9 @@ pst_status pst_pace_open(const pst_schedule *s, pst_pace *p) {
                 if (!run_action(p, s, a + next[r], next[r] ? a + next[r] - 1 : NULL)) break;
         left -= moved;
     }
+    pst_status status = left ? fail_stuck(s, next, p) : PST_OK;
     free(next);
-    return left ? pst_fail(PST_EINPUT, "schedule %s cannot be finished: its ranks wait for each other", s->name)
-                : PST_OK;
+    return status;
 }
 
 void pst_pace_close(pst_pace *p) { free(p->start), free(p->finish), free(p->post), free(p->idle); }

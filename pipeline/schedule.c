@@ -75,7 +75,8 @@ pst_status pst_schedule_find(const char *name, const pst_schedule_row **row) {
         }
         uint32_t d = distance(name, rows[i].name);
         if (d < least) least = d, near = &rows[i];
-        snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", rows[i].name);
+        if (strcmp(rows[i].name, "forward")) /* which trains nothing */
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", rows[i].name);
     }
     if (near) return pst_fail(PST_EINPUT, "no schedule is called \"%.64s\"; did you mean \"%s\"?", name, near->name);
     return pst_fail(PST_EINPUT, "no schedule is called \"%.64s\"; there are %s, custom, solved", name, list);
@@ -83,8 +84,11 @@ pst_status pst_schedule_find(const char *name, const pst_schedule_row **row) {
 
 pst_status pst_schedule_virtual(const pst_schedule_row *row, uint32_t asked, uint32_t *n_virtual) {
     if (asked && row->n_virtual && asked != row->n_virtual)
-        return pst_fail(PST_EINPUT, "schedule %s has %u chunk%s per rank, not %u", row->name, row->n_virtual,
-                        row->n_virtual == 1 ? "" : "s", asked);
+        return pst_fail(
+            PST_EINPUT,
+            "schedule %s has %u chunk%s per rank, not %u; leave the number of chunks out, or use interleaved "
+            "or solved",
+            row->name, row->n_virtual, row->n_virtual == 1 ? "" : "s", asked);
     *n_virtual = asked ? asked : row->n_virtual ? row->n_virtual : 2;
     return PST_OK;
 }

@@ -4,6 +4,7 @@
  * 1UNSHARD, ...) is passed over: our instructions bring their own. A stage is a chunk here. */
 #include "pipeline/schedule_csv.h"
 #include "base/file.h"
+#include "pipeline/job_parts.h"
 #include "pipeline/schedule_parts.h"
 #include <ctype.h>
 #include <errno.h>
@@ -183,10 +184,19 @@ static pst_status check_share(const reader *r, const pst_schedule *s) {
     return PST_OK;
 }
 
+static pst_status check_ends(const pst_schedule *s, uint32_t *rank, uint32_t *action) {
+    pst_pace pace;
+    pst_status status = pst_pace_open(s, &pace);
+    *rank = pace.stuck_rank, *action = pace.stuck_action;
+    pst_pace_close(&pace);
+    return status;
+}
+
 /* Says where in the file it is that an order of actions is wrong. */
 static pst_status check(const reader *r, const pst_schedule *s) {
     uint32_t rank, action;
     pst_status status = pst_schedule_check_at(s, &rank, &action);
+    if (status == PST_OK) status = check_ends(s, &rank, &action);
     if (status == PST_OK || rank == UINT32_MAX) return status;
     if (action == UINT32_MAX) return pst_fail_in(status, "%s:%u", r->file, rank + 1);
     const entry *e = r->entry;

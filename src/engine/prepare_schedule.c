@@ -4,22 +4,31 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pst_status load(const char *path, uint32_t n_rank, uint32_t n_micro, pst_schedule **schedule) {
+static pst_status check_loaded(const pst_schedule *s, const char *path, uint32_t n_rank, uint32_t n_virtual,
+                               uint32_t n_micro) {
+    uint32_t has = s->n_chunk / s->n_rank;
+    if (!s->backward) return pst_fail(PST_EINPUT, "%s: it has no backward passes, so it trains nothing", path);
+    if (s->n_rank != n_rank || s->n_micro != n_micro)
+        return pst_fail(PST_EINPUT, "%s: it is for %u ranks and %u micro-batches, not for %u and %u", path, s->n_rank,
+                        s->n_micro, n_rank, n_micro);
+    if (n_virtual && n_virtual != has)
+        return pst_fail(PST_EINPUT, "%s: it has %u chunk%s per rank, not %u; leave parallel.chunks out", path, has,
+                        has == 1 ? "" : "s", n_virtual);
+    return PST_OK;
+}
+
+static pst_status load(const pst_config *c, uint32_t n_rank, uint32_t n_micro, pst_schedule **schedule) {
+    const char *path = c->parallel.schedule_file;
     if (!*path) return pst_fail(PST_EINPUT, "parallel.schedule custom needs parallel.schedule_file, a CSV file");
     PST_TRY(pst_schedule_csv_load(path, schedule));
-    const pst_schedule *s = *schedule;
-    if (s->n_rank == n_rank && s->n_micro == n_micro && s->backward) return PST_OK;
-    pst_status status = !s->backward
-                            ? pst_fail(PST_EINPUT, "%s: it has no backward passes, so it trains nothing", path)
-                            : pst_fail(PST_EINPUT, "%s: it is for %u ranks and %u micro-batches, not for %u and %u",
-                                       path, s->n_rank, s->n_micro, n_rank, n_micro);
-    pst_schedule_close(*schedule), *schedule = NULL;
+    pst_status status = check_loaded(*schedule, path, n_rank, (uint32_t)c->parallel.chunks, n_micro);
+    if (status != PST_OK) pst_schedule_close(*schedule), *schedule = NULL;
     return status;
 }
 
 static pst_status make(const pst_config *c, const char *name, uint32_t n_rank, uint32_t n_virtual, uint32_t n_micro,
                        pst_schedule **schedule) {
-    if (!strcmp(name, "custom")) return load(c->parallel.schedule_file, n_rank, n_micro, schedule);
+    if (!strcmp(name, "custom")) return load(c, n_rank, n_micro, schedule);
     PST_TRY(pst_schedule_generate(name, n_rank, n_virtual, n_micro, schedule));
     return pst_schedule_check(*schedule);
 }

@@ -125,6 +125,9 @@ static void test_custom_schedule(void **state) {
     same(&r, "custom");
     r = run_here(YAML, "custom-3", 3, "", override, 2);
     assert_int_equal(r.exit_status, 2);
+    const char *chunks[] = {a, "parallel.schedule=custom", "parallel.chunks=1"}; /* the file has two */
+    r = run_here(YAML, "custom-chunks", 2, "", chunks, 3);
+    assert_int_equal(r.exit_status, 2);
     r = run_here(YAML, "custom-none", 2, "", override + 1, 1);
     assert_int_equal(r.exit_status, 2);
 }

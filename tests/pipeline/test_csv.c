@@ -93,6 +93,9 @@ static void wrong_ones_are_named(void **state) {
         {"0F0,0I0\n", "s.csv:1: schedule custom: W c0 m0 never runs"},
         {"0F0,0F1,0B1,0B0\n", "s.csv:1:9: schedule custom: rank 0 runs BW c0 m1 where m0 is next: gradients add"},
         {"0F0,0F1,0B0,0I1,0W1,\n1F0,1F1,1B0,1I1,1I1\n", "s.csv:2:17: schedule custom: rank 1 runs B c1 m1 twice"},
+        {"0F0,0I0,0W0,1F0,1I0,1W0\n",
+         "s.csv:1:5: schedule custom cannot be finished: rank 0 waits for ever at B c0 m0"},
+        {"0F0,0B0,3F0,3B0\n1F0,1B0,2F0,2B0\n", "s.csv:1:5: schedule custom cannot be finished: rank 0"},
     };
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         pst_schedule *s = NULL;
