@@ -1,6 +1,7 @@
 /* test: label=quick timeout=60
  * Sessions of several processes look at each other first, as runs do: another configuration and another graph are named on
- * all of them; parallel.bind gives each its cores; then they train with the bits of one process. */
+ * all of them; parallel.bind gives each its cores; between hosts (here: host names) links are timed; then they train with
+ * the bits of one process. */
 #include "penstock/train.h"
 #include <sched.h>
 #include <setjmp.h>
@@ -78,11 +79,20 @@ static void be_rank(const char *more, int layers, const char *refused, uint64_t 
     if (status == PST_EINPUT && strstr(pst_error(), "fewer cores than ranks")) _exit(0); /* bound, had there been any */
     CHECK(status == PST_OK);
     CHECK(sched_getaffinity(0, sizeof after, &after) == 0);
-    CHECK(!more || CPU_COUNT(&after) < CPU_COUNT(&before));
+    CHECK(!more || strcmp(more, "bind=core") || CPU_COUNT(&after) < CPU_COUNT(&before));
     CHECK(train(s) == hash);
     pst_session_close(s);
     _exit(0);
 }
+
+/* 0: it may not. said: what the process says on standard error from now on. */
+static int be_host(int rank, FILE *said) {
+    char name[16];
+    int n = snprintf(name, sizeof name, "host-%d", rank);
+    return !unshare(CLONE_NEWUTS) && !sethostname(name, (size_t)n) && dup2(fileno(said), STDERR_FILENO) >= 0;
+}
+
+static FILE *hosts; /* NULL: the ranks are on one */
 
 /* What rank 1 has in place of rank 0's, and what both of them hear of it; NULL: they train. */
 static void in_two(const char *const more[N], const int layers[N], const char *refused, uint64_t hash) {
@@ -99,6 +109,7 @@ static void in_two(const char *const more[N], const int layers[N], const char *r
         setenv("MASTER_ADDR", "127.0.0.1", 1);
         setenv("MASTER_PORT", port, 1);
         setenv("PENSTOCK_SECRET", "sesame-0123456789", 1);
+        if (hosts && !be_host(r, hosts)) _exit(98);
         be_rank(more[r], layers[r], refused, hash);
     }
     for (int r = 0; r < N; r++) {
@@ -142,7 +153,26 @@ static void test_trains(void **state) {
     in_two((const char *const[]){"bind=core", "bind=core"}, (const int[]){2, 2}, NULL, hash);
 }
 
+static void test_hosts(void **state) {
+    (void)state;
+    uint64_t hash = hash_alone();
+    static char said[1 << 16];
+    int status;
+    pid_t pid = fork();
+    if (pid == 0) _exit(unshare(CLONE_NEWUTS) != 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    if (status) skip();
+    hosts = tmpfile();
+    assert_non_null(hosts);
+    in_two((const char *const[]){"log.level=debug", "log.level=debug"}, (const int[]){2, 2}, NULL, hash);
+    rewind(hosts);
+    said[fread(said, 1, sizeof said - 1, hosts)] = 0;
+    if (!strstr(said, "link from rank 0 to rank 1: ")) fail_msg("no link was timed: %s", said);
+    fclose(hosts);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_compared), cmocka_unit_test(test_trains)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_compared), cmocka_unit_test(test_trains),
+                                       cmocka_unit_test(test_hosts)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
