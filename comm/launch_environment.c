@@ -46,6 +46,7 @@ static int left_by_another(const char *variable) {
                                         "LOCAL_RANK",
                                         "MASTER_ADDR",
                                         "MASTER_PORT",
+                                        "TORCHELASTIC_USE_AGENT_STORE",
                                         "DMLC_ROLE"};
     size_t length = strcspn(variable, "=");
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)

@@ -79,7 +79,18 @@ static pst_status check_variables(void) {
     return PST_OK;
 }
 
-static pst_status read_variables(pst_tcp_job *job) {
+/* The agent of torchrun keeps a store of its own at MASTER_PORT, for as long as the ranks live: then rank 0 listens at
+ * the port above it, or below the highest. */
+static void avoid_agent_store(pst_tcp_job *job, char beside[8]) {
+    const char *store = getenv("TORCHELASTIC_USE_AGENT_STORE");
+    uint32_t port = number_of("MASTER_PORT");
+    if (!store || strcmp(store, "True") != 0 || !port || port > 65535) return;
+    snprintf(beside, 8, "%u", port < 65535 ? port + 1 : port - 1);
+    job->port = beside;
+    job->variables = "MASTER_ADDR, and the port beside the store of torchrun at MASTER_PORT";
+}
+
+static pst_status read_variables(pst_tcp_job *job, char beside[8]) {
     PST_TRY(check_variables());
     *job = (pst_tcp_job){.rank = number_of("RANK"),
                          .size = number_of("WORLD_SIZE"),
@@ -93,6 +104,7 @@ static pst_status read_variables(pst_tcp_job *job) {
     if (job->rank >= job->size)
         return pst_fail(PST_EINPUT, "RANK '%s': 0 to %u in a WORLD_SIZE of %u", getenv("RANK"), job->size - 1,
                         job->size);
+    avoid_agent_store(job, beside);
     return pst_tcp_check_secret(job);
 }
 
@@ -178,15 +190,14 @@ static void name_host(pst_world *b) {
     else if (gethostname(b->host, sizeof b->host - 1)) strcpy(b->host, "localhost");
 }
 
-/* Where the variables of torchrun are not all there, those of ps-lite may be: then met is filled, and job points to
- * it. */
+/* Where the variables of torchrun are not all there, those of ps-lite may be: then met is filled. Job points to it. */
 static pst_status find_place(pst_tcp_job *job, pst_dmlc_place *met) {
     pst_dmlc_role role;
     int n = 0;
     met->fd = -1;
     for (int i = 0; i < 4; i++) n += getenv(need[i]) != NULL;
     job->seconds = join_seconds;
-    if (n == 4 || !getenv("DMLC_ROLE")) return read_variables(job);
+    if (n == 4 || !getenv("DMLC_ROLE")) return read_variables(job, met->port);
     PST_TRY(pst_dmlc_read(&role, job));
     PST_TRY(pst_dmlc_ask(job, met));
     job->rank = met->rank;

@@ -10,6 +10,7 @@
 typedef struct {
     uint32_t rank, size;
     const char *address, *port; /* where rank 0 listens: a name or number, and a port */
+    const char *variables;      /* what says so, for messages; NULL: MASTER_ADDR, MASTER_PORT */
     const char *secret;         /* at least PST_SECRET_LEAST characters */
     uint32_t seconds;           /* how long to wait for the others */
     int listener;               /* rank 0: a socket that listens there already, taken over; 0: none */
@@ -17,10 +18,6 @@ typedef struct {
 
 /* EINPUT when there is no secret that several ranks could have. */
 pst_status pst_tcp_check_secret(const pst_tcp_job *job);
-/* Connects to whoever shall listen at the job's address, within so many seconds; `who` says so in messages. EPEER. */
-pst_status pst_tcp_reach(const pst_tcp_job *job, uint32_t seconds, const char *who, int *fd);
-/* Listens at an address and port; port "0" becomes the one that was free. */
-pst_status pst_tcp_listen(const char *address, char port[8], int *listener);
 /* Addresses that reach only this very host. */
 int pst_tcp_is_loopback(const struct sockaddr *at);
 /* "NAME:PORT", behind it the address that a name stands for, and whether it is loopback. Returns text. */
@@ -35,6 +32,13 @@ pst_status pst_tcp_accept(int listener, const char *who, int *fd);
  * the others one to rank 0; -1 elsewhere. EINPUT: another secret or job size there, a rank that is there twice, an address
  * that cannot be; EPEER: some did not come in time (names them). Nothing stays open on failure. */
 pst_status pst_tcp_join(const pst_tcp_job *job, int *fd);
+
+/* tcp_reach.c. Listens at an address and port; port "0" becomes the one that was free. */
+pst_status pst_tcp_listen(const char *address, char port[8], int *listener);
+/* Connects to whoever shall listen at the job's address, within so many seconds, or until no address has had a route for
+ * a few; `who` says so in messages. EPEER. */
+pst_status pst_tcp_reach(const pst_tcp_job *job, uint32_t seconds, const char *who, int *fd);
+void pst_tcp_pause(void); /* a moment, before the next try */
 
 /* tcp_socket.c. `until`: pst_monotonic_ns(), PST_NEVER for no limit. Milliseconds until then, for poll(): at most a
  * minute, -1 for no limit. Waiting until a socket may be read or written (poll's events): EPEER when the time is over. */

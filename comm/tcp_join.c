@@ -13,10 +13,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
-enum { GREET_S = 5, WORD_S = 3, MAX_PENDING = 128, RETRY_MS = 50, MAX_CALLS = 5, SECOND_NS = 1000000000 };
+enum { GREET_S = 5, WORD_S = 3, MAX_PENDING = 128, MAX_CALLS = 5, SECOND_NS = 1000000000 };
 enum {
     HELLO_BYTES = 8 + PST_SECRET_NONCE,
     JOIN_BYTES = 8 + PST_SECRET_NONCE + PST_SECRET_PROOF,
@@ -33,15 +32,9 @@ static uint32_t get_number(const uint8_t *at) {
     return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-static pst_status name_variables(pst_status status) {
-    return status == PST_EINPUT ? pst_fail_in(status, "MASTER_ADDR, MASTER_PORT") : status;
-}
-
-static pst_status resolve(const char *address, const char *port, struct addrinfo **list) {
-    struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-    int rc = getaddrinfo(address, port, &hints, list);
-    if (rc) return pst_fail(PST_EINPUT, "%s, port %s: %s", address, port, gai_strerror(rc));
-    return PST_OK;
+static pst_status name_variables(const pst_tcp_job *job, pst_status status) {
+    const char *variables = job->variables ? job->variables : "MASTER_ADDR, MASTER_PORT";
+    return status == PST_EINPUT ? pst_fail_in(status, "%s", variables) : status;
 }
 
 /* --- rank 0 ------------------------------------------------------------------------------------------------------- */
@@ -61,38 +54,12 @@ typedef struct {
     pending pending[MAX_PENDING];
 } host;
 
-static int listen_at(const struct addrinfo *a) {
-    int on = 1, fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd >= 0) setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (fd >= 0 && bind(fd, a->ai_addr, a->ai_addrlen) == 0 && listen(fd, 256) == 0) return fd;
-    int error = errno;
-    if (fd >= 0) close(fd);
-    errno = error;
-    return -1;
-}
-
-pst_status pst_tcp_listen(const char *address, char port[8], int *listener) {
-    struct addrinfo *list;
-    struct sockaddr_storage own;
-    socklen_t bytes = sizeof own;
-    int fd = -1;
-    PST_TRY(resolve(address, port, &list));
-    for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) fd = listen_at(a);
-    int error = errno;
-    freeaddrinfo(list);
-    if (fd < 0) return pst_fail(PST_EINPUT, "cannot listen at %s, port %s: %s", address, port, strerror(error));
-    if (getsockname(fd, (struct sockaddr *)&own, &bytes) == 0)
-        getnameinfo((struct sockaddr *)&own, bytes, NULL, 0, port, 8, NI_NUMERICHOST | NI_NUMERICSERV);
-    *listener = fd;
-    return PST_OK;
-}
-
 static pst_status open_listener(const pst_tcp_job *job, int *listener) {
     char port[8];
     if (job->listener) return *listener = job->listener, PST_OK;
     if (snprintf(port, sizeof port, "%s", job->port) >= (int)sizeof port)
         return pst_fail(PST_EINPUT, "MASTER_PORT '%.20s' is no port", job->port);
-    return name_variables(pst_tcp_listen(job->address, port, listener));
+    return name_variables(job, pst_tcp_listen(job->address, port, listener));
 }
 
 static void drop(host *h, uint32_t i) {
@@ -234,52 +201,6 @@ static pst_status host_all(const pst_tcp_job *job, int *fd) {
 
 /* --- the others --------------------------------------------------------------------------------------------------- */
 
-static void pause_ms(long ms) { nanosleep(&(struct timespec){.tv_nsec = ms * 1000000}, NULL); }
-
-/* 0 with a connected socket, else why not. */
-static int connect_to(const struct addrinfo *a, uint64_t until, int *out) {
-    int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
-    socklen_t bytes = sizeof error;
-    if (fd < 0) return errno;
-    if (connect(fd, a->ai_addr, a->ai_addrlen) != 0) {
-        error = errno;
-        if (error == EINPROGRESS) error = pst_tcp_wait(fd, POLLOUT, until) == PST_OK ? 0 : ETIMEDOUT;
-        if (!error && getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &bytes) != 0) error = errno;
-    }
-    if (error) close(fd);
-    else *out = fd;
-    return error;
-}
-
-/* Rank 0 may start last. No address is given all of the time: a firewall may swallow what goes to one of several. */
-pst_status pst_tcp_reach(const pst_tcp_job *job, uint32_t seconds, const char *who, int *out) {
-    char name[32] = "this worker", place[PST_TCP_PLACE] = "";
-    if (job->rank != UINT32_MAX) snprintf(name, sizeof name, "rank %u", job->rank);
-    struct addrinfo *list;
-    uint64_t now = pst_monotonic_ns(), until = now + seconds * (uint64_t)SECOND_NS;
-    uint64_t word = now + WORD_S * (uint64_t)SECOND_NS;
-    int error = 0;
-    PST_TRY(resolve(job->address, job->port, &list));
-    do {
-        for (struct addrinfo *a = list; a; a = a->ai_next) {
-            uint64_t enough = pst_monotonic_ns() + GREET_S * (uint64_t)SECOND_NS;
-            error = connect_to(a, enough < until ? enough : until, out);
-            pst_tcp_place(job, a->ai_addr, a->ai_addrlen, place);
-            if (error) continue;
-            freeaddrinfo(list);
-            pst_tcp_set_up(*out);
-            return PST_OK;
-        }
-        pause_ms(RETRY_MS);
-        if (pst_monotonic_ns() < word) continue;
-        word = UINT64_MAX; /* once */
-        pst_log(PST_LOG_INFO, "%s waits for %s at %s, up to %u s", name, who, place, seconds);
-    } while (pst_monotonic_ns() < until);
-    freeaddrinfo(list);
-    return pst_fail(PST_EPEER, "%s does not reach %s at %s within %u s: %s", name, who, place, seconds,
-                    strerror(error));
-}
-
 /* EPEER: no answer. */
 static pst_status introduce(const pst_tcp_job *job, int fd, uint64_t until) {
     uint8_t hello[HELLO_BYTES], join[JOIN_BYTES], answer[ANSWER_BYTES], proof[PST_SECRET_PROOF];
@@ -314,12 +235,12 @@ static pst_status introduce(const pst_tcp_job *job, int fd, uint64_t until) {
  * yet: so a rank calls again before it doubts its secret. */
 static pst_status call_root(const pst_tcp_job *job, int *fd) {
     uint64_t until = pst_monotonic_ns() + job->seconds * (uint64_t)SECOND_NS;
-    PST_TRY(name_variables(pst_tcp_reach(job, job->seconds, "rank 0", fd)));
+    PST_TRY(name_variables(job, pst_tcp_reach(job, job->seconds, "rank 0", fd)));
     pst_status status = introduce(job, *fd, until);
     for (int i = 1; i < MAX_CALLS && status == PST_EPEER && pst_monotonic_ns() < until; i++) {
         close(*fd);
         *fd = -1;
-        pause_ms(RETRY_MS);
+        pst_tcp_pause();
         PST_TRY(pst_tcp_reach(job, GREET_S, "rank 0", fd));
         status = introduce(job, *fd, until);
     }

@@ -1,5 +1,5 @@
 /* Worlds: `single` (one process, one rank), `pmix` (our launcher, mpirun, srun --mpi=pmix) and `tcp` (MASTER_ADDR,
- * MASTER_PORT, RANK, WORLD_SIZE and PENSTOCK_SECRET). */
+ * MASTER_PORT, RANK, WORLD_SIZE and PENSTOCK_SECRET; beside MASTER_PORT where torchrun's agent has its store there). */
 #ifndef PST_COMM_WORLD_H
 #define PST_COMM_WORLD_H
 #include "base/world.h"

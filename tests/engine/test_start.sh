@@ -44,6 +44,18 @@ case $(getent hosts "$name") in
     ;;
 esac
 
+# An address without a route (a group's is nobody's) is given up long before the others have to be there; what refuses is not.
+began=$(date +%s)
+RANK=1 WORLD_SIZE=2 MASTER_ADDR=224.0.0.1 MASTER_PORT=$port timeout 60 "$PENSTOCK" train run.yaml parallel.wait=50 >route.log 2>&1
+[ $? = 3 ] || fail "no route: $(cat route.log)"
+[ $(($(date +%s) - began)) -lt 30 ] || fail 'no route: it went on trying'
+said route.log "rank 1 waits for rank 0 at 224.0.0.1:$port, up to 50 s: Network is unreachable"
+said route.log "rank 1 does not reach rank 0 at 224.0.0.1:$port within "
+RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((port + 1)) timeout 60 "$PENSTOCK" train run.yaml parallel.wait=8 >refused.log 2>&1
+[ $? = 3 ] || fail "nobody there: $(cat refused.log)"
+said refused.log ", up to 8 s: Connection refused"
+said refused.log ' within 8 s: Connection refused'
+
 if command -v mpirun >/dev/null 2>&1; then
     # shellcheck disable=SC2016
     timeout 60 mpirun -n 3 --allow-run-as-root --oversubscribe sh -c '[ "$PMIX_RANK" != 1 ] || exec sleep 30; exec "$@"' sh \
