@@ -1,7 +1,8 @@
-/* Contiguous splits of a DAG of items over devices, so that the largest load is smallest. A split is a chain of downsets
- * (sets that hold all predecessors of what they hold); a part is the difference of two that follow each other. The method
- * is that of Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators (NeurIPS 2020), searched
- * below a guess of the answer that rises until a plan is found: what lies above the guess is never looked at. */
+/* Contiguous splits of a DAG of items over devices, so that the largest load is smallest. A split is a chain of
+ * downsets (sets that hold all predecessors of what they hold); a part is the difference of two that follow each
+ * other. The method is that of Tarnawski et al., Efficient Algorithms for Device Placement of DNN Graph Operators
+ * (NeurIPS 2020), searched below a guess of the answer that rises until a plan is found: what lies above the guess is
+ * never looked at. */
 #ifndef PST_PARTITION_DOWNSET_H
 #define PST_PARTITION_DOWNSET_H
 #include "base/status.h"
@@ -33,7 +34,8 @@ pst_status pst_downset_list_choose(uint32_t n_item, const pst_downset_edge *edge
 pst_status pst_downset_order(uint32_t n_item, const pst_downset_edge *edge, uint32_t n_edge, uint32_t *order);
 
 enum { PST_DOWNSET_KINDS = 8, PST_DOWNSET_ITEMS = 20000, PST_DOWNSET_REPLICAS = 1024 };
-/* With more downsets than this only those near an order of the items are looked at, and the gap says what that may cost. */
+/* With more downsets than this only those near an order of the items are looked at, and the gap says what that may
+ * cost. */
 enum { PST_DOWNSET_MOST = 1 << 18 };
 
 typedef struct {
@@ -43,8 +45,8 @@ typedef struct {
     int pays;          /* a part here pays for the nets that it cuts */
 } pst_downset_kind;
 
-/* The load of a part on m devices of a kind: (times + costs of the nets that it cuts + exchange * (m - 1) / m) / m. A part
- * cuts a net when it has some of its pins, but not all. */
+/* The load of a part on m devices of a kind: (times + costs of the nets that it cuts + exchange * (m - 1) / m) / m. A
+ * part cuts a net when it has some of its pins, but not all. */
 typedef struct {
     uint32_t n_item, n_edge, n_kind, n_net;
     pst_downset_edge *edge;
@@ -66,8 +68,9 @@ typedef struct {
     uint32_t n_downset;
     int whole;                /* all downsets were looked at */
 } pst_downset_plan;
-/* The best split. It is proven (lower_bound equals objective) unless there are more than `most` downsets or it took longer
- * than `seconds`. No split is possible, with whole downsets: OK with n_part 0. EINPUT: too many items; ENOMEM. */
+/* The best split. It is proven (lower_bound equals objective) unless there are more than `most` downsets or it took
+ * longer than `seconds`. No split is possible, with whole downsets: OK with n_part 0. EINPUT: too many items;
+ * ENOMEM. */
 pst_status pst_downset_solve(const pst_downset_problem *problem, uint32_t most, double seconds, pst_downset_plan *plan);
 void pst_downset_plan_close(pst_downset_plan *plan);
 

@@ -1,6 +1,6 @@
-/* A lower bound by prices. Every device of kind k offers `limit` of its time at the price weight[k]; item i takes at least
- * the cheapest of weight[k] * time. So the sum of that over the items is at most limit * sum of count * weight, whatever
- * the split: the dual of sharing out items in fractions. See downset.h. */
+/* A lower bound by prices. Every device of kind k offers `limit` of its time at the price weight[k]; item i takes at
+ * least the cheapest of weight[k] * time. So the sum of that over the items is at most limit * sum of count * weight,
+ * whatever the split: the dual of sharing out items in fractions. See downset.h. */
 #include "partition/downset.h"
 #include <math.h>
 

@@ -156,7 +156,8 @@ static int ready(const builder *b, uint32_t downset, uint32_t item) {
     return 1;
 }
 
-/* What can be added to d: what could be added to its parent, but for the last item, and what that item has made ready. */
+/* What can be added to d: what could be added to its parent, but for the last item, and what that item has made
+ * ready. */
 static pst_status extend(builder *b, uint32_t d, uint32_t *n_edge) {
     pst_downset_list *l = b->list;
     l->first[d] = *n_edge;

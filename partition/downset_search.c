@@ -25,18 +25,18 @@ typedef struct {
     const pst_downset_range *range;
     uint32_t n_state, n_option, stride[PST_DOWNSET_KINDS];
     option *option;
-    double *best;      /* [downset][state] smallest largest load of it on the devices of the state; at least the floor */
-    uint32_t *from;    /* [downset][state] the downset before the last part, */
-    uint32_t *how;     /* and its option */
-    uint32_t *used;    /* [state][kind] devices */
-    double *done;      /* [downset] its work */
-    double *left;      /* [state] work that the other devices can take */
-    uint32_t *active, n_active; /* states of the root that are worth going on from */
-    double *lowest;    /* [state] */
-    uint32_t *seen;    /* [downset] 1 + the root that was here last */
+    double *best;   /* [downset][state] smallest largest load of it on the devices of the state; at least the floor */
+    uint32_t *from; /* [downset][state] the downset before the last part, */
+    uint32_t *how;  /* and its option */
+    uint32_t *used; /* [state][kind] devices */
+    double *done;   /* [downset] its work */
+    double *left;   /* [state] work that the other devices can take */
+    uint32_t *active, n_active;      /* states of the root that are worth going on from */
+    double *lowest;                  /* [state] */
+    uint32_t *seen;                  /* [downset] 1 + the root that was here last */
     uint32_t *net_of_first, *net_of; /* nets at every item */
-    uint32_t *held;    /* [net] its pins in the part */
-    uint8_t *below;    /* [net] has pins in the root */
+    uint32_t *held;                  /* [net] its pins in the part */
+    uint8_t *below;                  /* [net] has pins in the root */
     frame *stack;
 } search;
 
@@ -84,8 +84,8 @@ static void fill(search *s) {
 }
 
 static void search_close(search *s) {
-    void *all[] = {s->option, s->best, s->from, s->how, s->used, s->done, s->left, s->active, s->lowest, s->seen,
-                   s->net_of_first, s->net_of, s->held, s->below, s->stack};
+    void *all[] = {s->option, s->best, s->from,         s->how,    s->used, s->done,  s->left, s->active,
+                   s->lowest, s->seen, s->net_of_first, s->net_of, s->held, s->below, s->stack};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
@@ -95,9 +95,10 @@ static pst_status search_open(search *s) {
     size_t n = s->list->n, cells = n * s->n_state, pins = p->net_first[p->n_net];
     if (!(s->option = calloc(s->n_option + 1, sizeof *s->option)) || !(s->best = malloc(cells * sizeof *s->best)) ||
         !(s->from = malloc(cells * sizeof *s->from)) || !(s->how = malloc(cells * sizeof *s->how)) ||
-        !(s->used = calloc((size_t)s->n_state * p->n_kind, sizeof *s->used)) || !(s->done = calloc(n, sizeof *s->done)) ||
-        !(s->left = calloc(s->n_state, sizeof *s->left)) || !(s->active = calloc(s->n_state, sizeof *s->active)) ||
-        !(s->lowest = calloc(s->n_state, sizeof *s->lowest)) || !(s->seen = calloc(n, sizeof *s->seen)) ||
+        !(s->used = calloc((size_t)s->n_state * p->n_kind, sizeof *s->used)) ||
+        !(s->done = calloc(n, sizeof *s->done)) || !(s->left = calloc(s->n_state, sizeof *s->left)) ||
+        !(s->active = calloc(s->n_state, sizeof *s->active)) || !(s->lowest = calloc(s->n_state, sizeof *s->lowest)) ||
+        !(s->seen = calloc(n, sizeof *s->seen)) ||
         !(s->net_of_first = calloc((size_t)p->n_item + 2, sizeof *s->net_of_first)) ||
         !(s->net_of = calloc(pins + 1, sizeof *s->net_of)) || !(s->held = calloc(p->n_net + 1, sizeof *s->held)) ||
         !(s->below = calloc(p->n_net + 1, 1)) || !(s->stack = calloc((size_t)p->n_item + 1, sizeof *s->stack)))
@@ -247,7 +248,8 @@ static pst_status plan_of(const search *s, uint32_t state, pst_downset_plan *pla
         pst_downset_plan_close(&made);
         return no_memory();
     }
-    for (uint32_t d = full, at = state; d;) { /* a later part is found first; what an earlier one holds is overwritten */
+    for (uint32_t d = full, at = state;
+         d;) { /* a later part is found first; what an earlier one holds is overwritten */
         size_t cell = (size_t)d * s->n_state + at;
         const option *o = &s->option[s->how[cell]];
         n--;

@@ -54,7 +54,8 @@ static pst_status first_plan(const pst_downset_problem *p, pst_downset_range ran
     uint32_t *order = malloc(p->n_item * sizeof *order);
     pst_status status = order ? pst_downset_order(p->n_item, p->edge, p->n_edge, order)
                               : pst_fail(PST_ENOMEM, "no memory for the order of %u items", p->n_item);
-    if (status == PST_OK) status = pst_downset_list_near(p->n_item, p->edge, p->n_edge, order, 1, UINT32_MAX / 2, &list);
+    if (status == PST_OK)
+        status = pst_downset_list_near(p->n_item, p->edge, p->n_edge, order, 1, UINT32_MAX / 2, &list);
     free(order);
     PST_TRY(status);
     double top = range.limit;

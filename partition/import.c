@@ -30,7 +30,8 @@ pst_status pst_import_room(pst_import *im, uint32_t n_node, uint32_t n_edge, uin
     im->transfer = calloc(n, sizeof *im->transfer);
     im->parameters = calloc(n, sizeof *im->parameters);
     im->edge = calloc((size_t)n_edge + 1, sizeof *im->edge);
-    if (!im->id || !im->class_of || !im->backward || !im->time || !im->size || !im->transfer || !im->parameters || !im->edge)
+    if (!im->id || !im->class_of || !im->backward || !im->time || !im->size || !im->transfer || !im->parameters ||
+        !im->edge)
         return pst_fail(PST_ENOMEM, "no memory for a graph of %u nodes", n_node);
     return PST_OK;
 }
@@ -79,7 +80,8 @@ pst_status pst_import_classes(pst_import *im, const int64_t *label) {
 
 /* --- check ------------------------------------------------------------------------------------------------------ */
 
-/* Nodes without which the rest still has a circle in it: `left` says which. Follows edges backwards until one is met twice. */
+/* Nodes without which the rest still has a circle in it: `left` says which. Follows edges backwards until one is met
+ * twice. */
 static pst_status name_cycle(const pst_import *im, const char *where, const uint32_t *left, uint32_t *before) {
     uint32_t at = 0;
     for (uint32_t i = 0; i < im->n_edge; i++)
@@ -98,7 +100,8 @@ static pst_status name_cycle(const pst_import *im, const char *where, const uint
 }
 
 static pst_status check_cycles(const pst_import *im, const char *where, uint32_t *missing, uint32_t *order) {
-    /* Nodes without a predecessor are taken away, again and again; edges are few, so that they are sorted by source once. */
+    /* Nodes without a predecessor are taken away, again and again; edges are few, so that they are sorted by source
+     * once. */
     uint32_t n = im->n_node, n_done = 0, n_ready = 0;
     uint32_t *first = calloc((size_t)n + 2, sizeof *first), *to = malloc((im->n_edge + 1) * sizeof *to);
     if (!first || !to) {
@@ -120,8 +123,8 @@ static pst_status check_cycles(const pst_import *im, const char *where, uint32_t
 pst_status pst_import_check(const pst_import *im, const char *where) {
     for (uint32_t i = 0; i < im->n_edge; i++)
         if (im->backward[im->edge[i].from] && !im->backward[im->edge[i].to])
-            return pst_fail(PST_EINPUT, "%s: the edge from %lld to %lld leads from a backward node to a forward one", where,
-                            (long long)im->id[im->edge[i].from], (long long)im->id[im->edge[i].to]);
+            return pst_fail(PST_EINPUT, "%s: the edge from %lld to %lld leads from a backward node to a forward one",
+                            where, (long long)im->id[im->edge[i].from], (long long)im->id[im->edge[i].to]);
     uint32_t *missing = calloc((size_t)im->n_node + 1, sizeof *missing);
     uint32_t *order = calloc((size_t)im->n_node + 1, sizeof *order);
     pst_status status = missing && order ? check_cycles(im, where, missing, order)

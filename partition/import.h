@@ -40,8 +40,8 @@ typedef struct {
     pst_tensor_problem *tensor; /* PIPER: all but ids and edges is here; else NULL */
 } pst_import;
 
-/* Of a file's text; the format is found out. `where`: its name, with which every complaint begins, then line and column or
- * the JSON path. EINPUT: no such format, wrong values, cycles. */
+/* Of a file's text; the format is found out. `where`: its name, with which every complaint begins, then line and
+ * column or the JSON path. EINPUT: no such format, wrong values, cycles. */
 pst_status pst_import_parse(const char *text, size_t bytes, const char *where, pst_import **import);
 void pst_import_close(pst_import *import);
 /* The readers, for pst_import_parse: what they have read so far stays in `import`. */
@@ -89,7 +89,7 @@ pst_status pst_import_join(const pst_downset_problem *problem, int memory_matter
 
 /* Finds the best plan; seconds: how long it may take. EINPUT when there is none: what would do. */
 pst_status pst_import_solve(const pst_import *import, double seconds, pst_import_plan *plan);
-/* Fills load and objective. EINTERNAL: the plan is none (a node nowhere, too many devices, too much memory, data that runs
- * back). */
+/* Fills load and objective. EINTERNAL: the plan is none (a node nowhere, too many devices, too much memory, data that
+ * runs back). */
 pst_status pst_import_judge(const pst_import *import, pst_import_plan *plan);
 #endif

@@ -1,5 +1,5 @@
-/* From nodes to the solver's items: a colour class is one item, classes that have to be together become one, and what costs
- * nothing joins its only neighbour. What a node sends is a net, of its item and those of its successors. */
+/* From nodes to the solver's items: a colour class is one item, classes that have to be together become one, and what
+ * costs nothing joins its only neighbour. What a node sends is a net, of its item and those of its successors. */
 #include "partition/import.h"
 #include <math.h>
 #include <stdlib.h>
@@ -110,8 +110,8 @@ static pst_status make_nets(const pst_import *im, const uint32_t *item_of, pst_d
 }
 
 /* The edges are copied. */
-static pst_status make_problem(const pst_import *im, const uint32_t *item_of, uint32_t n_item, const pst_downset_edge *edge,
-                               uint32_t n_edge, pst_downset_problem *p) {
+static pst_status make_problem(const pst_import *im, const uint32_t *item_of, uint32_t n_item,
+                               const pst_downset_edge *edge, uint32_t n_edge, pst_downset_problem *p) {
     size_t n = (size_t)n_item + 1, nets = (size_t)im->n_node + 2;
     *p = (pst_downset_problem){.n_item = n_item, .n_edge = n_edge, .n_kind = im->n_kind};
     p->edge = calloc((size_t)n_edge + 1, sizeof *p->edge);
@@ -121,7 +121,8 @@ static pst_status make_problem(const pst_import *im, const uint32_t *item_of, ui
     p->net_first = calloc(nets, sizeof *p->net_first);
     p->net_cost = calloc(nets, sizeof *p->net_cost);
     p->pin = calloc(im->n_edge + nets, sizeof *p->pin);
-    if (!p->edge || !p->time || !p->size || !p->exchange || !p->net_first || !p->net_cost || !p->pin) return no_memory();
+    if (!p->edge || !p->time || !p->size || !p->exchange || !p->net_first || !p->net_cost || !p->pin)
+        return no_memory();
     for (uint32_t i = 0; i < n_edge; i++) p->edge[i] = edge[i];
     fill_costs(im, item_of, p);
     return make_nets(im, item_of, p);

@@ -1,5 +1,5 @@
-/* The JSON of dnn-partitioning: maxFPGAs accelerators and maxCPUs CPUs, nodes with a time on either, edges with the time of
- * their source's transfer. Its README says what each key means. */
+/* The JSON of dnn-partitioning: maxFPGAs accelerators and maxCPUs CPUs, nodes with a time on either, edges with the
+ * time of their source's transfer. Its README says what each key means. */
 #include "partition/import_json.h"
 #include "partition/import.h"
 #include <math.h>
@@ -27,7 +27,8 @@ static pst_status read_devices(const pst_import_at *root, pst_import *im) {
 /* label: of the class; a node without one has a class of its own. */
 static pst_status read_node(const pst_import_at *at, pst_import *im, uint32_t v, int64_t *label) {
     int accelerated = 0, backward = 0;
-    double *cpu = &im->time[(size_t)CPU * im->n_node + v], *accelerator = &im->time[(size_t)ACCELERATOR * im->n_node + v];
+    double *cpu = &im->time[(size_t)CPU * im->n_node + v],
+           *accelerator = &im->time[(size_t)ACCELERATOR * im->n_node + v];
     *label = INT64_MIN + v; /* no color in a file is so small */
     PST_TRY(pst_import_integer(at, "id", INT32_MIN, INT32_MAX, 0, &im->id[v]));
     PST_TRY(pst_import_flag(at, "supportedOnFpga", &accelerated));
@@ -70,8 +71,8 @@ static pst_status read_edges(const pst_import_at *root, const json_t *edges, pst
         double *known = &im->transfer[e->from];
         if (*known < 0) *known = cost;
         if (fabs(*known - cost) > 1e-6)
-            return pst_fail(PST_EINPUT, "%s: %scost: %g, but %g on an earlier edge from %lld; it has to be the same", at.where,
-                            at.path, cost, *known, (long long)im->id[e->from]);
+            return pst_fail(PST_EINPUT, "%s: %scost: %g, but %g on an earlier edge from %lld; it has to be the same",
+                            at.where, at.path, cost, *known, (long long)im->id[e->from]);
     }
     for (uint32_t v = 0; v < im->n_node; v++) im->transfer[v] = fmax(im->transfer[v], 0);
     return PST_OK;

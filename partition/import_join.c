@@ -10,10 +10,10 @@ static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "no memory to co
 /* --- circles: Tarjan's strongly connected components, without recursion ------------------------------------------- */
 
 typedef struct {
-    uint32_t *first, *next;         /* successors */
-    uint32_t *number, *low, *at;    /* [n] order of discovery from 1 on, smallest number in reach, next edge to look at */
+    uint32_t *first, *next;      /* successors */
+    uint32_t *number, *low, *at; /* [n] order of discovery from 1 on, smallest number in reach, next edge to look at */
     uint32_t *path, *stack;
-    uint8_t *open;                  /* [n] on the stack */
+    uint8_t *open; /* [n] on the stack */
     uint32_t n_number, n_stack;
 } circles;
 
@@ -59,8 +59,14 @@ pst_status pst_import_circles(uint32_t n, const pst_downset_edge *edge, uint32_t
         free(open);
         return no_memory();
     }
-    circles t = {.first = block, .number = block + room, .low = block + 2 * room, .at = block + 3 * room,
-                 .path = block + 4 * room, .stack = block + 5 * room, .next = block + 6 * room, .open = open};
+    circles t = {.first = block,
+                 .number = block + room,
+                 .low = block + 2 * room,
+                 .at = block + 3 * room,
+                 .path = block + 4 * room,
+                 .stack = block + 5 * room,
+                 .next = block + 6 * room,
+                 .open = open};
     for (uint32_t i = 0; i < n_edge; i++) t.first[edge[i].from + 2]++;
     for (uint32_t v = 0; v < n; v++) t.first[v + 2] += t.first[v + 1];
     for (uint32_t i = 0; i < n_edge; i++) t.next[t.first[edge[i].from + 1]++] = edge[i].to;
@@ -75,9 +81,9 @@ pst_status pst_import_circles(uint32_t n, const pst_downset_edge *edge, uint32_t
 
 typedef struct {
     const pst_downset_problem *p;
-    uint32_t *first, *net;  /* nets of every item */
-    uint32_t *only;         /* [n] an item's one neighbour, or: */
-    uint32_t *group;        /* [n] union-find */
+    uint32_t *first, *net; /* nets of every item */
+    uint32_t *only;        /* [n] an item's one neighbour, or: */
+    uint32_t *group;       /* [n] union-find */
     int memory_matters;
 } joining;
 enum { NONE = UINT32_MAX, MANY = UINT32_MAX - 1 };
@@ -87,7 +93,8 @@ static uint32_t find(uint32_t *group, uint32_t i) {
     return i;
 }
 
-/* All nets of `item` go to `other` as well. (What has joined an item before has no nets that the item does not have.) */
+/* All nets of `item` go to `other` as well. (What has joined an item before has no nets that the item does not
+ * have.) */
 static int every_net_has(const joining *j, uint32_t item, uint32_t other) {
     for (uint32_t i = j->first[item]; i < j->first[item + 1]; i++) {
         uint32_t at = j->p->net_first[j->net[i]], end = j->p->net_first[j->net[i] + 1];
@@ -118,8 +125,8 @@ static void find_neighbours(joining *j) {
     }
 }
 
-/* Joins what has one neighbour and costs nothing beside it: moving it there makes no load larger and breaks no order, so
- * that some best split has them together. */
+/* Joins what has one neighbour and costs nothing beside it: moving it there makes no load larger and breaks no order,
+ * so that some best split has them together. */
 static uint32_t join_round(joining *j) {
     uint32_t joined = 0;
     find_neighbours(j);

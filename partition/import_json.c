@@ -64,7 +64,8 @@ pst_status pst_import_element(const pst_import_at *at, const char *key, const js
     return pst_fail(PST_EINPUT, "%s: %s%s[%zu]: expected an object", at->where, at->path, key, i);
 }
 
-pst_status pst_import_end(const pst_import_at *at, const char *key, const pst_import_id *ids, uint32_t n, uint32_t *node) {
+pst_status pst_import_end(const pst_import_at *at, const char *key, const pst_import_id *ids, uint32_t n,
+                          uint32_t *node) {
     int64_t id = 0;
     PST_TRY(pst_import_integer(at, key, INT32_MIN, INT32_MAX, 0, &id));
     uint32_t found = pst_import_find(ids, n, id);

@@ -11,7 +11,8 @@ static pst_status check_order(const pst_import *im, const pst_import_plan *plan)
     for (uint32_t i = 0; i < im->n_edge; i++) {
         const pst_import_edge *e = &im->edge[i];
         if (!im->backward[e->to] && plan->part_of[e->from] > plan->part_of[e->to])
-            return NO_PLAN("the edge from %lld to %lld runs back", (long long)im->id[e->from], (long long)im->id[e->to]);
+            return NO_PLAN("the edge from %lld to %lld runs back", (long long)im->id[e->from],
+                           (long long)im->id[e->to]);
     }
     uint32_t *first = malloc(((size_t)im->n_class + 1) * sizeof *first);
     if (!first) return pst_fail(PST_ENOMEM, "no memory to judge a plan");
@@ -42,8 +43,8 @@ static pst_status check_devices(const pst_import *im, const pst_import_plan *pla
     return PST_OK;
 }
 
-/* A node's output leaves its part once, and comes into every other part that takes it once. next: the edges of each node
- * follow each other, by first; mark: [n_part]. */
+/* A node's output leaves its part once, and comes into every other part that takes it once. next: the edges of each
+ * node follow each other, by first; mark: [n_part]. */
 static void add_transfers(const pst_import *im, pst_import_plan *plan, const uint32_t *first, const uint32_t *to,
                           uint32_t *mark) {
     for (uint32_t v = 0; v < im->n_node; v++) {
@@ -86,7 +87,10 @@ static pst_status replication(const pst_import *im, pst_import_plan *plan) {
 }
 
 static pst_status judge_tensor(const pst_import *im, pst_import_plan *plan) {
-    pst_tensor_plan stages = {.n_part = plan->n_part, .part_of = plan->part_of, .way = plan->way, .degree = plan->tensor,
+    pst_tensor_plan stages = {.n_part = plan->n_part,
+                              .part_of = plan->part_of,
+                              .way = plan->way,
+                              .degree = plan->tensor,
                               .data = plan->devices};
     PST_TRY(pst_tensor_judge(im->tensor, &stages, plan->load));
     plan->objective = stages.objective;

@@ -1,6 +1,6 @@
 /* PipeDream's graph.txt: a line per node, "node4 -- description -- forward_compute_time=.., backward_compute_time=..,
- * activation_size=.., parameter_size=.." (milliseconds, bytes), and one per edge, a tab and "node4 -- node5". Inputs, and
- * results that nobody takes (__getitem__), are left out, as PipeDream's optimizer does. */
+ * activation_size=.., parameter_size=.." (milliseconds, bytes), and one per edge, a tab and "node4 -- node5". Inputs,
+ * and results that nobody takes (__getitem__), are left out, as PipeDream's optimizer does. */
 #include "partition/import.h"
 #include <errno.h>
 #include <math.h>

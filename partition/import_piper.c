@@ -69,7 +69,8 @@ typedef struct {
     double *extra;
 } edges_of_way;
 
-/* syncTimeFw has the sources of the incoming edges, syncTimeBw the ends of the outgoing ones: all of them, no others. */
+/* syncTimeFw has the sources of the incoming edges, syncTimeBw the ends of the outgoing ones: all of them, no
+ * others. */
 static pst_status read_sync(const pst_import_at *way, const char *key, int incoming, const edges_of_way *to) {
     const pst_tensor_problem *p = to->p;
     uint32_t v = to->node, n = 0;
@@ -153,8 +154,8 @@ static pst_status check_once(const char *where, const pst_import *im) {
     pst_status status = PST_OK;
     for (uint32_t i = 1; i < im->n_edge; i++)
         if (!by_ends(&edge[i], &edge[i - 1]))
-            status = pst_fail(PST_EINPUT, "%s: there are two edges from %lld to %lld", where, (long long)im->id[edge[i].from],
-                              (long long)im->id[edge[i].to]);
+            status = pst_fail(PST_EINPUT, "%s: there are two edges from %lld to %lld", where,
+                              (long long)im->id[edge[i].from], (long long)im->id[edge[i].to]);
     free(edge);
     return status;
 }

@@ -11,8 +11,9 @@ enum { MOST_BYTES = 64 << 20, MOST_DEVICES = 4096 };
 
 static const struct {
     const char *format, *model;
-} formats[] = {[PST_IMPORT_DNN] = {"dnn-partitioning", "max-load"}, [PST_IMPORT_PIPEDREAM] = {"PipeDream", "pipedream"},
-             [PST_IMPORT_PIPER] = {"Piper", "piper"}};
+} formats[] = {[PST_IMPORT_DNN] = {"dnn-partitioning", "max-load"},
+               [PST_IMPORT_PIPEDREAM] = {"PipeDream", "pipedream"},
+               [PST_IMPORT_PIPER] = {"Piper", "piper"}};
 
 /* --- what was asked for ----------------------------------------------------------------------------------------- */
 
@@ -83,16 +84,17 @@ static void print_ways(const pst_import *im, const pst_import_plan *plan, uint32
 }
 
 static void print_json(const pst_import *im, const pst_import_plan *plan, FILE *out) {
-    fprintf(out,
-            "{\"objective\":%.17g,\"lower_bound\":%.17g,\"gap\":%.6g,\"unit\":\"%s\",\"cost_model\":\"%s\",\"proven\":%s,"
-            "\"nodes\":%u,\"items\":%u,\"downsets\":%u,\"seconds\":%.6f,\"stages\":[",
-            plan->objective, plan->lower_bound, gap_of(plan), im->unit, formats[im->format].model,
-            is_proven(plan) ? "true" : "false", im->n_node, plan->n_item, plan->n_downset, plan->seconds);
+    fprintf(
+        out,
+        "{\"objective\":%.17g,\"lower_bound\":%.17g,\"gap\":%.6g,\"unit\":\"%s\",\"cost_model\":\"%s\",\"proven\":%s,"
+        "\"nodes\":%u,\"items\":%u,\"downsets\":%u,\"seconds\":%.6f,\"stages\":[",
+        plan->objective, plan->lower_bound, gap_of(plan), im->unit, formats[im->format].model,
+        is_proven(plan) ? "true" : "false", im->n_node, plan->n_item, plan->n_downset, plan->seconds);
     for (uint32_t s = 0; s < plan->n_part; s++) {
         const char *comma = "";
-        fprintf(out, "%s{\"kind\":\"%s\",\"devices\":%u,\"tensor\":%u,\"data\":%u,\"load\":%.17g,\"nodes\":[", s ? "," : "",
-                im->kind[plan->kind[s]].name, plan->devices[s] * plan->tensor[s], plan->tensor[s], plan->devices[s],
-                plan->load[s]);
+        fprintf(out, "%s{\"kind\":\"%s\",\"devices\":%u,\"tensor\":%u,\"data\":%u,\"load\":%.17g,\"nodes\":[",
+                s ? "," : "", im->kind[plan->kind[s]].name, plan->devices[s] * plan->tensor[s], plan->tensor[s],
+                plan->devices[s], plan->load[s]);
         for (uint32_t v = 0; v < im->n_node; v++)
             if (plan->part_of[v] == s) fprintf(out, "%s%lld", comma, (long long)im->id[v]), comma = ",";
         if (im->tensor) print_ways(im, plan, s, out);
@@ -117,8 +119,8 @@ static void print_stage(const pst_import *im, const pst_import_plan *plan, uint3
 }
 
 static void print_text(const pst_import *im, const pst_import_plan *plan, FILE *out) {
-    fprintf(out, "%s  %.6g %s  lower bound %.6g %s  gap %.2f%%%s\n", formats[im->format].model, plan->objective, im->unit,
-            plan->lower_bound, im->unit, 100 * gap_of(plan), is_proven(plan) ? ": none is better" : "");
+    fprintf(out, "%s  %.6g %s  lower bound %.6g %s  gap %.2f%%%s\n", formats[im->format].model, plan->objective,
+            im->unit, plan->lower_bound, im->unit, 100 * gap_of(plan), is_proven(plan) ? ": none is better" : "");
     fprintf(out, "%u nodes as %u items; %u downsets%s; %.3f s\n", im->n_node, plan->n_item, plan->n_downset,
             plan->whole ? "" : ", those near one order of the items, for all are too many", plan->seconds);
     fprintf(out, "stage  devices          load (%s)  nodes\n", im->unit);

@@ -17,9 +17,12 @@ void pst_import_plan_close(pst_import_plan *plan) {
 
 static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "no memory for the plan of a graph"); }
 
-static pst_status take(const pst_import *im, const uint32_t *item_of, const pst_downset_plan *found, pst_import_plan *plan) {
+static pst_status take(const pst_import *im, const uint32_t *item_of, const pst_downset_plan *found,
+                       pst_import_plan *plan) {
     size_t n = found->n_part;
-    *plan = (pst_import_plan){.n_part = found->n_part, .lower_bound = found->lower_bound, .n_downset = found->n_downset,
+    *plan = (pst_import_plan){.n_part = found->n_part,
+                              .lower_bound = found->lower_bound,
+                              .n_downset = found->n_downset,
                               .whole = found->whole};
     plan->part_of = malloc(im->n_node * sizeof *plan->part_of);
     plan->kind = malloc(n * sizeof *plan->kind);
@@ -59,8 +62,7 @@ static pst_status check_places(const pst_import *im) {
         int somewhere = 0;
         for (uint32_t k = 0; k < im->n_kind; k++)
             somewhere |= im->kind[k].count && isfinite(im->time[(size_t)k * im->n_node + v]);
-        if (!somewhere)
-            return pst_fail(PST_EINPUT, "node %lld cannot be on any of the devices", (long long)im->id[v]);
+        if (!somewhere) return pst_fail(PST_EINPUT, "node %lld cannot be on any of the devices", (long long)im->id[v]);
     }
     return PST_OK;
 }
@@ -90,8 +92,8 @@ static pst_status no_plan(const pst_import *im, pst_downset_problem *p, const ps
         return pst_fail(PST_EINPUT, "no plan for %s was found in %g s: allow more time", devices, seconds);
     PST_TRY(smallest_memory(p, seconds, &memory));
     if (isfinite(memory))
-        return pst_fail(PST_EINPUT, "no plan for %s fits into %.10g bytes each; %.10g would do", devices, im->kind[0].memory,
-                        ceil(memory));
+        return pst_fail(PST_EINPUT, "no plan for %s fits into %.10g bytes each; %.10g would do", devices,
+                        im->kind[0].memory, ceil(memory));
     return pst_fail(PST_EINPUT, "there is no plan for %s: some nodes fit on no kind of them together with their class",
                     devices);
 }
@@ -100,9 +102,15 @@ static pst_status no_plan(const pst_import *im, pst_downset_problem *p, const ps
 
 /* Takes the arrays of `found`. */
 static pst_status take_tensor(const pst_import *im, pst_tensor_plan *found, pst_import_plan *plan) {
-    *plan = (pst_import_plan){.n_part = found->n_part, .part_of = found->part_of, .way = found->way,
-                              .tensor = found->degree, .devices = found->data, .lower_bound = found->lower_bound,
-                              .n_downset = found->n_downset, .whole = found->whole, .n_item = im->n_node};
+    *plan = (pst_import_plan){.n_part = found->n_part,
+                              .part_of = found->part_of,
+                              .way = found->way,
+                              .tensor = found->degree,
+                              .devices = found->data,
+                              .lower_bound = found->lower_bound,
+                              .n_downset = found->n_downset,
+                              .whole = found->whole,
+                              .n_item = im->n_node};
     found->part_of = NULL, found->way = NULL, found->degree = NULL, found->data = NULL;
     plan->kind = calloc(plan->n_part + 1, sizeof *plan->kind);
     plan->load = calloc(plan->n_part + 1, sizeof *plan->load);
@@ -115,9 +123,10 @@ static pst_status no_tensor_plan(const pst_tensor_problem *p, const pst_tensor_p
     double memory = INFINITY;
     PST_TRY(pst_tensor_least_memory(p, seconds, &memory));
     if (isfinite(memory))
-        return pst_fail(PST_EINPUT, "no plan for %u devices fits into %.10g bytes each; %.0f would do", p->devices, p->memory,
-                        ceil(memory));
-    return pst_fail(PST_EINPUT, "there is no plan for %u devices, whatever their memory: no tensor degree is small enough",
+        return pst_fail(PST_EINPUT, "no plan for %u devices fits into %.10g bytes each; %.0f would do", p->devices,
+                        p->memory, ceil(memory));
+    return pst_fail(PST_EINPUT,
+                    "there is no plan for %u devices, whatever their memory: no tensor degree is small enough",
                     p->devices);
 }
 
@@ -133,7 +142,7 @@ static pst_status solve_tensor(const pst_import *im, double seconds, pst_import_
 /* ---------------------------------------------------------------------------------------------------------------- */
 
 static pst_status solve_parts(const pst_import *im, pst_downset_problem *p, const uint32_t *item_of, double seconds,
-                        pst_import_plan *plan) {
+                              pst_import_plan *plan) {
     pst_downset_plan found;
     PST_TRY(pst_downset_solve(p, PST_DOWNSET_MOST, seconds, &found));
     pst_status status = found.n_part ? take(im, item_of, &found, plan) : no_plan(im, p, &found, seconds);

@@ -1,8 +1,8 @@
-/* Pipelines of stages with tensor and data degrees under Piper's model (Tarnawski, Narayanan, Phanishayee, NeurIPS 2021).
- * A stage runs each of its nodes in one of the ways that the node has for the stage's tensor degree t, on d replicas of t
- * devices. With S replicas in this stage and all later ones together, ceil(S / d) micro-batches are alive in it; a way takes
- * memory_a for each and memory_b. Time per micro-batch: (time + transfers / bandwidth) / d, and the exchange of its parameters among
- * replicas. The slowest stage counts. */
+/* Pipelines of stages with tensor and data degrees under Piper's model (Tarnawski, Narayanan, Phanishayee, NeurIPS
+ * 2021). A stage runs each of its nodes in one of the ways that the node has for the stage's tensor degree t, on d
+ * replicas of t devices. With S replicas in this stage and all later ones together, ceil(S / d) micro-batches are
+ * alive in it; a way takes memory_a for each and memory_b. Time per micro-batch: (time + transfers / bandwidth) / d,
+ * and the exchange of its parameters among replicas. The slowest stage counts. */
 #ifndef PST_PARTITION_TENSOR_H
 #define PST_PARTITION_TENSOR_H
 #include "partition/downset.h"
@@ -70,11 +70,13 @@ typedef struct {
     uint32_t item;
 } pst_tensor_swap;
 typedef enum { PST_TENSOR_FITS, PST_TENSOR_NEVER, PST_TENSOR_UNKNOWN } pst_tensor_fit;
-/* swap: room for n; way: [n], written only when it fits, may be NULL. UNKNOWN: given up, which takes very odd numbers. */
-pst_tensor_fit pst_tensor_pack(const pst_tensor_item *item, uint32_t n, double limit, double memory, pst_tensor_swap *swap,
-                               uint8_t *way);
+/* swap: room for n; way: [n], written only when it fits, may be NULL. UNKNOWN: given up, which takes very odd
+ * numbers. */
+pst_tensor_fit pst_tensor_pack(const pst_tensor_item *item, uint32_t n, double limit, double memory,
+                               pst_tensor_swap *swap, uint8_t *way);
 
-/* Whether there is a plan whose stages take at most `limit`. list: downsets of the reversed graph, the last stages first. */
+/* Whether there is a plan whose stages take at most `limit`. list: downsets of the reversed graph, the last stages
+ * first. */
 typedef struct {
     double limit;
     uint64_t until_ns;

@@ -40,7 +40,8 @@ pst_status pst_tensor_link(pst_tensor_problem *p) {
 static pst_status check(const pst_tensor_problem *p, const pst_tensor_plan *plan, uint64_t *replicas) {
     uint64_t devices = 0;
     for (uint32_t s = 0; s < plan->n_part; s++) {
-        if (plan->data[s] < 1 || p->micro_batches % plan->data[s]) return NO_PLAN("stage %u has %u replicas", s, plan->data[s]);
+        if (plan->data[s] < 1 || p->micro_batches % plan->data[s])
+            return NO_PLAN("stage %u has %u replicas", s, plan->data[s]);
         devices += (uint64_t)plan->data[s] * plan->degree[s];
         *replicas += plan->data[s];
     }

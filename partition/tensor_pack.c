@@ -1,5 +1,5 @@
-/* Which nodes of a stage take the slower way that needs less memory: a knapsack. Swaps by price per byte say at once what
- * surely does not fit; else all choices are tried, without those that another is better than. See tensor.h. */
+/* Which nodes of a stage take the slower way that needs less memory: a knapsack. Swaps by price per byte say at once
+ * what surely does not fit; else all choices are tried, without those that another is better than. See tensor.h. */
 #include "partition/tensor.h"
 #include <math.h>
 #include <stdlib.h>
@@ -68,8 +68,8 @@ static uint32_t fast_way(const pst_tensor_item *i) {
     return i->bytes[1] < i->bytes[0];
 }
 
-pst_tensor_fit pst_tensor_pack(const pst_tensor_item *item, uint32_t n, double limit, double memory, pst_tensor_swap *swap,
-                               uint8_t *way) {
+pst_tensor_fit pst_tensor_pack(const pst_tensor_item *item, uint32_t n, double limit, double memory,
+                               pst_tensor_swap *swap, uint8_t *way) {
     double need = -memory, slack = limit;
     uint32_t n_swap = 0;
     for (uint32_t i = 0; i < n; i++) {

@@ -1,6 +1,7 @@
-/* Whether stages that take at most so long can have all nodes: from the last stage to the first, over pairs of downsets of
- * the reversed graph. For a downset and a sum of replicas only the fewest devices matter, and for a stage with given
- * followers the fewest replicas that are fast enough and fit: more of them leave nothing better. See tensor.h. */
+/* Whether stages that take at most so long can have all nodes: from the last stage to the first, over pairs of
+ * downsets of the reversed graph. For a downset and a sum of replicas only the fewest devices matter, and for a stage
+ * with given followers the fewest replicas that are fast enough and fit: more of them leave nothing better. See
+ * tensor.h. */
 #include "partition/tensor.h"
 #include "base/clock.h"
 #include <math.h>
@@ -11,10 +12,11 @@ enum { MOST_DIVISORS = 512, NOWHERE = UINT32_MAX };
 
 /* Of the stage that grows, for one tensor degree: sums over its nodes, each in its fastest way. */
 typedef struct {
-    double seconds;    /* time and transfers; at d replicas, 1/d of it */
-    double exchange;   /* (d - 1)/d of it for the parameters */
+    double seconds;  /* time and transfers; at d replicas, 1/d of it */
+    double exchange; /* (d - 1)/d of it for the parameters */
     double memory_a, memory_b;
-    double least_time, least_memory; /* in whichever way is least, one micro-batch alive: never less in a larger stage */
+    double least_time,
+        least_memory;        /* in whichever way is least, one micro-batch alive: never less in a larger stage */
     uint32_t absent, uneven; /* nodes that have no way; whose ways differ in parameters */
 } sums;
 
@@ -27,21 +29,22 @@ typedef struct {
     const pst_tensor_problem *p;
     const pst_downset_list *list;
     const pst_tensor_range *range;
-    uint32_t n_s;         /* sums of replicas: 0 to n_s - 1 */
+    uint32_t n_s; /* sums of replicas: 0 to n_s - 1 */
     uint32_t n_divisor, divisor[MOST_DIVISORS];
-    uint32_t *fewest;     /* [downset][n_s] devices, or NOWHERE */
-    uint32_t *from;       /* the downset of the later stages, */
-    uint16_t *how;        /* this stage's degree * MOST_DIVISORS + divisor, both as numbers */
-    double *done;         /* [downset] device seconds of its nodes */
-    uint32_t *seen;       /* [downset] 1 + the root that was here last */
-    uint8_t *in;          /* [node] in the stage */
-    double *seconds;      /* [node][degree][way] of the nodes in it */
-    uint32_t *member;     /* the nodes in it, in the order of the frames */
+    uint32_t *fewest; /* [downset][n_s] devices, or NOWHERE */
+    uint32_t *from;   /* the downset of the later stages, */
+    uint16_t *how;    /* this stage's degree * MOST_DIVISORS + divisor, both as numbers */
+    double *done;     /* [downset] device seconds of its nodes */
+    uint32_t *seen;   /* [downset] 1 + the root that was here last */
+    uint8_t *in;      /* [node] in the stage */
+    double *seconds;  /* [node][degree][way] of the nodes in it */
+    uint32_t *member; /* the nodes in it, in the order of the frames */
     pst_tensor_item *item;
     pst_tensor_swap *swap;
     frame *stack;
     uint32_t *state, n_state; /* sums of replicas that the root has, each with fewer devices than those before */
-    uint32_t fits[MOST_DIVISORS], never[MOST_DIVISORS]; /* by divisor: most micro-batches alive that fit, fewest that do not */
+    uint32_t fits[MOST_DIVISORS],
+        never[MOST_DIVISORS]; /* by divisor: most micro-batches alive that fit, fewest that do not */
     int doubt;
 } search;
 
@@ -60,8 +63,8 @@ double pst_tensor_work(const pst_tensor_problem *p, uint32_t node) {
 /* --- tables ----------------------------------------------------------------------------------------------------- */
 
 static void search_close(search *s) {
-    void *all[] = {s->fewest, s->from, s->how, s->done, s->seen, s->in, s->seconds, s->member, s->item, s->swap, s->stack,
-                   s->state};
+    void *all[] = {s->fewest,  s->from,   s->how,  s->done, s->seen,  s->in,
+                   s->seconds, s->member, s->item, s->swap, s->stack, s->state};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
@@ -167,7 +170,8 @@ static pst_tensor_fit pack(search *s, uint32_t n, uint32_t t, uint32_t d, uint32
         for (uint32_t w = 0; w < PST_TENSOR_WAYS; w++) {
             const pst_tensor_way *of = pst_tensor_way_of(s->p, s->member[i], t, w);
             pst_tensor_item *to = &s->item[i];
-            to->cost[w] = of->name[0] ? (seconds_of(s, s->member[i], t)[w] + (d - 1) * exchange_of(s->p, of)) / d : INFINITY;
+            to->cost[w] =
+                of->name[0] ? (seconds_of(s, s->member[i], t)[w] + (d - 1) * exchange_of(s->p, of)) / d : INFINITY;
             to->bytes[w] = of->name[0] ? of->memory_a * alive + of->memory_b : INFINITY;
         }
     return pst_tensor_pack(s->item, n, s->range->limit * (1 + 1e-12), s->p->memory, s->swap, way);
@@ -204,7 +208,8 @@ static void offer_degree(search *s, uint32_t root, const frame *f, uint32_t n, u
             uint32_t d = s->divisor[i], sum = s->state[k] + d, devices = before[s->state[k]];
             if (sum >= s->n_s || degree * d > s->p->devices - devices) break;
             devices += degree * d;
-            if (devices >= s->fewest[after + sum] || todo > s->range->limit * (s->p->devices - devices) * (1 + 1e-9)) break;
+            if (devices >= s->fewest[after + sum] || todo > s->range->limit * (s->p->devices - devices) * (1 + 1e-9))
+                break;
             if (!works(s, of, n, t, i, (sum + d - 1) / d)) continue;
             s->fewest[after + sum] = devices;
             s->from[after + sum] = root;
@@ -290,8 +295,10 @@ static pst_status stage_of(search *s, uint32_t d, uint32_t sum, uint32_t part, p
 static pst_status plan_of(search *s, uint32_t sum, pst_tensor_plan *plan) {
     size_t n = (size_t)s->p->n_node + 1;
     pst_status status = PST_OK;
-    *plan = (pst_tensor_plan){.part_of = calloc(n, sizeof *plan->part_of), .way = calloc(n, 1),
-                              .degree = calloc(n, sizeof *plan->degree), .data = calloc(n, sizeof *plan->data)};
+    *plan = (pst_tensor_plan){.part_of = calloc(n, sizeof *plan->part_of),
+                              .way = calloc(n, 1),
+                              .degree = calloc(n, sizeof *plan->degree),
+                              .data = calloc(n, sizeof *plan->data)};
     if (!plan->part_of || !plan->way || !plan->degree || !plan->data) status = no_memory();
     for (uint32_t d = s->list->n - 1; status == PST_OK && d;) {
         size_t cell = (size_t)d * s->n_s + sum;

@@ -101,8 +101,8 @@ pst_status pst_tensor_solve(const pst_tensor_problem *p, uint32_t most, double s
     climb c = {.p = p, .list = &list, .range.until_ns = end_of(seconds), .bound = bound_of(p)};
     double floor = c.failed = c.bound;
     c.load = calloc((size_t)p->n_node + 1, sizeof *c.load);
-    pst_status status = c.load ? list_of(p, most, &list, &whole)
-                               : pst_fail(PST_ENOMEM, "no memory for a graph of %u nodes", p->n_node);
+    pst_status status =
+        c.load ? list_of(p, most, &list, &whole) : pst_fail(PST_ENOMEM, "no memory for a graph of %u nodes", p->n_node);
     if (status == PST_OK) status = solve(&c);
     if (status == PST_BUSY) status = PST_OK;
     c.best.n_downset = list.n, c.best.whole = whole;

@@ -14,7 +14,7 @@ END
 grep -q '^max-load  8.5 ms  lower bound 8.5 ms  gap 0.00%: none is better$' out || fail "$(cat out)"
 grep -q '^    0  1 accelerator  *8.5  *2: 1 2$' out || fail "$(cat out)"
 "$PENSTOCK" plan --graph chain.json --devices 1 --memory 120 --json >out 2>err || fail "$(cat err)"
-grep -q '^{"objective":16,"lower_bound":16,.*"stages":\[{"kind":"accelerator","devices":1,"tensor":1,"data":1,"load":16,"nodes":\[1,2,3\]}\]}$' out ||
+grep -q '^{"objective":16,"lower_bound":16,.*"devices":1,"tensor":1,"data":1,"load":16,"nodes":\[1,2,3\]}\]}$' out ||
     fail "$(cat out)"
 cat >graph.txt <<'END'
 node1 -- Linear -- forward_compute_time=1.0, backward_compute_time=1.0, activation_size=1.0, parameter_size=0.0
@@ -25,8 +25,8 @@ END
 grep -q '^pipedream  0.002 s  lower bound 0.002 s' out || fail "$(cat out)"
 
 "$PENSTOCK" plan --graph "$SOURCE_DIR/tests/fuzz/corpus/planner/piper.json" --json >out 2>err || fail "$(cat err)"
-! command -v python3 >/dev/null || python3 -c 'import json; assert all(len(s["nodes"]) == len(s["ways"]) for s in json.load(open("out"))["stages"])' ||
-    fail "$(cat out)"
+ways='import json; assert all(len(s["nodes"]) == len(s["ways"]) for s in json.load(open("out"))["stages"])'
+! command -v python3 >/dev/null || python3 -c "$ways" || fail "$(cat out)"
 "$PENSTOCK" plan --graph "$SOURCE_DIR/tests/fuzz/corpus/planner/piper.json" >out 2>err || fail "$(cat err)"
 grep -q '^piper  .*none is better$' out && grep -q '^    0  [0-9]* devices\{0,1\} x [12] ' out || fail "$(cat out)"
 

@@ -1,5 +1,5 @@
-/* Random workloads with all that they may have (two passes, colours, places where a node cannot be, memory limits, devices of
- * several kinds), and the best plan by trying all. */
+/* Random workloads with all that they may have (two passes, colours, places where a node cannot be, memory limits,
+ * devices of several kinds), and the best plan by trying all. */
 #ifndef PST_TESTS_BRUTE_FORCE_H
 #define PST_TESTS_BRUTE_FORCE_H
 #include "graph/random_graph.h"
@@ -37,7 +37,8 @@ static inline void brute_costs(pst_import *im, uint64_t *state) {
     }
     int limited = brute_below(state, 2) == 0;
     for (uint32_t k = 0; k < im->n_kind; k++) {
-        im->kind[k].memory = limited && brute_below(state, 4) ? floor(all * (0.2 + 0.1 * brute_below(state, 9))) : INFINITY;
+        im->kind[k].memory = INFINITY;
+        if (limited && brute_below(state, 4)) im->kind[k].memory = floor(all * (0.2 + 0.1 * brute_below(state, 9)));
         im->kind[k].pays = brute_below(state, 4) > 0;
     }
 }
@@ -149,7 +150,8 @@ static inline void brute_try(brute *b, uint32_t n) {
     if (!(brute_partial(b, n) < b->best)) return;
     if (n < b->im->n_class) {
         for (uint32_t d = 0; d < b->n_device; d++) {
-            int before = d == 0 || b->kind_of[d - 1] != b->kind_of[d]; /* of equal devices, the first free one is enough */
+            /* of equal devices, the first free one is enough */
+            int before = d == 0 || b->kind_of[d - 1] != b->kind_of[d];
             for (uint32_t c = 0; c < n && !before; c++) before = b->on[c] == d - 1;
             b->on[n] = d;
             if (before) brute_try(b, n + 1);
@@ -174,7 +176,8 @@ static inline double brute_best(const pst_import *im, double best) {
 
 /* --- the comparison --------------------------------------------------------------------------------------------- */
 
-/* pst_import_solve has its plan judged, so that it is one; here no other is better, and none is there where it finds none. */
+/* pst_import_solve has its plan judged, so that it is one; here no other is better, and none is there where it finds
+ * none. */
 static inline void brute_compare(uint64_t seed, uint32_t cases) {
     uint32_t without = 0;
     for (uint32_t i = 0; i < cases; i++) {

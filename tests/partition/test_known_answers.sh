@@ -13,7 +13,8 @@ exact() {
     "$PENSTOCK" plan --graph "$data/$file" --json "$@" >out 2>err || { fail "$file: $(cat err)"; return; }
     grep -q '"proven":true' out || fail "$file: not proven"
     found=$(sed 's/^{"objective":\([^,]*\),.*/\1/' out)
-    awk -v a="$found" -v b="$wanted" 'BEGIN { d = a / b - 1; exit !(d * d < 1e-11) }' || fail "$file: $found, expected $wanted"
+    awk -v a="$found" -v b="$wanted" 'BEGIN { d = a / b - 1; exit !(d * d < 1e-11) }' ||
+        fail "$file: $found, expected $wanted"
 }
 dnn=dnn-partitioning/throughput-inputs
 exact $dnn/LayerGraphs/bert24_inference.json 17.7899
@@ -48,6 +49,7 @@ piper 128 2147483648 0.0151464079
 piper 128 1073741824 0.03887175
 piper 8 85899345920 0.122007269
 piper 128 85899345920 0.00805324292
-"$PENSTOCK" plan --graph "$data/piper/bert32a100.json" --devices 64 --memory 1073741824 >out 2>err && fail "a plan in 1 GiB"
+"$PENSTOCK" plan --graph "$data/piper/bert32a100.json" --devices 64 --memory 1073741824 >out 2>err &&
+    fail "a plan in 1 GiB"
 grep -q 'fits into 1073741824 bytes each; [0-9]* would do$' err || fail "$(cat err)"
 exit $bad

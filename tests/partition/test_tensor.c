@@ -42,7 +42,7 @@ static void random_problem(uint64_t *state, pst_tensor_problem *p) {
             for (uint32_t w = 0; w < PST_TENSOR_WAYS; w++) random_way(p, v, t, w, state);
 }
 
-/* --- all plans: parts of the nodes, then degrees of the stages, then ways ------------------------------------------ */
+/* --- all plans: parts of the nodes, then degrees of the stages, then ways ---------------------------------------- */
 
 typedef struct {
     const pst_tensor_problem *p;
@@ -124,7 +124,8 @@ static void choices_against_all(void **unused) {
         uint32_t n = 1 + below(&state, ITEMS), range = 1 + below(&state, 12);
         for (uint32_t i = 0; i < n; i++)
             for (uint32_t w = 0; w < 2; w++)
-                item[i].cost[w] = w || below(&state, 9) ? below(&state, range) : INFINITY, item[i].bytes[w] = below(&state, range);
+                item[i].cost[w] = w || below(&state, 9) ? below(&state, range) : INFINITY,
+                item[i].bytes[w] = below(&state, range);
         double limit = below(&state, n * range), memory = below(&state, n * range);
         int possible = 0;
         for (uint32_t set = 0; set < 1u << n; set++) {

@@ -1,0 +1,130 @@
+#!/usr/bin/env python3
+"""`penstock plan --graph` on other planners' workloads, beside what those planners find and how long they take.
+
+    bench/planner.py --data FOLDER [--dnn CHECKOUT] [--rounds N] [--json]
+
+FOLDER has dnn-partitioning/throughput-inputs, pipedream/profiles and piper/bert32a100.json, as the repositories of
+msr-fiddle do; CHECKOUT is a checkout of msr-fiddle/dnn-partitioning, for its larger workloads. A row is left out where
+its file is not there. Seconds are of the search, the median of N rounds (3). The references' objectives and seconds are
+of their programs, run unmodified on a machine like this one; of PipeDream and Piper they are what to match or beat, of
+dnn-partitioning (solved exactly there) what to match. bert96 is Piper's BERT with 64 more layers, as its own experiment
+makes it. Needs ./dev build."""
+
+import argparse
+import copy
+import json
+import os
+import statistics
+import subprocess
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PENSTOCK = os.environ.get("PENSTOCK", os.path.join(HERE, "..", "build", "release", "penstock"))
+GIB = 2**30
+
+# file, its options, objective and seconds of the reference (None: not known)
+DNN = [("LayerGraphs/bert24_inference", 17.7899, 0.01), ("LayerGraphs/bert24_training", 41.7458, 0.01),
+       ("LayerGraphs/resnet50_inference", 33.7747, 0.1), ("LayerGraphs/resnet50_training", 78.6318, 1.1),
+       ("OperatorGraphs/bert_l-3_inference", 27.9186, 9.5), ("OperatorGraphs/bert_l-3_training", 65.3031, 5.3),
+       ("LayerGraphs/gnmt_inference", 32.9107, 16), ("LayerGraphs/gnmt_training", 107.004, None),
+       ("LayerGraphs/inceptionv3_inference", None, None), ("LayerGraphs/inceptionv3_training", None, None),
+       ("OperatorGraphs/bert_l-6_inference", None, None), ("OperatorGraphs/bert_l-6_training", None, None),
+       ("OperatorGraphs/bert_l-12_inference", None, None), ("OperatorGraphs/bert_L-12_training", None, None),
+       ("OperatorGraphs/resnet50_inference", None, None), ("OperatorGraphs/resnet50_training", None, None)]
+PIPEDREAM = [("alexnet", 4, 0.022186, 0.3), ("vgg16", 4, 0.1701790624, 0.2), ("resnet18", 4, 0.065918, 0.3),
+             ("densenet121", 4, 0.0819839208, 1.8), ("squeezenet1_0", 4, 0.0714772843, 0.3), ("gnmt", 4, 0.025868, 0.3),
+             ("vgg16", 16, 0.0432270743, 0.3)]
+PIPER = [("bert32", 8, 8, 0.16585575, 0.06), ("bert32", 32, 8, 0.0415154504, 0.17), ("bert32", 64, 8, 0.0202005503, 0.24),
+         ("bert32", 128, 8, 0.0101208803, 0.44), ("bert32", 512, 8, 0.00256112785, 3.4),
+         ("bert32", 1024, 8, 0.00130317952, 16.4), ("bert32", 2048, 8, 0.000703591184, 72.0),
+         ("bert32", 32, 2, 0.0665495, 0.13), ("bert32", 64, 2, 0.0320300812, 0.22), ("bert32", 128, 2, 0.0151464079, 0.42),
+         ("bert32", 128, 1, 0.03887175, 0.33), ("bert32", 8, 80, 0.122007269, 0.05), ("bert32", 32, 80, 0.0308440482, 0.18),
+         ("bert32", 64, 80, 0.015650178, 0.34), ("bert32", 128, 80, 0.00805324292, 0.71),
+         ("bert96", 64, 8, 0.0657612302, 3.3), ("bert96", 256, 8, 0.0164049603, 7.9), ("bert96", 1024, 8, 0.00414268034, 102.4)]
+
+
+def insert_layer(graph, number):
+    """A copy of the first layer that stands between two others goes in behind it."""
+    layers = {node["id"]: node for node in graph["nodes"] if node["name"] == "ParallelTransformerLayer"}
+    inner = [e for e in graph["edges"] if e["sourceId"] in layers and e["destId"] in layers]
+    before = {e["destId"]: e["sourceId"] for e in inner}
+    edge = {e["sourceId"]: e for e in inner}
+    layer = next(id for id in sorted(layers) if id in before and id in edge)
+    behind = edge[layer]["destId"]
+    edge[layer]["destId"] = number
+    graph["edges"].append({"sourceId": number, "destId": behind, "communicationCost": edge[layer]["communicationCost"]})
+    for ways in layers[layer]["TMPCs"].values():
+        for way in ways:
+            way["syncTimeBw"][str(number)] = way["syncTimeBw"].pop(str(behind))
+    for ways in layers[behind]["TMPCs"].values():
+        for way in ways:
+            way["syncTimeFw"][str(number)] = way["syncTimeFw"].pop(str(layer))
+    fresh = copy.deepcopy(layers[layer])
+    fresh["id"] = number
+    for ways in fresh["TMPCs"].values():
+        for way in ways:
+            way["syncTimeFw"] = {str(layer): way["syncTimeFw"][str(before[layer])]}
+            way["syncTimeBw"] = {str(behind): way["syncTimeBw"][str(number)]}
+    graph["nodes"].append(fresh)
+
+
+def bert96(path, to):
+    with open(path, encoding="utf-8") as file:
+        graph = json.load(file)
+    for i in range(64):
+        insert_layer(graph, 1000 + i)
+    with open(to, "w", encoding="utf-8") as file:
+        json.dump(graph, file)
+
+
+def rows(args, work):
+    for name, objective, seconds in DNN:
+        found = [os.path.join(folder, "throughput-inputs", name + ".json")
+                 for folder in (os.path.join(args.data, "dnn-partitioning"), args.dnn or "")]
+        yield "dnn-partitioning", name, next(filter(os.path.exists, found), None), [], objective, seconds
+    for name, devices, objective, seconds in PIPEDREAM:
+        path = os.path.join(args.data, "pipedream", "profiles", name + ".graph.txt")
+        yield "PipeDream", f"{name}, {devices} GPUs", path, ["--devices", devices, "--bandwidth", 1e10], objective, seconds
+    bert32 = os.path.join(args.data, "piper", "bert32a100.json")
+    paths = {"bert32": bert32, "bert96": os.path.join(work, "bert96.json")}
+    if os.path.exists(bert32):
+        bert96(bert32, paths["bert96"])
+    for name, devices, gib, objective, seconds in PIPER:
+        options = ["--devices", devices, "--memory", gib * GIB, "--bandwidth", 25 * GIB]
+        yield "Piper", f"{name}, {devices} devices of {gib} GiB", paths[name], options, objective, seconds
+
+
+def plan(path, options):
+    out = subprocess.run([PENSTOCK, "plan", "--graph", path, "--json", *map(str, options)], check=True, timeout=600,
+                         capture_output=True, text=True).stdout
+    return json.loads(out)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--dnn")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", action="store_true")
+    args = parser.parse_args()
+    found = []
+    with tempfile.TemporaryDirectory() as work:
+        for planner, name, path, options, objective, seconds in rows(args, work):
+            if not path or not os.path.exists(path):
+                continue
+            rounds = [plan(path, options) for _ in range(args.rounds)]
+            found.append({"planner": planner, "workload": name, "objective": rounds[0]["objective"], "gap": rounds[0]["gap"],
+                          "unit": rounds[0]["unit"], "downsets": rounds[0]["downsets"], "reference": objective,
+                          "seconds": statistics.median(r["seconds"] for r in rounds), "reference_seconds": seconds})
+    if args.json:
+        print(json.dumps(found))
+        return
+    for row in found:
+        beside = f"{row['objective'] / row['reference']:.6f} of the reference's" if row["reference"] else ""
+        print(f"{row['planner']:16s} {row['workload']:36s} {row['objective']:.9g} {row['unit']}, gap {100 * row['gap']:.2g}%, "
+              f"{row['downsets']} downsets, {row['seconds']:.3f} s"
+              + (f" ({row['reference_seconds']:g} s)" if row["reference_seconds"] else "") + (f"  {beside}" if beside else ""))
+
+
+if __name__ == "__main__":
+    main()
