@@ -14,9 +14,12 @@ typedef struct {
 /* The part between the root and the downset of a frame. */
 typedef struct {
     uint32_t downset, edge, item;
-    uint32_t forbidden[PST_DOWNSET_KINDS]; /* items that cannot be on a kind */
-    double time[PST_DOWNSET_KINDS], size, exchange;
+    double size, exchange;
     double cut, fixed; /* nets that it cuts; those among them that it cuts however it grows */
+    struct {
+        double time;
+        uint32_t forbidden; /* items that cannot be there */
+    } on[PST_DOWNSET_KINDS];
 } frame;
 
 typedef struct {
@@ -38,6 +41,7 @@ typedef struct {
     uint32_t *held;                  /* [net] its pins in the part */
     uint8_t *below;                  /* [net] has pins in the root */
     frame *stack;
+    size_t frame_bytes; /* of a frame without the kinds that there are not */
 } search;
 
 static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "no memory to search the splits of a graph"); }
@@ -103,6 +107,7 @@ static pst_status search_open(search *s) {
         !(s->net_of = calloc(pins + 1, sizeof *s->net_of)) || !(s->held = calloc(p->n_net + 1, sizeof *s->held)) ||
         !(s->below = calloc(p->n_net + 1, 1)) || !(s->stack = calloc((size_t)p->n_item + 1, sizeof *s->stack)))
         return no_memory();
+    s->frame_bytes = offsetof(frame, on) + p->n_kind * sizeof s->stack->on[0];
     fill(s);
     return PST_OK;
 }
@@ -113,8 +118,8 @@ static void take(search *s, uint32_t item, frame *f) {
     const pst_downset_problem *p = s->p;
     for (uint32_t k = 0; k < p->n_kind; k++) {
         double time = p->time[(size_t)k * p->n_item + item];
-        if (isfinite(time)) f->time[k] += time;
-        else f->forbidden[k]++;
+        if (isfinite(time)) f->on[k].time += time;
+        else f->on[k].forbidden++;
     }
     f->size += p->size[item];
     f->exchange += p->exchange[item];
@@ -135,7 +140,7 @@ static void give_back(search *s, uint32_t item) {
 
 static double load_on(const search *s, const frame *f, const option *o) {
     double m = o->devices, cut = s->p->kind[o->kind].pays ? fmax(f->cut, 0) : 0;
-    return (f->time[o->kind] + cut + f->exchange * (m - 1) / m) / m;
+    return (f->on[o->kind].time + cut + f->exchange * (m - 1) / m) / m;
 }
 
 /* Whether the part, or a larger one, may be on some device. */
@@ -143,8 +148,8 @@ static int may_grow(const search *s, const frame *f) {
     for (uint32_t k = 0; k < s->p->n_kind; k++) {
         const pst_downset_kind *kind = &s->p->kind[k];
         uint32_t most = kind->count < kind->replicas ? kind->count : kind->replicas;
-        if (most && !f->forbidden[k] && f->size <= kind->memory &&
-            f->time[k] + (kind->pays ? f->fixed : 0) <= s->range->limit * most)
+        if (most && !f->on[k].forbidden && f->size <= kind->memory &&
+            f->on[k].time + (kind->pays ? f->fixed : 0) <= s->range->limit * most)
             return 1;
     }
     return 0;
@@ -172,7 +177,7 @@ static void offer_all(search *s, uint32_t root, const frame *f) {
     uint32_t enough = UINT32_MAX; /* of this kind, fewer devices do all that is of use */
     for (uint32_t i = 0; i < s->n_option; i++) {
         const option *o = &s->option[i];
-        if (o->kind == enough || f->forbidden[o->kind] || f->size > s->p->kind[o->kind].memory) continue;
+        if (o->kind == enough || f->on[o->kind].forbidden || f->size > s->p->kind[o->kind].memory) continue;
         double load = load_on(s, f, o);
         if (load <= s->range->limit) offer(s, root, f, i, load);
         if (load <= s->range->floor) enough = o->kind;
@@ -219,7 +224,7 @@ static void parts_from(search *s, uint32_t root) {
         if (s->seen[next] == root + 1) continue;
         s->seen[next] = root + 1;
         frame *g = f + 1;
-        *g = *f;
+        memcpy(g, f, s->frame_bytes);
         g->downset = next, g->item = item, g->edge = l->first[next];
         take(s, item, g);
         if (may_grow(s, g)) {

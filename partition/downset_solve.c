@@ -73,7 +73,7 @@ static pst_status climb(const pst_downset_problem *p, const pst_downset_list *li
     double bound = range.floor, top = best->n_part ? best->objective : range.limit;
     int found = 0;
     pst_status status = PST_OK;
-    for (double gap = 0.01; !found; gap *= 2) {
+    for (double gap = 0.01; !found; gap *= 3) {
         pst_downset_plan plan = {0};
         range.limit = fmin(top, range.floor > 0 ? bound + range.floor * gap : top * gap);
         int last = range.limit >= top;

@@ -51,5 +51,7 @@ expect 'know no memory' --graph graph.txt --devices 2 --bandwidth 1e9 --memory 1
 expect 'from 1 to 4096' --graph chain.json --devices 0
 printf '{"maxFPGAs": 2, ' >cut.json
 expect 'cut.json:1:[0-9]*: not JSON' --graph cut.json
+truncate -s 70M huge.json
+expect 'huge.json: larger than 67108864 bytes' --graph huge.json
 "$PENSTOCK" plan --graph chain.json >/dev/full 2>err && fail "a full disk is not seen"
 exit $bad
