@@ -21,7 +21,6 @@ RUN = """name: run
 model: {{{model}}}
 data: {{kind: text, paths: ["{data}/**"], validation: 0}}
 train: {{steps: {steps}, batch: {batch}, micro_batch: {micro}, lr: 1.0e-4, warmup: 1, clip: 1.0}}
-parallel: {{pipeline: {stages}, data: {replicas}, schedule: {schedule}, threads: {threads}}}
 checkpoint: {{every: 0}}
 """
 
@@ -57,19 +56,26 @@ def folder_for_runs():
     return "/dev/shm" if room > 6 << 30 else None
 
 
-def penstock(model, batch, micro, steps, ranks=1, threads=2, schedule="1f1b", replicas=1):
-    """A training run; the first step, in which memory is touched for the first time, does not count. work: shares of the
-    time by kind of work. predicted_bubble: simulated with the measured durations."""
+def train(model, batch, micro, steps, *overrides):
+    """A training run; overrides: key=value. Its steps as metrics.jsonl has them, but the first, in which memory is touched
+    for the first time; the peak resident memory of the process (of the launcher, where there are several); the hash of the
+    weights."""
     with tempfile.TemporaryDirectory(dir=folder_for_runs()) as folder:
         path = os.path.join(folder, "run.yaml")
         shutil.copytree(os.path.join(HERE, "..", "src"), os.path.join(folder, "text"))
         with open(path, "w", encoding="ascii") as f:
-            f.write(RUN.format(model=model, data=os.path.join(folder, "text"), steps=steps + 1, batch=batch, micro=micro,
-                               stages=ranks // replicas, replicas=replicas, threads=threads, schedule=schedule))
-        _, peak = output_of([PENSTOCK, "train", path, "--runs", folder, "--quiet"])
+            f.write(RUN.format(model=model, data=os.path.join(folder, "text"), steps=steps + 1, batch=batch,
+                               micro=micro))
+        _, peak = output_of([PENSTOCK, "train", path, "--runs", folder, "--quiet", *overrides])
         with open(os.path.join(folder, "run", "metrics.jsonl"), encoding="ascii") as f:
             lines = [json.loads(line) for line in f]
-    lines = [line for line in lines if "event" not in line][1:]
+    return [line for line in lines if "event" not in line][1:], peak, lines[-1]["weights_xxh64"]
+
+
+def penstock(model, batch, micro, steps, ranks=1, threads=2, schedule="1f1b", replicas=1):
+    """work: shares of the time by kind of work. predicted_bubble: simulated with the measured durations."""
+    lines, peak, _ = train(model, batch, micro, steps, f"parallel.pipeline={ranks // replicas}", f"parallel.data={replicas}",
+                           f"parallel.schedule={schedule}", f"parallel.threads={threads}")
     wall = sum(line["step_ms"] for line in lines) * 1e-3 * ranks
     kinds = {kind: sum(line["work_s"].get(kind, 0) for line in lines) / wall for line in lines for kind in line["work_s"]}
     result = {"tokens_per_s": statistics.median(line["tokens_per_s"] for line in lines),

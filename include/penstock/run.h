@@ -52,7 +52,8 @@ typedef struct {
                                 messages and the memory given, never longer than a named one that fits */
     int64_t stages, micro_batches;
     int64_t chunks; /* per stage's rank; 0: as the schedule has them, 2 where it takes any number; "solved": 1 to 4 */
-    double f_ms, b_ms, w_ms, transfer_ms; /* of a stage; a rank's chunks are equal parts of it */
+    double f_ms, b_ms, w_ms; /* of a stage; a rank's chunks are equal parts of it */
+    double transfer_ms;      /* of a message; of a plan's, 0: as modelled */
     const char *trace, *svg, *csv; /* files to write, or ""; csv of schedule "custom": what it is read from, which says
                                 the numbers of stages, chunks and micro-batches */
     int json, execute;       /* execute: also run the executor on the virtual clock and compare */

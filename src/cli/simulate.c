@@ -45,8 +45,8 @@ static int check(const pst_command *command, size_t n, const pst_simulate_option
     if (n == 1 && o->schedule) return pst_cli_wrong("a plan names its own schedule: leave out --schedule or the plan");
     if (n == 1 && (o->stages || o->micro_batches || o->chunks))
         return pst_cli_wrong("--stages, --chunks and --micro-batches go with --schedule; a plan has its own");
-    if (n == 1 && (times || memory || o->transfer_ms > 0 || o->message_bytes >= 0))
-        return pst_cli_wrong("--times, --transfer, --message and --memory go with --schedule; a plan has its own");
+    if (n == 1 && (times || memory || o->message_bytes >= 0))
+        return pst_cli_wrong("--times, --message and --memory go with --schedule; a plan has its own");
     if (n == 0 && !o->schedule)
         return pst_cli_wrong("nothing to simulate; usage: %s %s", command->command, command->operands);
     if (n == 0 && !strcmp(o->schedule, "all") && (o->transport || o->execute || *o->trace || *o->svg || *o->csv))
@@ -83,7 +83,8 @@ int pst_cli_simulate(const pst_cli_call *call) {
         {'m', "micro-batches", "M", PST_OPTION_INT, 1, 1048576, "Micro-batches per step.", &o.micro_batches},
         {0, "times", "F,B,W", PST_OPTION_STRING, 0, 0,
          "Milliseconds of a stage's forward, input and weight gradient (1,1,1); F,B,W:F,B,W:... for each.", &times},
-        {0, "transfer", "MS", PST_OPTION_FLOAT, 0, 1e9, "Milliseconds of a message.", &o.transfer_ms},
+        {0, "transfer", "MS", PST_OPTION_FLOAT, 0, 1e9, "Milliseconds of a message; those of a plan are modelled by default.",
+         &o.transfer_ms},
         {0, "memory", "A", PST_OPTION_STRING, 0, 0,
          "Most micro-batches of a stage that a rank holds from F to W, or A,A,... for each; no limit by default.",
          &memory},

@@ -19,6 +19,13 @@
 
 enum { ROUNDS = 5, MOST_ROUNDS = 10000 }; /* in real time */
 
+/* Every message takes so long, as over a link that is slow to answer. */
+static void set_transfers(pst_job *job, uint64_t ns) {
+    for (uint32_t r = 0; r < job->n_rank; r++)
+        for (uint32_t i = 0; i < job->list[r].n_instr; i++)
+            if (job->list[r].instr[i].queue != PST_Q_COMPUTE) job->list[r].instr[i].ns = ns;
+}
+
 /* The plan's run.yaml stands beside it and says what the model is. */
 static pst_status open_plan(const pst_simulate_options *o, pst_study *s) {
     char path[1024];
@@ -39,6 +46,7 @@ static pst_status open_plan(const pst_simulate_options *o, pst_study *s) {
     }
     pst_plan_close(plan);
     PST_TRY(status);
+    if (o->transfer_ms > 0) set_transfers(s->prepared->job, (uint64_t)(o->transfer_ms * 1e6));
     s->schedule = s->prepared->schedules[0], s->cut = s->prepared->cuts[0], s->job = s->prepared->job;
     s->bound_ns = pst_simulate_bound(s->job), s->fits = 1;
     return PST_OK;

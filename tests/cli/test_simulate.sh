@@ -34,7 +34,7 @@ expect 2 'three durations' --schedule 1f1b -p 2 -m 4 --times nan,1,1
 expect 2 '--transfer' --schedule 1f1b -p 2 -m 4 --transfer x
 expect 2 'nosuch.yaml' nosuch.yaml
 expect 2 'leave out --schedule' plan.yaml --schedule 1f1b
-expect 2 '--times, --transfer, --message and --memory go with --schedule' plan.yaml --times 1,1,1
+expect 2 '--times, --message and --memory go with --schedule' plan.yaml --times 1,1,1
 expect 2 'three durations' --schedule 1f1b -p 2 -m 4 --times 1,2,3:1,2
 expect 2 'durations of 3 stages were given, there are 2' --schedule 1f1b -p 2 -m 4 --times 1,2,3:1,2,3:1,2,3
 expect 2 '--memory' --schedule solved -p 2 -m 4 --memory 1:2
