@@ -148,7 +148,8 @@ static pst_status post(pst_executor *x, uint32_t at) {
                              .seq = x->seq_base + instr->seq,
                              .mem = hooks->memory ? hooks->memory(hooks->arg, instr) : NULL,
                              .bytes = instr->bytes,
-                             .ns = instr->ns};
+                             .ns = instr->ns,
+                             .wire_ns = instr->wire_ns};
     pst_executor_pending *p = x->pending + x->n_pending;
     *p = (pst_executor_pending){.instr = at, .issued_ns = pst_clock_now(x->config.clock)};
     PST_TRY(t->ops->post(t, &transfer, &p->request));

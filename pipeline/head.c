@@ -1,7 +1,7 @@
 /* The head of a list, where replicas share out the step (job.zero): the weights that other ranks have stepped come
  * before the passes that read them, piece by piece in the order in which chunks need them. SENDs are posted at once;
  * RECVs as far as a window of bytes reaches, which fills a link and leaves messages of the other direction a way
- * between. A piece is predicted to take as long as all that is in the window before it, and its own bytes. */
+ * between. */
 #include "pipeline/job_parts.h"
 #include <stdlib.h>
 
@@ -85,7 +85,6 @@ static void set_window(pst_job_builder *b, uint32_t first) {
             pst_builder_depend(b, i, oldest);
             in_flight -= b->instr[oldest].bytes;
         }
-        in->behind = in_flight, in->ns = pst_builder_transfer_ns(b, in->behind + in->bytes);
         in_flight += in->bytes;
     }
 }
@@ -122,27 +121,4 @@ void pst_builder_await_head(pst_job_builder *b) {
         }
     }
     free(first);
-}
-
-/* SENDs come first in a head, by seq. */
-static pst_instr *find_send(pst_instr_list *list, uint32_t to, uint32_t seq) {
-    uint32_t low = 0, high = list->n_head;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        const pst_instr *in = list->instr + middle;
-        if (in->opcode == PST_OP_SEND && in->seq < seq) low = middle + 1;
-        else high = middle;
-    }
-    while (low < list->n_head && list->instr[low].peer != to) low++;
-    return list->instr + low;
-}
-
-void pst_head_match(pst_job *job) {
-    for (uint32_t r = 0; r < job->n_rank; r++)
-        for (uint32_t i = 0; i < job->list[r].n_head; i++) {
-            const pst_instr *recv = job->list[r].instr + i;
-            if (recv->opcode != PST_OP_RECV) continue;
-            pst_instr *send = find_send(job->list + recv->peer, r, recv->seq);
-            send->behind = recv->behind, send->ns = recv->ns;
-        }
 }

@@ -30,8 +30,10 @@ uint32_t pst_builder_emit(pst_job_builder *b, const pst_instr *instr) {
                                  : instr->param != PST_NONE && instr->use == PST_NONE ? PST_Q_HEAD
                                  : instr->opcode == PST_OP_SEND                       ? PST_Q_SEND
                                                                                       : PST_Q_RECV;
+    uint64_t latency = b->cost->latency_ns;
     if (b->instr[b->n_instr].queue == PST_Q_COMPUTE)
         b->instr[b->n_instr].ns = pst_job_slowed(b->job, b->rank, instr->ns);
+    else b->instr[b->n_instr].wire_ns = instr->ns > latency ? instr->ns - latency : 0;
     return b->n_instr++;
 }
 
@@ -290,7 +292,6 @@ pst_status pst_job_build_grid(const pst_job_spec *spec, pst_job **job, pst_slots
     for (; status == PST_OK && lane < n; lane++) status = build_lane(&b, lane, slots + lane);
     pst_rounds_close(b.rounds, spec->grid.pipeline);
     if (status == PST_OK) {
-        pst_head_match(b.job);
         *job = b.job;
         return PST_OK;
     }
@@ -309,7 +310,7 @@ void pst_job_close(pst_job *job) {
     if (!job) return;
     for (uint32_t r = 0; job->list && r < job->n_rank; r++) free(job->list[r].instr), free(job->list[r].dep);
     for (uint32_t t = 0; job->share && t < job->grid.tensor; t++) pst_share_close(job->share[t]);
-    free(job->list), free(job->micros), free(job->share), free(job->slow), free(job);
+    free(job->list), free(job->micros), free(job->share), free(job->slow), free(job->host), free(job);
 }
 
 pst_status pst_job_print(const pst_job *job, FILE *out) {

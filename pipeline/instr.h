@@ -28,8 +28,7 @@ typedef struct {
                                    left in its gradient slot, and PST_INTO_SHARD: the accumulator */
     uint32_t dep, n_dep;        /* deps[dep .. dep + n_dep) */
     uint64_t bytes, ns;         /* transfer size; predicted duration */
-    uint64_t behind;            /* head: bytes that are on their way to the receiver, over the same link, when this one is
-                                   posted; ns counts them */
+    uint64_t wire_ns;           /* SEND, RECV: that of its bytes, for which both ends' links are taken (lanes.h) */
 } pst_instr;
 
 enum { PST_INTO_SHARD = INT32_MAX };
@@ -57,6 +56,8 @@ typedef struct {
     int post;                   /* post-validation: VALIDATE follows STEP */
     pst_share **share;          /* [grid.tensor] */
     double *slow;               /* [n_rank] what it computes takes so many times as long as the cut says; NULL: 1 */
+    uint32_t *host;             /* [n_rank] first rank of each rank's host: all of them share its link to others. NULL: each has
+                                   one of its own */
 } pst_job;
 /* A duration by the cut, on a rank. Sums of steps are slowed as a whole, so that they come out as their program. */
 static inline uint64_t pst_job_slowed(const pst_job *job, uint32_t rank, uint64_t ns) {
@@ -94,7 +95,8 @@ static inline uint64_t pst_job_slowed(const pst_job *job, uint32_t rank, uint64_
  * the norm travels meanwhile; VALIDATE waits for the answer, and where STEP was wrong puts back what was kept and steps
  * again. What is kept lies over the memory of the lists, for which STEP waits. */
 
-/* Transfer time model: ns = latency_ns + bytes * 1e9 / bytes_per_s (0 bytes_per_s: no time for the bytes). */
+/* Transfer time model: ns = latency_ns + bytes * 1e9 / bytes_per_s (0 bytes_per_s: no time for the bytes). Bytes that
+ * leave a rank, or come to it, take turns; latency does not. */
 typedef struct {
     uint64_t latency_ns;
     double bytes_per_s;

@@ -90,8 +90,6 @@ void pst_builder_assign_slots(pst_job_builder *b);
  * them wait for what they need. */
 void pst_builder_head(pst_job_builder *b);
 void pst_builder_await_head(pst_job_builder *b);
-/* Once all lists are there: SENDs take as long as their RECVs. */
-void pst_head_match(pst_job *job);
 
 /* flush.c: appends the flush to the list at hand. */
 void pst_builder_flush(pst_job_builder *b);

@@ -3,13 +3,14 @@
  *
  * Timing: a compute instruction starts at the later of its deps' ends and the end of the one before; it takes instr.ns.
  * SEND and RECV issue when their deps have ended and all earlier ones of their queue have been issued; the transfer
- * starts when both ends have issued (rendezvous), takes the SEND's ns, and completes both at once. */
+ * starts when both ends have issued (rendezvous), takes the SEND's ns, and completes both at once. Bytes that leave a
+ * rank, and that come to it, take turns (wire_ns of lanes.h), in the order in which both ends have issued. */
 #ifndef PST_PIPELINE_SIMULATE_H
 #define PST_PIPELINE_SIMULATE_H
 #include "pipeline/instr.h"
 
 typedef struct { uint64_t start, end; } pst_span; /* ns since the start of the step; start of a transfer: when both ends
-                                                    had issued */
+                                                    had issued, and its turn had come */
 
 typedef struct {
     uint32_t n_rank;

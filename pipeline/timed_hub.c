@@ -1,5 +1,6 @@
-/* The timed transport: all ranks in one process. A transfer starts when both ends have been posted and takes the time
- * that its SEND predicts; on the virtual clock it completes exactly then. No byte moves. Single-threaded. */
+/* The timed transport: all ranks in one process. A transfer starts when both ends have been posted and the link is free, and
+ * takes the time that its SEND predicts; on the virtual clock it completes exactly then. No byte moves. Single-threaded. */
+#include "pipeline/lanes.h"
 #include "pipeline/timed.h"
 #include <stdlib.h>
 #include <string.h>
@@ -28,6 +29,8 @@ struct pst_timed_hub {
     request *request;
     uint32_t *owner; /* [n_request] rank */
     hub_end *end;    /* [n_rank] */
+    pst_lanes lanes; /* messages of matched_ns wait there for their order until time goes on */
+    uint64_t matched_ns;
 };
 
 static const pst_transport_ops hub_ops;
@@ -35,7 +38,8 @@ static const pst_transport_ops hub_ops;
 pst_status pst_timed_hub_open(uint32_t n_rank, const pst_clock *clock, pst_timed_hub **hub) {
     pst_timed_hub *h = calloc(1, sizeof *h);
     if (h) h->end = calloc(n_rank ? n_rank : 1, sizeof *h->end);
-    if (!h || !h->end) {
+    if (!h || !h->end || pst_lanes_open(n_rank, NULL, &h->lanes) != PST_OK) {
+        if (h) free(h->end);
         free(h);
         return pst_fail(PST_ENOMEM, "no memory for a hub of %u ranks", n_rank);
     }
@@ -54,6 +58,7 @@ pst_transport *pst_timed_hub_end(pst_timed_hub *hub, uint32_t rank) { return &hu
 
 void pst_timed_hub_close(pst_timed_hub *hub) {
     if (!hub) return;
+    pst_lanes_close(&hub->lanes);
     free(hub->request);
     free(hub->owner);
     free(hub->end);
@@ -113,14 +118,30 @@ static void append_waiting(pst_timed_hub *h, uint32_t rank, uint32_t index) {
     *link = index;
 }
 
-static void match(pst_timed_hub *h, uint32_t mine, uint32_t theirs) {
+/* Those that were there before `now` start in their order. */
+static void settle(pst_timed_hub *h, uint64_t now) {
+    if (!h->lanes.n_waiting || now <= h->matched_ns) return;
+    uint32_t n = pst_lanes_settle(&h->lanes);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t mine = (uint32_t)h->lanes.waiting[i].id, theirs = h->request[mine].partner;
+        h->request[mine].end_ns = h->request[theirs].end_ns = h->lanes.waiting[i].end_ns;
+    }
+}
+
+static pst_status match(pst_timed_hub *h, uint32_t mine, uint32_t theirs) {
     request *a = &h->request[mine], *b = &h->request[theirs];
-    const request *send = a->transfer.kind == PST_TRANSFER_SEND ? a : b;
+    int sends = a->transfer.kind == PST_TRANSFER_SEND;
+    const pst_transfer *send = sends ? &a->transfer : &b->transfer;
     uint64_t start = a->post_ns > b->post_ns ? a->post_ns : b->post_ns;
-    a->end_ns = b->end_ns = start + send->transfer.ns;
     a->state = b->state = a->transfer.bytes == b->transfer.bytes ? MATCHED : WRONG_SIZE;
     a->partner = theirs;
     b->partner = mine;
+    a->end_ns = b->end_ns = send->wire_ns ? PST_NEVER : start + send->ns;
+    if (!send->wire_ns || a->state == WRONG_SIZE) return PST_OK;
+    pst_lane_message m = {h->owner[sends ? mine : theirs], send->peer, send->channel, send->seq,
+                          start, send->ns, send->wire_ns, 0, mine};
+    h->matched_ns = start;
+    return pst_lanes_add(&h->lanes, &m);
 }
 
 static pst_status post(pst_transport *t, const pst_transfer *transfer, uint64_t *handle) {
@@ -131,6 +152,7 @@ static pst_status post(pst_transport *t, const pst_transfer *transfer, uint64_t 
         return pst_fail(PST_EPEER, "rank %u has given up", end->aborted ? t->rank : transfer->peer);
     }
     uint32_t index = 0;
+    settle(h, pst_clock_now(t->clock));
     PST_TRY(take_request(h, &index));
     request *q = &h->request[index];
     *q = (request){.state = POSTED,
@@ -142,7 +164,7 @@ static pst_status post(pst_transport *t, const pst_transfer *transfer, uint64_t 
     h->owner[index] = t->rank;
     uint32_t other = take_partner(h, t->rank, transfer);
     if (other == NOBODY) append_waiting(h, t->rank, index);
-    else match(h, index, other);
+    else PST_TRY(match(h, index, other));
     *handle = (uint64_t)q->generation << 32 | index;
     return PST_OK;
 }
@@ -156,6 +178,7 @@ static pst_status test(pst_transport *t, uint64_t handle, uint64_t *end_ns) {
     }
     request *q = &end->hub->request[index];
     pst_status status = PST_OK;
+    settle(end->hub, pst_clock_now(t->clock));
     if (q->state == BROKEN) {
         status = pst_fail(PST_EPEER, "rank %u has given up", q->transfer.peer);
     } else if (q->state == WRONG_SIZE) {
@@ -176,6 +199,7 @@ static uint32_t progress(pst_transport *t) {
     pst_timed_hub *h = ((hub_end *)t)->hub;
     uint64_t now = pst_clock_now(t->clock);
     uint32_t moved = 0;
+    settle(h, now);
     for (uint32_t i = 0; i < h->n_request; i++) {
         const request *q = &h->request[i];
         moved += q->state == MATCHED && h->owner[i] == t->rank && now >= q->end_ns;
@@ -186,6 +210,7 @@ static uint32_t progress(pst_transport *t) {
 static uint64_t next_ns(pst_transport *t) {
     pst_timed_hub *h = ((hub_end *)t)->hub;
     uint64_t next = PST_NEVER;
+    settle(h, PST_NEVER); /* time is about to go on */
     for (uint32_t i = 0; i < h->n_request; i++) {
         const request *q = &h->request[i];
         if (q->state == MATCHED && h->owner[i] == t->rank && q->end_ns < next) next = q->end_ns;
@@ -198,6 +223,7 @@ static void abort_end(pst_transport *t) {
     hub_end *end = (hub_end *)t;
     pst_timed_hub *h = end->hub;
     end->aborted = 1;
+    settle(h, PST_NEVER);
     for (uint32_t r = 0; r < h->n_rank; r++) {
         for (uint32_t *link = &h->end[r].waiting; *link != NOBODY;) {
             request *q = &h->request[*link];

@@ -53,7 +53,6 @@ static void print_event(const writer *w, uint32_t rank, const slice *s, uint32_t
         fprintf(out, ",\"chunk\":%u,\"micro_batch\":%u", in->chunk, in->micro);
     } else {
         fprintf(out, ",\"peer\":%u,\"channel\":%u,\"bytes\":%" PRIu64, in->peer, in->channel, in->bytes);
-        if (s->index < list->n_head) fprintf(out, ",\"behind\":%" PRIu64, in->behind);
     }
     fputs(",\"predicted_us\":", out);
     print_us(out, in->ns);

@@ -1,6 +1,6 @@
-/* One pass over the instruction lists: a rank is taken from the worklist, its three queues are run until none can move,
- * and a transfer that completes puts the peer back on the worklist. Every time is a longest path, so the order in which
- * ranks are taken does not change it. */
+/* One pass over the instruction lists in the order of time: the rank that can issue something first does so. A tournament
+ * over the ranks says which; of equals any, for messages that are there at the same time are put in order before time goes
+ * on (lanes.h), and all else is a longest path. */
 #include "pipeline/walk.h"
 #include "base/clock.h"
 #include "pipeline/check.h"
@@ -79,8 +79,8 @@ void pst_walk_close(pst_walk *w) {
         if (w->partner) free(w->partner[r]);
         if (w->span) free(w->span[r]);
     }
-    free(w->partner);
-    free(w->span);
+    free(w->partner), free(w->span), free(w->next);
+    pst_lanes_close(&w->lanes);
     for (int q = 0; q < PST_Q_COUNT; q++) free(w->at[q]), free(w->last[q]);
     free(w);
 }
@@ -97,7 +97,10 @@ pst_status pst_walk_open(const pst_job *job, pst_walk **walk) {
     w->job = job;
     w->partner = calloc(job->n_rank, sizeof *w->partner);
     w->span = calloc(job->n_rank, sizeof *w->span);
-    if (!w->partner || !w->span) goto close;
+    for (w->n_leaf = 1; w->n_leaf < job->n_rank;) w->n_leaf *= 2;
+    w->next = malloc(2 * (size_t)w->n_leaf * sizeof *w->next);
+    if (!w->partner || !w->span || !w->next || pst_lanes_open(job->n_rank, job->host, &w->lanes) != PST_OK) goto close;
+    memset(w->next, 0xff, 2 * (size_t)w->n_leaf * sizeof *w->next);
     for (int q = 0; q < PST_Q_COUNT; q++) {
         w->at[q] = calloc(job->n_rank, sizeof *w->at[q]);
         w->last[q] = calloc(job->n_rank, sizeof *w->last[q]);
@@ -134,41 +137,85 @@ static uint64_t ready_ns(const pst_walk *w, uint32_t rank, const pst_instr *in) 
     return ready;
 }
 
-/* Issues one transfer; when its partner had been issued too, both complete. Returns 1 then. */
-static int issue_transfer(pst_walk *w, uint32_t rank, uint32_t i, uint64_t now) {
-    const pst_instr *in = &w->job->list[rank].instr[i];
-    uint32_t other = w->partner[rank][i];
-    w->span[rank][i].start = now;
-    if (other == PST_NONE || w->span[in->peer][other].start == PST_NEVER) return 0;
-    pst_span *mine = &w->span[rank][i], *theirs = &w->span[in->peer][other];
-    const pst_instr *send = in->opcode == PST_OP_SEND ? in : &w->job->list[in->peer].instr[other];
-    if (theirs->start > now) now = theirs->start;
-    mine->start = theirs->start = now;
-    mine->end = theirs->end = now + send->ns;
-    w->left -= 2;
-    return 1;
-}
-
-/* Issues the first waiting instruction of a queue if it can be. */
-static int move(pst_walk *w, uint32_t rank, uint32_t queue, uint32_t *peer) {
+/* When the first waiting instruction of a queue can be issued. */
+static uint64_t head_ns(const pst_walk *w, uint32_t rank, uint32_t queue) {
     const pst_instr_list *list = &w->job->list[rank];
     uint32_t i = w->at[queue][rank];
-    if (i == list->n_instr) return 0;
-    const pst_instr *in = &list->instr[i];
-    uint64_t now = ready_ns(w, rank, in);
-    if (now == PST_NEVER) return 0;
-    uint64_t *last = &w->last[queue][rank];
-    if (*last > now) now = *last;
-    w->at[queue][rank] = next_of_queue(list, i + 1, queue);
-    *last = now;
-    if (queue == PST_Q_COMPUTE) {
-        *last = now + in->ns;
-        w->span[rank][i] = (pst_span){now, *last};
-        w->left--;
-    } else if (issue_transfer(w, rank, i, now)) {
-        *peer = in->peer;
+    uint64_t ready = i == list->n_instr ? PST_NEVER : ready_ns(w, rank, &list->instr[i]), last = w->last[queue][rank];
+    return ready > last ? ready : last;
+}
+
+/* Enters what the rank can do next. */
+static void look(pst_walk *w, uint32_t rank) {
+    uint64_t first = PST_NEVER;
+    for (uint32_t q = 0; q < PST_Q_COUNT; q++) {
+        uint64_t ns = head_ns(w, rank, q);
+        if (ns < first) first = ns;
     }
-    return 1;
+    uint32_t k = w->n_leaf + rank;
+    for (w->next[k] = first; k > 1; k /= 2)
+        w->next[k / 2] = w->next[k] < w->next[k ^ 1] ? w->next[k] : w->next[k ^ 1];
+}
+
+static uint32_t first_rank(const pst_walk *w) {
+    uint32_t k = 1;
+    while (k < w->n_leaf) k = 2 * k + (w->next[2 * k] != w->next[k]);
+    return k - w->n_leaf;
+}
+
+static void complete(pst_walk *w, uint32_t rank, uint32_t i, uint64_t start, uint64_t end) {
+    uint32_t peer = w->job->list[rank].instr[i].peer;
+    w->span[rank][i] = w->span[peer][w->partner[rank][i]] = (pst_span){start, end};
+    w->left -= 2;
+    look(w, peer);
+    if (peer != rank) look(w, rank);
+}
+
+/* When its partner had been issued too, the transfer can start. */
+static pst_status issue_transfer(pst_walk *w, uint32_t rank, uint32_t i) {
+    const pst_instr *in = &w->job->list[rank].instr[i];
+    uint32_t other = w->partner[rank][i];
+    w->span[rank][i].start = w->now;
+    if (other == PST_NONE || w->span[in->peer][other].start == PST_NEVER) return PST_OK;
+    int sends = in->opcode == PST_OP_SEND;
+    uint32_t from = sends ? rank : in->peer, at = sends ? i : other;
+    const pst_instr *send = &w->job->list[from].instr[at];
+    if (!send->wire_ns) {
+        complete(w, from, at, w->now, w->now + send->ns);
+        return PST_OK;
+    }
+    pst_lane_message m = {from, send->peer, send->channel, send->seq, w->now, send->ns, send->wire_ns, 0, at};
+    return pst_lanes_add(&w->lanes, &m);
+}
+
+static pst_status issue(pst_walk *w, uint32_t rank, uint32_t queue) {
+    const pst_instr_list *list = &w->job->list[rank];
+    uint32_t i = w->at[queue][rank];
+    w->at[queue][rank] = next_of_queue(list, i + 1, queue);
+    w->last[queue][rank] = w->now;
+    if (queue != PST_Q_COMPUTE) return issue_transfer(w, rank, i);
+    w->last[queue][rank] += list->instr[i].ns;
+    w->span[rank][i] = (pst_span){w->now, w->last[queue][rank]};
+    w->left--;
+    return PST_OK;
+}
+
+/* All that the rank can issue now. */
+static pst_status run_rank(pst_walk *w, uint32_t rank) {
+    for (uint32_t q = 0; q < PST_Q_COUNT; q++)
+        while (head_ns(w, rank, q) == w->now) PST_TRY(issue(w, rank, q));
+    look(w, rank);
+    return PST_OK;
+}
+
+/* Time goes on: the messages that were there have their order. Returns how many. */
+static uint32_t settle(pst_walk *w) {
+    uint32_t n = pst_lanes_settle(&w->lanes);
+    for (uint32_t k = 0; k < n; k++) {
+        const pst_lane_message *m = &w->lanes.waiting[k];
+        complete(w, m->from, (uint32_t)m->id, m->end_ns - m->ns, m->end_ns);
+    }
+    return n;
 }
 
 /* --- what stands in the way --------------------------------------------------------------------------------------- */
@@ -223,31 +270,11 @@ static pst_status explain(const pst_walk *w) {
 }
 
 pst_status pst_walk_run(pst_walk *w) {
-    uint32_t n = w->job->n_rank, top = n;
-    uint32_t *stack = malloc((n + 1) * sizeof *stack);
-    uint8_t *waiting = malloc(n + 1); /* on the stack */
-    if (!stack || !waiting) {
-        free(stack);
-        free(waiting);
-        return pst_fail(PST_ENOMEM, "no memory to walk %u instruction lists", n);
+    for (uint32_t r = 0; r < w->job->n_rank; r++) look(w, r);
+    while (w->next[1] != PST_NEVER || w->lanes.n_waiting) {
+        if (w->next[1] > w->now && settle(w)) continue;
+        w->now = w->next[1];
+        PST_TRY(run_rank(w, first_rank(w)));
     }
-    for (uint32_t r = 0; r < n; r++) stack[r] = n - 1 - r, waiting[r] = 1;
-    while (top) {
-        uint32_t rank = stack[--top], moved;
-        waiting[rank] = 0;
-        do {
-            moved = 0;
-            for (uint32_t q = 0; q < PST_Q_COUNT; q++) {
-                uint32_t peer = PST_NONE;
-                while (move(w, rank, q, &peer)) {
-                    moved = 1;
-                    if (peer != PST_NONE && !waiting[peer]) stack[top++] = peer, waiting[peer] = 1;
-                    peer = PST_NONE;
-                }
-            }
-        } while (moved);
-    }
-    free(waiting);
-    free(stack);
     return w->left ? explain(w) : PST_OK;
 }

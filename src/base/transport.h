@@ -14,7 +14,7 @@ typedef struct {
     uint32_t peer, channel, seq;   /* channel < 65536 */
     void *mem;                     /* stays valid and, for a send, unchanged until the request has completed */
     uint64_t bytes;
-    uint64_t ns;                   /* predicted duration; only the timed transport uses it */
+    uint64_t ns, wire_ns;          /* predicted duration, and that of its bytes alone; only the timed transport uses them */
 } pst_transfer;
 
 /* The channel of the engine's own traffic, above those of the instruction lists. */

@@ -64,9 +64,10 @@ static pst_status time_pair(prober *m, uint32_t from, uint32_t to, pst_link *lin
     uint64_t back;
     m->seq = 0;
     PST_TRY(time_size(m, from, to, SHORT, &back));
+    link->latency_ns = back / 2;
     for (uint32_t i = 0; i < link->n; i++) {
         PST_TRY(time_size(m, from, to, link->bytes[i], &link->ns[i]));
-        link->ns[i] -= back / 2 < link->ns[i] ? back / 2 : 0;
+        link->ns[i] -= link->latency_ns < link->ns[i] ? link->latency_ns : 0;
     }
     return PST_OK;
 }
@@ -79,6 +80,11 @@ uint64_t pst_link_ns(const pst_link *l, uint64_t bytes) {
     double slope = ((double)l->ns[i] - (double)l->ns[i - 1]) / (double)(l->bytes[i] - l->bytes[i - 1]);
     double ns = (double)l->ns[i - 1] + (slope > 0 ? slope : 0) * ((double)bytes - (double)l->bytes[i - 1]);
     return ns > 0 ? (uint64_t)ns : 0;
+}
+
+void pst_link_time(const pst_link *l, pst_instr *message) {
+    message->ns = pst_link_ns(l, message->bytes);
+    message->wire_ns = message->ns > l->latency_ns ? message->ns - l->latency_ns : 0;
 }
 
 /* --- all of them -------------------------------------------------------------------------------------------------- */
@@ -105,7 +111,7 @@ static int find_sizes(const prober *m, uint32_t from, uint32_t to, pst_link *l, 
             if (in->opcode != PST_OP_SEND || m->host[in->peer] != to) continue;
             if (*sender == PST_NONE) *sender = r, *receiver = in->peer;
             if (in->bytes <= MOST) add_size(l, in->bytes > SHORT ? in->bytes : SHORT, PST_LINK_SIZES - 2);
-            larger |= in->behind + in->bytes > MOST;
+            larger |= in->bytes > MOST;
         }
     }
     if (*sender != PST_NONE && larger) add_size(l, HALF, PST_LINK_SIZES), add_size(l, MOST, PST_LINK_SIZES);
@@ -119,7 +125,7 @@ static void set_durations(prober *m, uint32_t from, uint32_t to, const pst_link 
             pst_instr *in = &list->instr[i];
             int sends = in->opcode == PST_OP_SEND && m->host[r] == from && m->host[in->peer] == to;
             int receives = in->opcode == PST_OP_RECV && m->host[r] == to && m->host[in->peer] == from;
-            if (sends || receives) in->ns = pst_link_ns(l, in->behind + in->bytes);
+            if (sends || receives) pst_link_time(l, in);
         }
     }
 }
@@ -158,6 +164,8 @@ static pst_status measure_all(prober *m) {
     for (uint32_t a = 0; a < n; a++)
         for (uint32_t b = 0; b < n; b++)
             if (a != b && m->host[a] == a && m->host[b] == b) PST_TRY(measure_hosts(m, a, b));
+    free(m->p->job->host);
+    m->p->job->host = m->host, m->host = NULL;
     return pst_prepare_predict(m->p);
 }
 

@@ -60,14 +60,13 @@ static int by_pair(const void *a, const void *b) {
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-/* What it took on its way, without what it waited for. Weights, which wait for each other, say nothing. */
+/* What it took on its way, without what it waited for. */
 static int read_message(const json_t *event, message *m) {
     const json_t *args = json_object_get(event, "args"), *rank = json_object_get(args, "rank");
     const json_t *peer = json_object_get(args, "peer"), *bytes = json_object_get(args, "bytes");
     const json_t *us = json_object_get(args, "predicted_us");
     const char *category = json_string_value(json_object_get(event, "cat"));
     if (!category || strcmp(category, "SEND") || json_integer_value(json_object_get(event, "pid"))) return 0;
-    if (json_object_get(args, "behind")) return 0;
     if (!json_is_integer(rank) || !json_is_integer(peer) || !json_is_integer(bytes) || !json_is_number(us)) return 0;
     double ns = json_number_value(us) * 1e3;
     if (json_integer_value(bytes) < 0 || !(ns >= 0 && ns < 1e18)) return 0;
@@ -94,6 +93,7 @@ static void find_link(const pst_measured *m, uint32_t from, uint32_t to, pst_lin
         const message *x = &m->messages[i];
         if (x->from == from && x->to == to) k--, l->bytes[k] = x->bytes, l->ns[k] = x->ns;
     }
+    l->latency_ns = l->n > 1 ? l->ns[0] : 0; /* the norm's */
 }
 
 pst_status pst_measured_time_messages(const pst_measured *m, pst_job *job) {
@@ -107,7 +107,7 @@ pst_status pst_measured_time_messages(const pst_measured *m, pst_job *job) {
             for (uint32_t i = 0; i < job->list[r].n_instr; i++) {
                 pst_instr *in = &job->list[r].instr[i];
                 if (in->opcode != (out ? PST_OP_SEND : PST_OP_RECV)) continue;
-                if (links[in->peer].n) in->ns = pst_link_ns(&links[in->peer], in->behind + in->bytes);
+                if (links[in->peer].n) pst_link_time(&links[in->peer], in);
             }
         }
     free(links);

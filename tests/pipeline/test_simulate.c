@@ -112,6 +112,35 @@ static void timing_rules(void **state) {
     pst_timing_close(t);
 }
 
+static pst_instr large(pst_opcode op, uint32_t peer, uint32_t channel) {
+    pst_instr m = message(op, peer, 0, 15, 0, 0);
+    m.channel = channel, m.wire_ns = 10;
+    return m;
+}
+
+/* What leaves a rank takes turns; where it is known who shares a host, what leaves the host. */
+static void messages_take_turns(void **state) {
+    (void)state;
+    pst_instr a[] = {large(PST_OP_SEND, 2, 1), large(PST_OP_SEND, 2, 0), large(PST_OP_RECV, 2, 0)};
+    pst_instr b[] = {large(PST_OP_SEND, 3, 0)};
+    pst_instr c[] = {large(PST_OP_RECV, 0, 1), large(PST_OP_RECV, 0, 0), large(PST_OP_SEND, 0, 0)};
+    pst_instr d[] = {large(PST_OP_RECV, 1, 0)};
+    pst_instr_list lists[] = {{3, 0, 0, a, NULL}, {1, 0, 0, b, NULL}, {3, 0, 0, c, NULL}, {1, 0, 0, d, NULL}};
+    uint32_t home[] = {0, 1, 2, 3}, host[] = {0, 0, 2, 2};
+    pst_job job = {.n_rank = 4, .n_chunk = 4, .n_micro = 1, .rank_of_chunk = home, .list = lists};
+    pst_timing *t;
+    for (int shared = 0; shared < 2; shared++) {
+        job.host = shared ? host : NULL;
+        assert_int_equal(pst_simulate(&job, &t), PST_OK);
+        assert_span(t, 0, 0, shared ? 20 : 10, shared ? 35 : 25); /* all were there at once: the lower channel goes first */
+        assert_span(t, 0, 1, 0, 15);
+        assert_span(t, 2, 2, 0, 15); /* the other way is free */
+        assert_span(t, 3, 0, shared ? 10 : 0, shared ? 25 : 15);
+        assert_int_equal(t->step_ns, shared ? 35 : 25);
+        pst_timing_close(t);
+    }
+}
+
 static void deadlocks_are_named(void **state) {
     (void)state;
     pst_instr a[] = {message(PST_OP_RECV, 1, 0, 1, 0, 0), pass(PST_OP_F, 1, 0, 1), message(PST_OP_SEND, 1, 0, 1, 1, 1)};
@@ -153,6 +182,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(closed_forms),
         cmocka_unit_test(timing_rules),
+        cmocka_unit_test(messages_take_turns),
         cmocka_unit_test(deadlocks_are_named),
         cmocka_unit_test(transfers_and_flush_take_time),
     };
