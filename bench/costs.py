@@ -5,8 +5,8 @@ sample, on two ranks of one thread; each row beside the one that its group start
     bench/costs.py [--rounds N] [--steps N] [--groups NAME,...] [--json | --markdown]
 
 Groups: stages (recomputation, precision, post-validation, reproducible, schedules), replicas (ZeRO, reproducible),
-tensor (sequence) and unequal (one of two devices half as fast, which throttle emulates: the ideal is 4/3 of the step of
-equal devices). Per row: the step over that of the group's first row, median of the rounds; the bytes of the rank that
+tensor (sequence), unequal stages and unequal replicas (one of two devices half as fast, which throttle emulates: the ideal
+is 4/3 of the step of equal devices). Per row: the step over that of the group's first row, median of the rounds; the bytes of the rank that
 needs most, which must be what was predicted; measured / predicted step, each against the prediction made before it, from
 the third step on; and whether the weights come out with the bits of the group's first row. Needs ./dev build."""
 
@@ -50,11 +50,12 @@ GROUPS = {
                  ("zero: 1, reproducible: 2", REPLICAS + ("parallel.reproducible=2",)),
                  ("zero: 1, reproducible: 4", REPLICAS + ("parallel.reproducible=4",))],
     "tensor": [("two tensor ranks", TENSOR), ("sequence: true", TENSOR + ("parallel.sequence=true",))],
-    "unequal": [("two stages on equal devices", STAGES),
-                ("one half as fast: stages cut by speed (ideal 1.333)", STAGES + SLOW),
-                ("... cut as if they were equal", STAGES + SLOW + EQUAL),
-                ("two replicas, one half as fast: micro-batches by speed (ideal 1.333)", REPLICAS + SLOW),
-                ("... as many for both", REPLICAS + SLOW + ("parallel.replicas=[6,6]",))],
+    "unequal stages": [("two stages on equal devices", STAGES),
+                       ("one half as fast: cut by speed (ideal 1.333)", STAGES + SLOW),
+                       ("... cut as if both were equal", STAGES + SLOW + EQUAL)],
+    "unequal replicas": [("two replicas on equal devices", REPLICAS),
+                         ("one half as fast: micro-batches by speed (ideal 1.333)", REPLICAS + SLOW),
+                         ("... as many for both", REPLICAS + SLOW + ("parallel.replicas=[6,6]",))],
 }
 
 

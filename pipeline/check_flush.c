@@ -1,5 +1,5 @@
-/* The checker's part about the end of a step: REDUCE, NORM, GATHER, STEP in this order (with post-validation NORM,
- * STEP, GATHER, VALIDATE), and every message between them after what it carries is there and before what reads it. */
+/* The checker's part about the end of a step: REDUCE, NORM, GATHER, STEP in this order (with post-validation NORM, STEP
+ * and GATHER, VALIDATE), and every message between them after what it carries is there and before what reads it. */
 #include "pipeline/check_parts.h"
 
 typedef struct {
@@ -32,7 +32,7 @@ static pst_status need(const flush *f, uint32_t x, uint32_t y) {
 static pst_status check_computes(flush *f) {
     static const uint8_t turn[2][PST_OP_COUNT] = {
         {[PST_OP_REDUCE] = 1, [PST_OP_NORM] = 2, [PST_OP_GATHER] = 3, [PST_OP_STEP] = 4},
-        {[PST_OP_REDUCE] = 1, [PST_OP_NORM] = 2, [PST_OP_STEP] = 3, [PST_OP_GATHER] = 4, [PST_OP_VALIDATE] = 5}};
+        {[PST_OP_REDUCE] = 1, [PST_OP_NORM] = 2, [PST_OP_STEP] = 3, [PST_OP_GATHER] = 3, [PST_OP_VALIDATE] = 4}};
     int post = f->c->job->post != 0;
     uint32_t last = 1, counts[PST_OP_COUNT] = {0};
     f->norm = f->gather = f->step = PST_NONE;
@@ -40,7 +40,7 @@ static pst_status check_computes(flush *f) {
         const pst_instr *in = &f->list->instr[i];
         if (in->queue != PST_Q_COMPUTE) continue;
         if (turn[post][in->opcode] < last)
-            return fail_flush(f, post ? "REDUCE, NORM, STEP, GATHER, VALIDATE are out of order"
+            return fail_flush(f, post ? "REDUCE, NORM, STEP and GATHER, VALIDATE are out of order"
                                       : "REDUCE, NORM, GATHER, STEP are out of order");
         last = turn[post][in->opcode];
         counts[in->opcode]++;

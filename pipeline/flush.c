@@ -174,16 +174,32 @@ static void gather(pst_job_builder *b) {
     for (uint32_t r = 1; r < n; r++) pst_builder_depend(b, emit_norm(b, PST_OP_SEND, r, 3, b->channel + 1), at);
 }
 
+/* Whether no other rank of this pipeline ends its passes later, by the pace: then no norm is late, and the answer can leave
+ * before the optimizer begins. */
+static int ends_last(const pst_job_builder *b) {
+    const pst_schedule *s = b->schedule;
+    uint32_t own = 0, last = 0;
+    for (uint32_t r = 0; r < s->n_rank; r++) {
+        const pst_action *a = s->n_action[r] ? &s->action[r][s->n_action[r] - 1] : NULL;
+        uint32_t end = a ? b->pace.finish[((size_t)a->chunk * 4 + a->opcode) * s->n_micro + a->micro] : 0;
+        if (r == b->stage) own = end;
+        if (end > last) last = end;
+    }
+    return own == last;
+}
+
 /* Returns STEP. */
 static uint32_t norm_and_step(pst_job_builder *b, passes before) {
     uint32_t norm = pst_builder_emit_compute(b, PST_OP_NORM, b->cost->norm_ns), step = PST_NONE, answer = PST_NONE;
     if (b->rank) pst_builder_depend(b, emit_norm(b, PST_OP_SEND, 0, norm_doubles(b, b->rank), b->channel), norm);
+    int answers_first = !b->rank && (!b->job->post || ends_last(b));
+    if (answers_first) gather(b);
     if (b->job->post) {
         step = pst_builder_emit_compute(b, PST_OP_STEP, b->cost->step_ns);
         wait_for_all(b, step, before);
     }
     if (b->rank) answer = emit_norm(b, PST_OP_RECV, 0, 3, b->channel + 1);
-    else gather(b);
+    else if (!answers_first) gather(b);
     uint32_t last = b->job->post ? pst_builder_emit_compute(b, PST_OP_VALIDATE, b->cost->gather_ns)
                                  : pst_builder_emit_compute(b, PST_OP_STEP, b->cost->step_ns);
     if (!b->job->post) step = last;

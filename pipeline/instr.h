@@ -92,8 +92,9 @@ static inline uint64_t pst_job_slowed(const pst_job *job, uint32_t rank, uint64_
  * slot is needed again, or before the flush (rounds.c). All name chunk and micro-batch.
  *
  * Post-validation (2401.10241, section 4): STEP follows NORM at once, with what the rank knows, and keeps what it changes;
- * the norm travels meanwhile; VALIDATE waits for the answer, and where STEP was wrong puts back what was kept and steps
- * again. What is kept lies over the memory of the lists, for which STEP waits. */
+ * the norm travels meanwhile (rank 0 GATHERs before its STEP where no other rank's passes end later); VALIDATE waits for the
+ * answer, and where STEP was wrong puts back what was kept and steps again. What is kept lies over the memory of the lists,
+ * for which STEP waits. */
 
 /* Transfer time model: ns = latency_ns + bytes * 1e9 / bytes_per_s (0 bytes_per_s: no time for the bytes). Bytes that
  * leave a rank, or come to it, take turns; latency does not. */
