@@ -17,11 +17,12 @@
 #include <fcntl.h>
 #include <time.h>
 
-#define YAML(kind)                                                                                                     \
+#define YAML(kind, more)                                                                                               \
     "name: run\nmodel: {kind: " kind "}\ndata: {kind: text, paths: [\"d/**/*.txt\", b.txt]}\n"                         \
-    "train: {steps: 1, batch: 3, micro_batch: 1}\nparallel: {threads: 2, transport: self}\n"
-#define GPT YAML("gpt, layers: 1, heads: 2, channels: 8, context: 8")
-#define MLP YAML("mlp, layers: 1, channels: 8, context: 8")
+    "train: {steps: 1, batch: 3, micro_batch: 1}\nparallel: {threads: 2, transport: self" more "}\n"
+#define GPT YAML("gpt, layers: 1, heads: 2, channels: 8, context: 8", "")
+#define MLP YAML("mlp, layers: 1, channels: 8, context: 8", "")
+#define SHARED YAML("mlp, layers: 1, channels: 8, context: 8", ", data: 2, zero: 2")
 
 static FILE *nowhere;
 static char place[] = "/dev/shm/pst-allocation-XXXXXX";
@@ -51,6 +52,8 @@ static pst_status run_other(void) { return train("gpt.yaml", 1, "new", "", "trai
 static pst_status run_resume(void) { return train("mlp.yaml", 2, "runs", "runs/run", NULL); }
 static pst_status run_import(void) { return train("gpt.yaml", 2, "new", "", "model.weights=hf"); }
 static pst_status run_timed(void) { return train("mlp.yaml", 2, "new", "", "parallel.device=timed"); }
+
+static pst_status run_shared(void) { return train("shared.yaml", 2, "new", "", NULL); }
 
 static pst_status run_generate(void) {
     pst_generate_options o = {
@@ -151,12 +154,11 @@ static const struct {
     uint64_t share; /* so many requests are tried by default, */
     uint64_t step;  /* and every so manieth with PST_ALLOC_ALL=1 */
 } scenarios[] = {
-    {"config", run_config, 8, 1},        {"train", run_train, 50, 1},
-    {"another model", run_other, 20, 5}, {"resume", run_resume, 40, 1},
-    {"import", run_import, 12, 5},       {"timed", run_timed, 12, 1},
-    {"generate", run_generate, 12, 1},   {"generate hf", run_generate_hf, 10, 1},
-    {"inspect", run_inspect, 20, 1},     {"simulate", run_simulate, 20, 1},
-    {"export", run_export, 20, 1},       {"session", run_session, 40, 1},
+    {"config", run_config, 8, 1},      {"train", run_train, 50, 1},       {"another model", run_other, 20, 5},
+    {"resume", run_resume, 40, 1},     {"import", run_import, 12, 5},     {"timed", run_timed, 12, 1},
+    {"shared out", run_shared, 30, 5}, {"generate", run_generate, 12, 1}, {"generate hf", run_generate_hf, 10, 1},
+    {"inspect", run_inspect, 20, 1},   {"simulate", run_simulate, 20, 1}, {"export", run_export, 20, 1},
+    {"session", run_session, 40, 1},
 };
 enum { LIMIT_WRONG = 20, N_SCENARIO = sizeof scenarios / sizeof *scenarios };
 
@@ -256,6 +258,7 @@ static int prepare(void **state) {
     if (chdir(place)) return 1;
     run_write_file("gpt.yaml", GPT);
     run_write_file("mlp.yaml", MLP);
+    run_write_file("shared.yaml", SHARED);
     for (int i = 0; i < 3; i++) {
         static const char *const names[] = {"d/a.txt", "d/e/b.txt", "b.txt"};
         if (i < 2 && mkdir(i ? "d/e" : "d", 0700)) return 1;
