@@ -1,10 +1,12 @@
 /* parallel.schedule solved: of all schedules that keep every rank within its memory the one that is predicted to be
  * the shortest. What takes part: for every placement of chunks (pst_solve_places), the order that is solved for
  * (prepare_problem.h), and the named ones. Each is prepared as a run would be, so that memory and prediction are
- * those of the run. Every rank comes to the same result by itself: nothing here depends on the machine, which is why
- * the limit is parallel.memory, or else what zb-h1 needs on its fullest rank. */
+ * those of the run. Every rank comes to the same result by itself, unless its launcher has handed it on (handed.h):
+ * nothing here depends on the machine, which is why the limit is parallel.memory, or else what zb-h1 needs on its
+ * fullest rank. */
 #include "engine/prepare_problem.h"
 #include "base/log.h"
+#include "engine/handed.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -159,11 +161,15 @@ static pst_status find_limit(contest *c) {
     return PST_OK;
 }
 
-/* The name, in all that is written and printed; and what became of it. */
-static pst_prepared *name_solved(const contest *c) {
-    pst_prepared *p = c->best;
+/* The name, in all that is written and printed. */
+static void name_solved(pst_prepared *p) {
     for (uint32_t k = 0; k < p->grid.data; k++) snprintf(p->schedules[k]->name, sizeof p->schedules[k]->name, "solved");
     snprintf(p->plan->schedule, sizeof p->plan->schedule, "solved");
+}
+
+/* What became of it. */
+static void describe(const contest *c) {
+    pst_prepared *p = c->best;
     uint64_t bound = c->bound_ns[c->best_at], least = bound + p->timing->flush_ns;
     uint32_t chunks = p->schedule->n_chunk / p->schedule->n_rank;
     int n = snprintf(p->solved, sizeof p->solved, "%s, %u chunk%s per rank: %.3f ms as %s", c->from, chunks,
@@ -173,13 +179,29 @@ static pst_prepared *name_solved(const contest *c) {
         snprintf(p->solved + n, sizeof p->solved - (size_t)n,
                  ", no order of these chunks can take less than %.3f ms (gap %.2f%%)", (double)least * 1e-6,
                  ((double)p->timing->step_ns / (double)least - 1) * 100);
-    return p;
+}
+
+/* As the launcher has solved it. *handed: 0 when it has not. */
+static pst_status take_handed(const contest *c, int *handed, pst_prepared **p) {
+    pst_handed h;
+    PST_TRY(pst_handed_open(&h));
+    *handed = h.n > 0;
+    pst_status status = h.n ? prepare_with(c, "solved", h.chunks, h.schedule, h.n, p) : PST_OK;
+    if (h.n && status == PST_OK) {
+        memcpy((*p)->solved, h.solved, sizeof h.solved);
+        name_solved(*p);
+    }
+    pst_handed_close(&h);
+    return status;
 }
 
 pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared) {
     contest c = {.config = config, .options = *options};
     const pst_plan *plan = options->plan;
-    pst_status status = find_limit(&c);
+    int handed;
+    pst_status status = take_handed(&c, &handed, prepared);
+    if (handed || status != PST_OK) return status;
+    status = find_limit(&c);
     if (status == PST_OK) status = hold(&c, plan ? plan->n_chunk / plan->n_rank : asked_chunks(&c));
     if (status == PST_OK && !c.best) { /* pst_prepare_fits says what would fit */
         const pst_solve_place *place = &c.place[0];
@@ -189,6 +211,8 @@ pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_option
         pst_prepared_close(c.best);
         return status;
     }
-    *prepared = name_solved(&c);
+    describe(&c);
+    name_solved(c.best);
+    *prepared = c.best;
     return PST_OK;
 }

@@ -5,6 +5,7 @@
 #include "comm/launch.h"
 #include "comm/world.h"
 #include "engine/compare.h"
+#include "engine/handed.h"
 #include "engine/trainer.h"
 #include <inttypes.h>
 #include <signal.h>
@@ -31,6 +32,7 @@ static pst_status train_local(const pst_config *c, const pst_train_options *o, u
     int exit_status = 0;
     PST_TRY(pst_setup_prepare(c, o, n_rank, NULL, &data, &p));
     data->row->close(data);
+    pst_hand_on(p);
     pst_prepared_close(p);
     PST_TRY(pst_launch_local(n_rank, o->argv, 3000, &exit_status));
     return job_ended(exit_status);

@@ -1,0 +1,23 @@
+#!/bin/sh
+# test: label=quick timeout=60
+# Schedule solved is solved for once where our launcher starts the ranks, which take its order, one for each number of
+# micro-batches; ranks of one process, which solve themselves, come to the same plan and weights.
+. "$(dirname "$0")/../script.sh"
+i=0; while [ $i -lt 60 ]; do echo "$i bottles of beer on the wall, and if one of them should fall"; i=$((i + 1)); done >text.txt
+cat >run.yaml <<END
+model: {kind: gpt, layers: 3, heads: 2, channels: 16, context: 16}
+data: {kind: text, paths: [text.txt], validation: 0}
+train: {batch: 6, micro_batch: 1, steps: 2}
+parallel: {schedule: solved, pipeline: 2, data: 2, replicas: [2, 4], threads: 1}
+checkpoint: {every: 0}
+END
+hash() { sed -n 's/.*weights_xxh64":"\([0-9a-f]*\)".*/\1/p' "runs/$1/metrics.jsonl"; }
+
+timeout 50 "$PENSTOCK" train run.yaml name=several log.level=debug >out 2>err || fail "status $?: $(cat err)"
+grep -q '^schedule:  solved, ' out || fail "not solved: $(cat out)"
+[ "$(grep -c 'schedule solved: 1f1b, ' err)" = 1 ] || fail "not solved once: $(grep 'schedule solved' err)"
+PENSTOCK_SOLVED_FD=nonsense timeout 50 "$PENSTOCK" train run.yaml name=one parallel.transport=self >/dev/null 2>err ||
+    fail "status $?: $(cat err)"
+cmp runs/several/plan.yaml runs/one/plan.yaml || fail "other plans"
+[ -n "$(hash one)" ] && [ "$(hash one)" = "$(hash several)" ] || fail "other weights"
+exit $bad
