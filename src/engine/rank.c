@@ -1,9 +1,8 @@
-/* See rank.h. */
+/* See rank.h; rank_norm.c has the norm of a step, rank_step.c the optimizer. */
 #include "engine/rank.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "graph/shard.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -24,20 +23,6 @@ const float *pst_rank_sum(const pst_rank *r, uint32_t param, uint64_t from) {
     const float *grad = NULL;
     for (uint32_t u = 0; u < r->graph->param[param].n_use && !grad; u++) grad = pst_rank_grad(r, param, u);
     return grad + (from - r->layout->grad_from[param]);
-}
-
-/* What all tensor ranks have alike, the first one answers for. */
-static int counts(const pst_prepared *p, uint32_t rank, uint32_t param) {
-    uint32_t t = pst_grid_at(p->grid, rank).tensor;
-    return t == 0 || p->graphs[t]->param[param].slice.held == PST_HELD_PART;
-}
-
-int pst_rank_stores(const pst_rank *r, uint32_t param) {
-    return r->layout->own_to[param] > r->layout->own_from[param] && counts(r->p, r->rank, param);
-}
-
-int pst_rank_owns(const pst_rank *r, uint32_t param) {
-    return pst_rank_stores(r, param) && r->layout->own_from[param] == 0;
 }
 
 void *pst_rank_data(const pst_rank *r, uint32_t tensor, uint32_t micro) {
@@ -163,17 +148,6 @@ static pst_status exchanged_hook(void *arg) {
 
 /* --- flush ------------------------------------------------------------------------------------------------------ */
 
-double pst_rank_losses(const pst_rank *r, uint32_t micro) {
-    const pst_graph *g = r->graph;
-    double all = 0;
-    for (uint32_t t = 0; t < g->n_tensor; t++) {
-        const float *loss = g->tensor[t].role == PST_TENSOR_OUTPUT ? pst_rank_output(r, t, micro) : NULL;
-        uint64_t n = loss ? pst_tensor_elements(g->tensor + t) : 0;
-        for (uint64_t i = 0; i < n; i++) all += loss[i];
-    }
-    return all;
-}
-
 static pst_status reduce(pst_device *device, const void *block) {
     const pst_rank_flush *f = block;
     const pst_instr *in = f->instr;
@@ -184,49 +158,6 @@ static pst_status reduce(pst_device *device, const void *block) {
     if (in->into == PST_INTO_SHARD && in->micro == 0) memcpy(sum, operand, n * sizeof *sum); /* the first round */
     else r->flat->accumulate(device->pool, sum, operand, n);
     if (r->replay) pst_replay_reduced(r, in->param, sum, in->from, n);
-    return PST_OK;
-}
-
-static pst_status norm(pst_device *device, const void *block) {
-    pst_rank *r = ((const pst_rank_flush *)block)->rank;
-    const pst_layout *x = r->layout;
-    double *out = at(r, x->norm_own);
-    for (uint32_t m = 0; m < r->n_micro; m++) *out++ = pst_rank_losses(r, m);
-    for (uint32_t i = 0; i < x->n_owned; i++) {
-        uint32_t param = x->owned[i];
-        for (uint64_t from = x->own_from[param]; from < x->own_to[param]; from += PST_PIECE) {
-            uint64_t left = x->own_to[param] - from;
-            *out++ = r->flat->sum_squares(device->pool, pst_rank_sum(r, param, from),
-                                          left < PST_PIECE ? left : PST_PIECE);
-        }
-    }
-    return PST_OK;
-}
-
-/* Micro-batch after micro-batch of the step, whoever computed it; of a pipeline's stages one has losses. */
-static double add_losses(const pst_rank *r) {
-    const pst_prepared *p = r->p;
-    double sum = 0;
-    for (uint32_t k = 0; k < p->grid.data; k++)
-        for (uint32_t m = 0; m < p->micro[k + 1] - p->micro[k]; m++)
-            for (uint32_t s = 0; s < p->grid.pipeline; s++) {
-                uint32_t rank = pst_grid_rank(p->grid, s, k, 0);
-                sum += ((const double *)at(r, r->layout->norm_of_rank[rank]))[m];
-            }
-    return sum;
-}
-
-/* Rank 0: adds every piece's sum in name order, whichever rank it came from, so that the norm has the same bits in
- * every layout; the clip factor follows. */
-static pst_status gather(pst_device *device, const void *block) {
-    (void)device;
-    pst_rank *r = ((const pst_rank_flush *)block)->rank;
-    double *answer = at(r, r->layout->norm_answer), squares = 0;
-    for (uint32_t i = 0; i < r->n_term; i++) squares += *(const double *)at(r, r->term[i]);
-    answer[0] = add_losses(r);
-    answer[1] = sqrt(squares) / r->loss_scale;
-    double clip = r->p->config->train.clip;
-    answer[2] = clip > 0 && answer[1] > clip ? clip / (answer[1] + 1e-6) : 1.0;
     return PST_OK;
 }
 
@@ -250,8 +181,8 @@ static pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *f
     *block = &r->flush;
     *fn = run_flush;
     r->flush.fn = instr->opcode == PST_OP_REDUCE     ? reduce
-                  : instr->opcode == PST_OP_NORM     ? norm
-                  : instr->opcode == PST_OP_GATHER   ? gather
+                  : instr->opcode == PST_OP_NORM     ? pst_rank_norm
+                  : instr->opcode == PST_OP_GATHER   ? pst_rank_gather
                   : instr->opcode == PST_OP_VALIDATE ? pst_rank_validate
                                                      : pst_rank_step;
     return PST_OK;
@@ -301,35 +232,6 @@ static pst_status open_exchanger(pst_rank *r) {
     return status;
 }
 
-/* Rank i in the order of tensor ranks, of each one's replicas, and of their stages. */
-static uint32_t by_part(pst_grid grid, uint32_t i) {
-    uint32_t stage = i % grid.pipeline, lane = i / grid.pipeline;
-    return pst_grid_rank(grid, stage, lane % grid.data, lane / grid.data);
-}
-
-/* Where rank 0 finds every piece's sum of squares, by parameter in name order: in the message of the rank that answers
- * for it. Of one parameter, tensor ranks have parts in their own order, and replicas have pieces of each in theirs: the
- * same order whichever replica answers for which piece. */
-static pst_status find_terms(pst_rank *r) {
-    const pst_prepared *p = r->p;
-    uint32_t n = p->graph->n_param, n_rank = p->options.n_rank, *order = malloc((n + (size_t)1) * sizeof *order);
-    uint32_t *next = calloc(n_rank, sizeof *next), most = 0;
-    for (uint32_t k = 0; k < n_rank; k++) most += r->layout->piece_of_rank[k];
-    r->term = calloc(most + (size_t)1, sizeof *r->term);
-    pst_status status = order && next && r->term ? PST_OK : pst_fail(PST_ENOMEM, "no memory to add norms");
-    if (status == PST_OK) pst_graph_param_order(p->graph, order);
-    for (uint32_t i = 0; status == PST_OK && i < n; i++)
-        for (uint32_t j = 0; j < n_rank; j++) {
-            uint32_t k = by_part(p->grid, j);
-            const pst_layout *of = p->layout[k];
-            uint64_t first = r->layout->norm_of_rank[k] + of->loss_of_rank[k] * sizeof(double);
-            for (uint32_t m = pst_pieces(of->own_to[order[i]] - of->own_from[order[i]]); m > 0; m--, next[k]++)
-                if (counts(p, k, order[i])) r->term[r->n_term++] = first + next[k] * sizeof(double);
-        }
-    free(order), free(next);
-    return status;
-}
-
 enum { MOST_LAUNCHES = 16384 };
 
 uint32_t pst_rank_launches(const pst_prepared *p, uint32_t rank) {
@@ -367,7 +269,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     if (status == PST_OK && position) pst_coll_watch(r->coll, position);
     if (status == PST_OK && p->grid.tensor > 1 && strcmp(r->device->ops->name, "timed")) status = open_exchanger(r);
     if (status == PST_OK) status = open_executor(r, last_instr);
-    if (status == PST_OK && rank == 0 && p->optim) status = find_terms(r);
+    if (status == PST_OK && rank == 0 && p->optim) status = pst_rank_find_terms(r);
     if (status != PST_OK) {
         pst_rank_close(r);
         return status;

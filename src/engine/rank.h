@@ -80,6 +80,11 @@ void pst_rank_close(pst_rank *r);
 /* Initial weights from the seed, zero optimizer state, of what is stepped here. */
 pst_status pst_rank_init_weights(pst_rank *r);
 
+/* rank_norm.c: NORM; GATHER on rank 0, which adds every piece's sum in name order, whichever rank it came from, so that
+ * the norm has the same bits in every layout, and answers with the clip factor; where rank 0 finds these sums, once. */
+pst_status pst_rank_norm(pst_device *device, const void *block);
+pst_status pst_rank_gather(pst_device *device, const void *block);
+pst_status pst_rank_find_terms(pst_rank *r);
 /* rank_step.c: STEP and VALIDATE; a part of the master weight as kernels read it (nothing to do in fp32). */
 pst_status pst_rank_step(pst_device *device, const void *block);
 pst_status pst_rank_validate(pst_device *device, const void *block);
