@@ -1,5 +1,5 @@
-/* See dmlc.h. Who connects to the scheduler is greeted with a fresh number, says its wish, its port and the proof that it
- * knows the secret, and hears its place once all have come. Numbers are little endian. */
+/* See dmlc.h. Who connects to the scheduler is greeted with a fresh number, says its wish, its port and the proof that
+ * it knows the secret, and hears its place once all have come. Numbers are little endian. */
 #include "comm/dmlc.h"
 #include "base/clock.h"
 #include "base/log.h"

@@ -1,5 +1,5 @@
-/* The launcher of one host among several: started by pst_launch_hosts over ssh, it starts the ranks of its host in world
- * `tcp` and hears what to do on its standard input: the secret, then where rank 0 listens, then signals. */
+/* The launcher of one host among several: started by pst_launch_hosts over ssh, it starts the ranks of its host in
+ * world `tcp` and hears what to do on its standard input: the secret, then where rank 0 listens, then signals. */
 #include "base/clock.h"
 #include "comm/launch_parts.h"
 #include "comm/tcp.h"

@@ -1,6 +1,6 @@
-/* The launcher of several hosts: starts one launcher on each (launch_ssh.h, launch_host.c), which starts the ranks there.
- * Nothing begins before all hosts have answered. Their standard error goes through here, and with it, in lines that begin
- * with a mark, what they have to say to us; signals go the other way. */
+/* The launcher of several hosts: starts one launcher on each (launch_ssh.h, launch_host.c), which starts the ranks
+ * there. Nothing begins before all hosts have answered. Their standard error goes through here, and with it, in lines
+ * that begin with a mark, what they have to say to us; signals go the other way. */
 #include "base/clock.h"
 #include "comm/launch_parts.h"
 #include "comm/launch_ssh.h"
@@ -15,8 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Whoever has not answered is named after WORD, and given up after the caller's limit. What is left of a job that ends has
- * CLOSE to leave, then the end of its input, and after KILL more a signal. */
+/* Whoever has not answered is named after WORD, and given up after the caller's limit. What is left of a job that ends
+ * has CLOSE to leave, then the end of its input, and after KILL more a signal. */
 #define SECOND UINT64_C(1000000000)
 #define WORD_NS (8 * SECOND)
 #define CLOSE_NS (5 * SECOND)

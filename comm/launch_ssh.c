@@ -19,7 +19,8 @@ static void put_quoted(const char *text, FILE *out) {
     fputc('\'', out);
 }
 
-/* Variables that change how the program runs; not what says who a process is, nor secrets: anybody may list processes. */
+/* Variables that change how the program runs; not what says who a process is, nor secrets: anybody may list
+ * processes. */
 static int travels(const char *variable) {
     static const char *const stay[] = {"PENSTOCK_SECRET=",       "PENSTOCK_SSH=", "PENSTOCK_LAUNCHER=",
                                        "PENSTOCK_HEARTBEAT_FD=", "PENSTOCK_HOST", "PENSTOCK_LISTEN_FD="};
@@ -89,8 +90,8 @@ static pst_status make_words(const pst_host *host, char *text, char *command, ch
     return PST_OK;
 }
 
-/* In a group of its own: the terminal's Ctrl-C is ours to forward. It goes when we do, and then the other end hears the end
- * of its input. */
+/* In a group of its own: the terminal's Ctrl-C is ours to forward. It goes when we do, and then the other end hears the
+ * end of its input. */
 static void become(char **word, int in, int err, const sigset_t *mask, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (getppid() != parent) _exit(255);

@@ -38,7 +38,9 @@ static inline uint32_t pst_checker_stage(const pst_checker *c, uint32_t rank) { 
 /* What follows is about a rank of this lane. */
 void pst_checker_enter(pst_checker *c, uint32_t lane);
 static inline int pst_instr_is_head(const pst_instr_list *list, uint32_t i) { return i < list->n_head; }
-static inline int pst_instr_is_flush(const pst_instr_list *list, uint32_t i) { return i >= list->n_instr - list->n_flush; }
+static inline int pst_instr_is_flush(const pst_instr_list *list, uint32_t i) {
+    return i >= list->n_instr - list->n_flush;
+}
 
 /* A piece of a gradient before the flush (zero 2, check_rounds.c). */
 static inline int pst_instr_is_piece(const pst_job *job, const pst_instr_list *list, uint32_t i) {
@@ -47,7 +49,8 @@ static inline int pst_instr_is_piece(const pst_job *job, const pst_instr_list *l
            in->opcode > PST_OP_BW && in->param != PST_NONE && in->local == PST_NONE;
 }
 
-/* check_message.c: every message has both ends, which agree; in FIFO mode, in the same order. Fills send_at, recv_at. */
+/* check_message.c: every message has both ends, which agree; in FIFO mode, in the same order. Fills send_at,
+ * recv_at. */
 pst_status pst_checker_messages(pst_checker *c, pst_check_mode mode);
 /* check_order.c: works out happens-before on one rank: end[x][q] is the first instruction of queue q that is surely
  * issued after x has ended, issue[x][q] the first that is not issued before x. */

@@ -1,6 +1,6 @@
 /* The checker's part about what replicas exchange in the flush: every piece of a parameter is added up once, over all
- * replicas, in the order of the tree, by the rank that answers for it, and (zero 0) comes to all that hold the parameter;
- * and memory is there when it is read and free when it is written. */
+ * replicas, in the order of the tree, by the rank that answers for it, and (zero 0) comes to all that hold the
+ * parameter; and memory is there when it is read and free when it is written. */
 #include "pipeline/check_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -140,7 +140,8 @@ static pst_status check_owner(const exchange *x, const piece *p) {
     if (own.lo != 0 || own.hi != job->grid.data) return fail_piece(x, p->param, p->from, "a replica is not added");
     for (uint32_t s = 0; s < job->grid.pipeline && !job->zero; s++)
         if (first_use_on(x->c, p->param, s) != PST_NONE) holders += job->grid.data;
-    return sent == (job->zero ? 0 : holders - 1) ? PST_OK : fail_piece(x, p->param, p->from, "not all who hold it get it");
+    return sent == (job->zero ? 0 : holders - 1) ? PST_OK
+                                                 : fail_piece(x, p->param, p->from, "not all who hold it get it");
 }
 
 /* This rank's whole accumulator of a use, lent to another stage. */

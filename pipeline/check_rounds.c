@@ -1,6 +1,7 @@
-/* The checker's part about gradients that replicas share out (zero 2): every piece of every round is added up once, over the
- * replicas that take part, in the order of the tree, and added to the accumulator of the rank that answers for it in the order
- * of micro-batches; and no pass takes a gradient slot before all that it held has been sent and added. */
+/* The checker's part about gradients that replicas share out (zero 2): every piece of every round is added up once,
+ * over the replicas that take part, in the order of the tree, and added to the accumulator of the rank that answers for
+ * it in the order of micro-batches; and no pass takes a gradient slot before all that it held has been sent and
+ * added. */
 #include "pipeline/check_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,7 @@ static int is_here(const rounds *x, uint32_t param) {
            x->c->job->rank_of_chunk[chunk_of(x, param)] == x->at.stage;
 }
 
-/* --- the tree ------------------------------------------------------------------------------------------------------ */
+/* --- the tree ----------------------------------------------------------------------------------------------------- */
 
 static int is_same(pst_interval a, pst_interval b) { return a.lo == b.lo && a.hi == b.hi; }
 
@@ -78,7 +79,7 @@ static int add_up(const rounds *x, pst_interval *sum, pst_interval *with, uint32
     return 1;
 }
 
-/* --- one piece of one round ---------------------------------------------------------------------------------------- */
+/* --- one piece of one round --------------------------------------------------------------------------------------- */
 
 static pst_status check_reduce(const rounds *x, uint32_t i, uint32_t *added) {
     const pst_instr *in = &x->list->instr[i];
@@ -149,7 +150,7 @@ static pst_status check_pieces(const rounds *x) {
     return PST_OK;
 }
 
-/* --- the list ------------------------------------------------------------------------------------------------------ */
+/* --- the list ----------------------------------------------------------------------------------------------------- */
 
 static void append(uint32_t *head, uint32_t *tail, uint32_t *next, size_t to, uint32_t i) {
     if (head[to] == PST_NONE) head[to] = i;

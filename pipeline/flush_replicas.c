@@ -1,7 +1,8 @@
 /* What replicas exchange, piece by piece: gradients go to the replica that answers for the piece, which adds them as a
- * binary tree over replica indices; then the sum goes to all that hold the parameter, or (zero 1 and 2) stays, and head.c
- * sends what was made of it. That is in the flush, but for rounds (rounds.c), whose gradients are of a micro-batch. Pieces go
- * from the last parameter to the first, as gradients are finished; their number in that order is the seq of their messages. */
+ * binary tree over replica indices; then the sum goes to all that hold the parameter, or (zero 1 and 2) stays, and
+ * head.c sends what was made of it. That is in the flush, but for rounds (rounds.c), whose gradients are of a
+ * micro-batch. Pieces go from the last parameter to the first, as gradients are finished; their number in that order is
+ * the seq of their messages. */
 #include "pipeline/job_parts.h"
 #include <stdlib.h>
 
@@ -68,8 +69,9 @@ static uint32_t emit_sum(pst_job_builder *b, const piece *at, uint32_t into, uin
     return reduce;
 }
 
-/* Adds [lo, hi); *place: where the sum lies, 0 this replica's gradient, else 1 + a receive buffer; PST_NONE: none of them
- * takes part. recv: [replicas] of this piece. Returns the last REDUCE, or for one replica its RECV (PST_NONE for this one). */
+/* Adds [lo, hi); *place: where the sum lies, 0 this replica's gradient, else 1 + a receive buffer; PST_NONE: none of
+ * them takes part. recv: [replicas] of this piece. Returns the last REDUCE, or for one replica its RECV (PST_NONE for
+ * this one). */
 static uint32_t add_replicas(pst_job_builder *b, const piece *at, const uint32_t *recv, uint32_t first, uint32_t lo,
                              uint32_t hi, uint32_t *place) {
     if (hi - lo == 1) {
@@ -150,7 +152,8 @@ void pst_replica_add_round(pst_job_builder *b, pst_round *round) {
 
 /* --- gradients of the flush ------------------------------------------------------------------------------------- */
 
-/* The pass that finishes the accumulator of a parameter with one use: it may be long before the last one of the rank. */
+/* The pass that finishes the accumulator of a parameter with one use: it may be long before the last one of the
+ * rank. */
 static uint32_t finished(const pst_job_builder *b, uint32_t param) {
     uint32_t chunk = b->cut->use_chunk[b->cut->use_first[param]], last = b->n_micro - 1;
     return b->compute_at[((size_t)chunk * 4 + (b->cut->split ? PST_OP_W : PST_OP_BW)) * b->n_micro + last];
@@ -207,7 +210,8 @@ static void send_piece(pst_job_builder *b, const piece *at, uint32_t after) {
         }
 }
 
-/* A sum takes the place of what this rank has sent: to the replica that adds, or, on another stage, to the first use's. */
+/* A sum takes the place of what this rank has sent: to the replica that adds, or, on another stage, to the first
+ * use's. */
 static void receive_piece(pst_job_builder *b, const piece *at, const spreading *s) {
     uint32_t owner = pst_builder_stage_of_use(b, at->param, 0), use = pst_builder_first_use(b, at->param, b->stage);
     uint32_t recv = emit_piece(b, PST_OP_RECV, at, use, rank_at(b, owner, at->owner), 1);

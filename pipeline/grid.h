@@ -22,8 +22,8 @@ static inline uint32_t pst_grid_in_lane(pst_grid grid, uint32_t stage, uint32_t 
     return stage * grid.data * grid.tensor + lane;
 }
 
-/* "2 stages x 2 replicas x 2 tensor ranks", and of a rank "stage 1, replica 0, tensor rank 1", without degrees of 1; "" where
- * there is only one pipeline. Returns text. */
+/* "2 stages x 2 replicas x 2 tensor ranks", and of a rank "stage 1, replica 0, tensor rank 1", without degrees of 1; ""
+ * where there is only one pipeline. Returns text. */
 enum { PST_GRID_TEXT = 96 };
 const char *pst_grid_text(pst_grid grid, char text[PST_GRID_TEXT]);
 const char *pst_grid_place_text(pst_grid grid, uint32_t rank, char text[PST_GRID_TEXT]);

@@ -31,20 +31,21 @@ struct pst_layout {
     /* [n_param] Of the elements that are stepped here: their fp32 weights (F32: where they lie within weight), and the
      * optimizer's states; UINT64_MAX where there are none. */
     uint64_t *master, *state[2];
-    /* [n_param] Elements [own_from, own_to) of a parameter are this rank's: it adds them up over replicas, counts them in
-     * the norm and stores them. Those that it steps, and has masters and state of: [step_from, step_to). */
+    /* [n_param] Elements [own_from, own_to) of a parameter are this rank's: it adds them up over replicas, counts them
+     * in the norm and stores them. Those that it steps, and has masters and state of: [step_from, step_to). */
     uint64_t *own_from, *own_to, *step_from, *step_to;
     uint64_t **grad;                         /* [n_param][n_use] accumulator of part 0; the next is (aligned) on */
-    uint64_t *grad_from;                     /* [n_param] the first element that it has: own_from where the gradient is shared
-                                                out (zero 2), and it ends at own_to; else 0 */
+    uint64_t *grad_from;                     /* [n_param] the first element that it has: own_from where the gradient is
+                                                shared out (zero 2), and it ends at own_to; else 0 */
     uint64_t *fresh;                         /* [n_param] where its gradient of a micro-batch lies in a gradient slot;
                                                 UINT64_MAX: passes add to the accumulator */
-    uint64_t gradient, gradient_bytes;       /* offset of gradient slot 0, of each its bytes; the next is that (aligned) on */
+    uint64_t gradient, gradient_bytes;       /* offset of gradient slot 0, of each its bytes; the next is that (aligned)
+                                                on */
     uint32_t n_gradient;
     int64_t gradient_saved;                  /* bytes that whole accumulators would take more (negative: less) */
     uint32_t parts, part_micros;             /* accumulators per use; micro-batches that each is for */
-    uint64_t partial, partial_bytes;         /* where the accumulators that the tensor group adds up lie together; 0 bytes:
-                                                there are none */
+    uint64_t partial, partial_bytes;         /* where the accumulators that the tensor group adds up lie together; 0
+                                                bytes: there are none */
     uint64_t *data;                          /* [n_tensor] offset of micro-batch 0; the next is pst_tensor_bytes on */
     uint64_t *output;                        /* [n_tensor] */
     /* Of the training cut and of the evaluation cut: [n_class] offset of slot 0 (UINT64_MAX when the chunk is not on
@@ -55,23 +56,25 @@ struct pst_layout {
     uint64_t join;                           /* offset of the receive buffer of shared accumulators (overlays SLOT and
                                                 SCRATCH, which are idle then); UINT64_MAX when not needed */
     uint64_t join_bytes;
-    uint64_t *undo;                          /* [n_param] with post-validation, where STEP keeps what it changes: master,
-                                                then states, one (aligned) behind the other; overlays as join does */
+    uint64_t *undo;                          /* [n_param] with post-validation, where STEP keeps what it changes:
+                                                master, then states, one (aligned) behind the other; overlays as join
+                                                does */
     uint64_t undo_end;
-    uint64_t buffer, buffer_bytes;           /* offset of receive buffer 0 of replica sums, of each its bytes; the next is
-                                                that (aligned) on */
+    uint64_t buffer, buffer_bytes;           /* offset of receive buffer 0 of replica sums, of each its bytes; the next
+                                                is that (aligned) on */
     uint32_t n_buffer;
     /* Norms, in CONTROL. The message of a rank to rank 0 is [loss of each of its micro-batches, sums of squares of the
      * pieces (share.h) of what it owns, by parameter in name order]; the answer [loss sum, norm, clip factor]. */
     uint32_t n_owned, *owned;                /* parameters of which a part is owned, in name order */
     uint64_t norm_own, norm_answer;          /* offsets: own message, answer */
     uint64_t *norm_of_rank;                  /* rank 0: [n_rank] offsets of received messages (own included) */
-    uint32_t *loss_of_rank, *piece_of_rank;  /* [n_rank] how many of each the message of a rank has: of this one, on rank 0
-                                                of all */
+    uint32_t *loss_of_rank, *piece_of_rank;  /* [n_rank] how many of each the message of a rank has: of this one, on
+                                                rank 0 of all */
 };
 
-/* cut, slots: those of the rank's lane. Data and outputs are sized for the larger n_micro of job and eval. eval_cut, eval, eval_slots: NULL together. optim
- * NULL: no gradients, state or flush (generation). The graph and both cuts are borrowed and outlive the layout. */
+/* cut, slots: those of the rank's lane. Data and outputs are sized for the larger n_micro of job and eval. eval_cut,
+ * eval, eval_slots: NULL together. optim NULL: no gradients, state or flush (generation). The graph and both cuts are
+ * borrowed and outlive the layout. */
 pst_status pst_layout_build(const pst_graph *g, const pst_cut *cut, const pst_job *job, const pst_slots *slots,
                             const pst_cut *eval_cut, const pst_job *eval, const pst_slots *eval_slots,
                             const pst_optim_row *optim, uint32_t rank, pst_layout **layout);

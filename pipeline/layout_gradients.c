@@ -1,5 +1,5 @@
-/* The region of gradients: accumulators, slots for what a micro-batch leaves of gradients that are shared out, and receive
- * buffers of replica sums. */
+/* The region of gradients: accumulators, slots for what a micro-batch leaves of gradients that are shared out, and
+ * receive buffers of replica sums. */
 #include "pipeline/layout_parts.h"
 
 #define ABSENT UINT64_MAX

@@ -1,10 +1,11 @@
-/* Rounds (zero 2, instr.h): where in the lists of a stage its replicas exchange the weight gradients of a micro-batch, and the
- * gradient slots that these lie in meanwhile.
+/* Rounds (zero 2, instr.h): where in the lists of a stage its replicas exchange the weight gradients of a micro-batch,
+ * and the gradient slots that these lie in meanwhile.
  *
- * A rank that adds waits for other replicas in the midst of its schedule. As slots do (pace.c), rounds follow one common order
- * of events, that of the pace of all replicas: a round is added when the last of its replicas needs the slot again, which is
- * two weight gradients later, so that what was sent has arrived by then. Replicas that have equal schedules then have two
- * slots; others may need more. Every wait points back in this order, so no set of lists can deadlock over it. */
+ * A rank that adds waits for other replicas in the midst of its schedule. As slots do (pace.c), rounds follow one
+ * common order of events, that of the pace of all replicas: a round is added when the last of its replicas needs the
+ * slot again, which is two weight gradients later, so that what was sent has arrived by then. Replicas that have equal
+ * schedules then have two slots; others may need more. Every wait points back in this order, so no set of lists can
+ * deadlock over it. */
 #include "pipeline/job_parts.h"
 #include <stdlib.h>
 #include <string.h>
@@ -19,8 +20,8 @@ static int weighs(const pst_action *a) { return a->opcode == PST_OP_W || a->opco
 
 static uint32_t later(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-/* One replica's wishes: not sent before its pass is over, and not added later than it needs the slot. cell: [n_chunk][n_micro of
- * the job]. */
+/* One replica's wishes: not sent before its pass is over, and not added later than it needs the slot. cell:
+ * [n_chunk][n_micro of the job]. */
 static void add_replica(const pst_job *job, const pst_schedule *s, const pst_pace *pace, uint32_t stage,
                         pst_round *cell) {
     const pst_action *a = s->action[stage];
@@ -46,8 +47,8 @@ static int by_time(const void *x, const void *y) {
     return (a->chunk > b->chunk) - (a->chunk < b->chunk);
 }
 
-/* Micro-batches of a chunk ascend, also where a replica with few of them is late; and what is received in this order is sent
- * in it. */
+/* Micro-batches of a chunk ascend, also where a replica with few of them is late; and what is received in this order is
+ * sent in it. */
 static void order(const pst_job *job, uint32_t stage, const pst_round *cell, pst_rounds *rounds) {
     for (uint32_t c = 0; c < job->n_chunk; c++)
         for (uint32_t m = 0; m < job->n_micro && job->rank_of_chunk[c] == stage; m++) {
@@ -112,7 +113,7 @@ void pst_rounds_close(pst_rounds *rounds, uint32_t n_stage) {
     free(rounds);
 }
 
-/* --- one rank ------------------------------------------------------------------------------------------------------ */
+/* --- one rank ----------------------------------------------------------------------------------------------------- */
 
 void pst_builder_emit_rounds(pst_job_builder *b, uint32_t i) {
     if (!b->rounds) return;

@@ -21,7 +21,8 @@ typedef struct {
     uint32_t *queue_of;         /* [n_rank][per_rank], ascending */
     uint32_t *place_of;         /* [n_queue] among its rank's */
     pst_solve_edge (*edge[2])[2]; /* [direction][n_queue] */
-    uint64_t *taken[2];         /* [direction][n_queue] what has to be free when a pass starts, beside what is held then */
+    uint64_t *taken[2];         /* [direction][n_queue] what has to be free when a pass starts, beside what is held
+                                   then */
     uint64_t *spare[2];         /* [direction][n_queue] with as much more, what has begun can surely be finished */
     uint64_t *whole;            /* [n_rank] most that one micro-batch alone holds */
     uint32_t *alone[2]; /* [direction][n_rank][per_rank] the rank's queues as a micro-batch alone goes through them */

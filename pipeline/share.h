@@ -1,12 +1,12 @@
-/* Shares: which replica answers for which part of each parameter. It adds up the replicas' gradients there, counts it in
- * the norm and, with a sharded optimizer, is the only one that updates it. Parts are contiguous, begin at multiples of
- * PST_PIECE elements, and are as even as pieces allow among the replicas of the stage that has the parameter's first
+/* Shares: which replica answers for which part of each parameter. It adds up the replicas' gradients there, counts it
+ * in the norm and, with a sharded optimizer, is the only one that updates it. Parts are contiguous, begin at multiples
+ * of PST_PIECE elements, and are as even as pieces allow among the replicas of the stage that has the parameter's first
  * use.
  *
- * With gradients shared out, too (zero 2), a parameter's gradient leaves after every micro-batch, and whoever answers for
- * a part has an accumulator of that part alone. Some have whole accumulators all the same: parameters of several uses,
- * those that tensor ranks add up at the end, and those whose gradient is written by the operator that also writes one of
- * these. */
+ * With gradients shared out, too (zero 2), a parameter's gradient leaves after every micro-batch, and whoever answers
+ * for a part has an accumulator of that part alone. Some have whole accumulators all the same: parameters of several
+ * uses, those that tensor ranks add up at the end, and those whose gradient is written by the operator that also writes
+ * one of these. */
 #ifndef PST_PIPELINE_SHARE_H
 #define PST_PIPELINE_SHARE_H
 #include "pipeline/grid.h"

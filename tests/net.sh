@@ -1,6 +1,6 @@
-# What tests with label net begin with: `. "$(dirname "$0")/../net.sh"`. Two hosts, which are network namespaces joined by a
-# pair of interfaces with a limited rate: $host_a and $host_b, which $ssh HOST COMMAND reaches as ssh would. They go with the
-# test, and what runs in them with them.
+# What tests with label net begin with: `. "$(dirname "$0")/../net.sh"`. Two hosts, which are network namespaces joined
+# by a pair of interfaces with a limited rate: $host_a and $host_b, which $ssh HOST COMMAND reaches as ssh would. They
+# go with the test, and what runs in them with them.
 . "$(dirname "$0")/../script.sh"
 skip() { echo "skipped: $*"; exit 77; }
 for program in ip tc; do command -v $program >/dev/null 2>&1 || skip "no $program here (apt-get install iproute2)"; done

@@ -3,11 +3,11 @@
  * In a process on its own, a session runs all ranks of the plan in it, one after another in the calling thread (their
  * kernels use parallel.threads each): for study, tests and small models. In a job of several processes (mpirun, srun
  * --mpi=pmix, or started one by one with RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT and PENSTOCK_SECRET) each process
- * runs one rank, the job has as many as the plan has stages times parallel.data times parallel.tensor, and every function
- * here is collective: all processes call it alike, with the same values. Losses and weights have the same bits either way.
- * Opening compares the processes' builds, configurations, plans and schedules (a machine may have threads, memory, paths
- * and log level of its own), binds each to cores as parallel.bind says, and between hosts times messages for the
- * prediction; there a process whose rank hangs in a step says so and ends, with status 3.
+ * runs one rank, the job has as many as the plan has stages times parallel.data times parallel.tensor, and every
+ * function here is collective: all processes call it alike, with the same values. Losses and weights have the same bits
+ * either way. Opening compares the processes' builds, configurations, plans and schedules (a machine may have threads,
+ * memory, paths and log level of its own), binds each to cores as parallel.bind says, and between hosts times messages
+ * for the prediction; there a process whose rank hangs in a step says so and ends, with status 3.
  *
  * Errors: EINPUT a NULL, contradictions, unusable files; EPEER a rank or link failed; ENOMEM memory or disk;
  * EINTERNAL. After EPEER or EINTERNAL a session can only be closed. A failure that the other processes of a job cannot
@@ -30,8 +30,9 @@ typedef struct pst_session pst_session;
 typedef struct {
     size_t size;              /* sizeof(pst_step_result), see pst_step_result_init */
     uint64_t step;            /* optimizer steps done, this one included */
-    double loss;              /* mean over the batch before the update, nats; the same bits for every plan (README.md: for every data degree, too,
-                                 with parallel.reproducible; within 1e-5 for every tensor degree) */
+    double loss;              /* mean over the batch before the update, nats; the same bits for every plan (README.md:
+                                 for every data degree, too, with parallel.reproducible; within 1e-5 for every tensor
+                                 degree) */
     double lr;                /* learning rate of this step */
     double grad_norm;         /* of all gradients together, before clipping */
     double step_s;            /* measured, seconds */
@@ -49,8 +50,8 @@ static inline void pst_step_result_init(pst_step_result *result) {
 /* Takes memory for every rank that runs here, and gives the parameters their first values. config: train.* (batch,
  * optimizer, lr, warm-up and decay over train.steps, clip, seed, precision and loss scale, non_finite, hang_factor,
  * hang_slack), of parallel all but pipeline, chunks, schedule, schedule_file and recompute, which are the plan's,
- * checkpoint.keep, log.level; train.batch has to be the plan's micro-batches times b. config, graph and plan are copied.
- * *session is the caller's; free with pst_session_close.
+ * checkpoint.keep, log.level; train.batch has to be the plan's micro-batches times b. config, graph and plan are
+ * copied. *session is the caller's; free with pst_session_close.
  * ENOMEM also when a rank would not fit in memory, with a change that would. */
 PST_API pst_status pst_session_open(const pst_config *config, const pst_graph *graph, const pst_plan *plan,
                                     pst_session **session);

@@ -26,8 +26,10 @@ const char *pst_cli_exit_means(size_t i, int *exit_status) {
 }
 
 void pst_cli_overview(FILE *out) {
-    fprintf(out, "usage: penstock COMMAND [ARGUMENT ...]\n\n"
-                 "Trains models that do not fit on one device: pipeline stages, replicas and tensor ranks over processes.\n\n");
+    fprintf(
+        out,
+        "usage: penstock COMMAND [ARGUMENT ...]\n\n"
+        "Trains models that do not fit on one device: pipeline stages, replicas and tensor ranks over processes.\n\n");
     for (const pst_cli_command *c = pst_cli_commands; c->name; c++) fprintf(out, "  %-10s %s\n", c->name, c->help);
     fprintf(out, "\n  penstock COMMAND --help tells the rest; penstock --version.\n\nExit status:");
     for (int i = 0; i < N_EXIT; i++)

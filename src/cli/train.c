@@ -17,7 +17,8 @@ int pst_cli_train(const pst_cli_call *call) {
          "Start this many local ranks. Without it, and under mpirun or srun, what the run file and the job say.",
          &o.ranks},
         {0, "hostfile", "FILE", PST_OPTION_STRING, 0, 0,
-         "Start the ranks on the hosts of this file (lines HOST slots=N) over ssh, or what PENSTOCK_SSH names: this program "
+         "Start the ranks on the hosts of this file (lines HOST slots=N) over ssh, or what PENSTOCK_SSH names: this "
+         "program "
          "at the same path, in the same folder. Without -n and parallel.pipeline, as many as the slots have room for.",
          &o.hostfile},
         {0, "runs", "DIR", PST_OPTION_STRING, 0, 0, "Folder below which the run's own folder is made.", &o.runs},
@@ -32,7 +33,8 @@ int pst_cli_train(const pst_cli_call *call) {
     const pst_command command = {
         "penstock train", "RUN.yaml|--resume PATH [key=value ...]",
         "Trains as the run file says and writes runs/NAME/: run.yaml, plan.yaml, metrics.jsonl, tb/ (for TensorBoard), "
-        "timeline.svg, trace.json, report.html, checkpoints/. The first Ctrl-C finishes the step and writes a checkpoint; a second one exits at once.",
+        "timeline.svg, trace.json, report.html, checkpoints/. The first Ctrl-C finishes the step and writes a "
+        "checkpoint; a second one exits at once.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;

@@ -85,7 +85,8 @@ const pst_row pst_rows[] = {
     WHOLE(parallel, data, "0", 0, PST_RANKS_MAX,
           "Replicas of the pipeline, each with its part of the micro-batches of a step; 0: 1."),
     WHOLE(parallel, zero, "1", 0, 2,
-          "With replicas, what they share out: 0: nothing; 1: optimizer state and the step; 2: gradients, too, which then "
+          "With replicas, what they share out: 0: nothing; 1: optimizer state and the step; 2: gradients, too, which "
+          "then "
           "are exchanged after every micro-batch."),
     {"parallel", "replicas", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.replicas), AT(parallel.n_replicas),
      "Micro-batches that each replica takes of a step, such as [3, 5]; by default as many, or by the speeds that "

@@ -1,5 +1,6 @@
-/* The steps that the ranks of a tensor group do together (graph/op.h, pst_exchange), as non-blocking collectives over the
- * group. Sums are of fp32, in bf16 graphs too, in the order that comm/collective.h fixes: every rank gets the same bits. */
+/* The steps that the ranks of a tensor group do together (graph/op.h, pst_exchange), as non-blocking collectives over
+ * the group. Sums are of fp32, in bf16 graphs too, in the order that comm/collective.h fixes: every rank gets the same
+ * bits. */
 #ifndef PST_ENGINE_EXCHANGE_H
 #define PST_ENGINE_EXCHANGE_H
 #include "comm/collective.h"
@@ -12,8 +13,8 @@ typedef struct pst_exchanger pst_exchanger;
 pst_status pst_exchanger_open(pst_transport *t, const uint32_t *members, uint32_t n, pst_exchanger **x);
 void pst_exchanger_close(pst_exchanger *x);
 
-/* Says which ranks share a host (of all ranks, comm/collective.h), and lets the group share memory where it can. A collective
- * of the group, before the first pass; done when test says so. */
+/* Says which ranks share a host (of all ranks, comm/collective.h), and lets the group share memory where it can. A
+ * collective of the group, before the first pass; done when test says so. */
 pst_status pst_exchange_share(pst_exchanger *x, const uint32_t *host);
 /* Bytes of scratch that a pass needs; 0: none, also when it is no exchange. All of it is written. */
 uint64_t pst_exchange_scratch(const pst_graph *g, const pst_node *node, pst_pass pass);

@@ -32,7 +32,8 @@ void pst_fit_close(pst_fit *fit) {
     free(fit);
 }
 
-/* Instructions of one opcode get the measured mean, and keep their proportions to each other: chunks of a rank differ. */
+/* Instructions of one opcode get the measured mean, and keep their proportions to each other: chunks of a rank
+ * differ. */
 static void set_durations(const pst_fit *f, uint32_t n) {
     for (uint32_t r = 0; r < f->p->options.n_rank; r++) {
         pst_instr_list *list = &f->p->job->list[r];

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-/* LINGER: how long a rank that gives up keeps its memory, and lets another one speak. BLAME: how long a lost link waits for
- * the launcher to say whose end it was. */
+/* LINGER: how long a rank that gives up keeps its memory, and lets another one speak. BLAME: how long a lost link waits
+ * for the launcher to say whose end it was. */
 enum { LINGER_NS = 100000000, BLAME_NS = 200000000 };
 
 /* How it went on one rank. */
@@ -55,8 +55,8 @@ pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_ra
     return PST_OK;
 }
 
-/* PENSTOCK_FAULT: all ranks that our launcher has started see the same text, and one says what is wrong with it. Lack of
- * memory is this rank's alone. */
+/* PENSTOCK_FAULT: all ranks that our launcher has started see the same text, and one says what is wrong with it. Lack
+ * of memory is this rank's alone. */
 static pst_status inject(pst_group *g, uint32_t rank, pst_transport **t) {
     pst_inject *fresh;
     pst_status status = pst_inject_open(rank, &fresh);
@@ -75,9 +75,9 @@ pst_status pst_group_watch_self(pst_group *g, const pst_prepared *p) {
     return pst_group_agree(g, pst_self_watch_open(p, g->heartbeat, w->rank, w->host, !w->launched_by_us, &g->self));
 }
 
-/* This rank failed and the others may not know. A world that looks after its ranks tells them; our own launcher watches;
- * another one is asked to end the job, for a rank may wait where it hears nothing of us, and some launchers let it. It may
- * end us at once: so why is said before. */
+/* This rank failed and the others may not know. A world that looks after its ranks tells them; our own launcher
+ * watches; another one is asked to end the job, for a rank may wait where it hears nothing of us, and some launchers
+ * let it. It may end us at once: so why is said before. */
 static void give_up(pst_group *g, pst_status status) {
     if (g->heartbeat) pst_heartbeat_fail(g->heartbeat);
     if (g->transport) g->transport->ops->abort(g->transport);

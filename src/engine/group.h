@@ -33,11 +33,12 @@ typedef struct {
 pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_rank, pst_group **group);
 /* Opens this process' ranks. */
 pst_status pst_group_open_ranks(pst_group *g, const pst_prepared *p, int canary);
-/* status not OK: gives up without waiting for peers and tells them; a launcher that is not ours is asked to end the job,
- * after this thread's message has been said (and cleared). */
+/* status not OK: gives up without waiting for peers and tells them; a launcher that is not ours is asked to end the
+ * job, after this thread's message has been said (and cleared). */
 void pst_group_close(pst_group *g, pst_status status);
 
-/* Between hosts: this process ends itself when its rank hangs (self_watch.h). Nothing where all ranks are on this host. */
+/* Between hosts: this process ends itself when its rank hangs (self_watch.h). Nothing where all ranks are on this
+ * host. */
 pst_status pst_group_watch_self(pst_group *g, const pst_prepared *p);
 /* Every rank's report of a step: what may be expected of the next ones. */
 void pst_group_learn(pst_group *g, const pst_report *report);
@@ -45,8 +46,8 @@ void pst_group_learn(pst_group *g, const pst_report *report);
 pst_group *pst_group_at(pst_group *g, const char *file, const char *function, uint32_t line);
 #define PST_GROUP_HERE(g) pst_group_at((g), __FILE__, __func__, __LINE__)
 
-/* Runs the training or evaluation job on all ranks to its end. EPEER when a rank died meanwhile. Where replicas share out
- * the step, a training job begins with bringing new weights; before an evaluation that happens here, once. */
+/* Runs the training or evaluation job on all ranks to its end. EPEER when a rank died meanwhile. Where replicas share
+ * out the step, a training job begins with bringing new weights; before an evaluation that happens here, once. */
 pst_status pst_group_run(pst_group *g, int train);
 /* Waits for a transfer that was posted on g->transport, while the peers live. */
 pst_status pst_group_finish(pst_group *g, uint64_t request);
@@ -59,10 +60,11 @@ pst_status pst_group_broadcast(pst_group *g, void *mem, uint64_t bytes, uint32_t
 pst_status pst_group_all_gather(pst_group *g, const void *mine, uint64_t bytes, void *all);
 /* One number of each process, in rank order; *all [n_rank] is the group's, until the next call. Allocates nothing. */
 pst_status pst_group_numbers(pst_group *g, uint64_t mine, const uint64_t **all);
-/* whole.c. 1 when no rank has the weights of a parameter as a whole: tensor ranks hold parts of it, or replicas share out
- * its step. */
+/* whole.c. 1 when no rank has the weights of a parameter as a whole: tensor ranks hold parts of it, or replicas share
+ * out its step. */
 int pst_group_is_scattered(const pst_prepared *p, uint32_t param);
-/* The weights of a parameter (fp32), from the ranks that answer for parts of them, to `whole` on every rank. Collective. */
+/* The weights of a parameter (fp32), from the ranks that answer for parts of them, to `whole` on every rank.
+ * Collective. */
 pst_status pst_group_whole(pst_group *g, const pst_prepared *p, uint32_t param, float *whole);
 /* Every rank's status joined: OK when all are OK; else the status of the first rank that failed, with its message. Use
  * before going on from something that can fail on one rank only; allocates nothing. */

@@ -15,9 +15,9 @@ pst_status pst_hf_parse_config(const char *text, size_t bytes, const char *file,
 /* What config.json calls an activation. */
 const char *pst_hf_activation_name(pst_activation activation);
 
-/* Reads the weights into weight[i], the memory of parameter i (NULL: not wanted here), fp32 in the graph's layout; of those
- * that `held` (a graph of shard.c; or `graph`) has a part of, that part; of what is held, elements [from[i], to[i]) alone
- * (NULL: all).
+/* Reads the weights into weight[i], the memory of parameter i (NULL: not wanted here), fp32 in the graph's layout; of
+ * those that `held` (a graph of shard.c; or `graph`) has a part of, that part; of what is held, elements [from[i],
+ * to[i]) alone (NULL: all).
  * Names may have the prefix "transformer."; attention's mask buffers and a tied lm_head are passed over. A config.json
  * that is there must fit the graph. EINPUT in one sentence: missing, surplus or wrongly shaped tensors. */
 pst_status pst_hf_import(const char *source, const pst_model_row *model, const pst_graph *graph, const pst_graph *held,

@@ -44,7 +44,8 @@ static int fits_shared(const pst_prepared *p, uint64_t limit, int zero) {
     pst_prepared *other = NULL;
     uint32_t rank = 0;
     changed.parallel.zero = zero;
-    if (p->grid.data == 1 || p->config->parallel.zero >= zero || pst_prepare(&changed, &options, &other) != PST_OK) return 0;
+    if (p->grid.data == 1 || p->config->parallel.zero >= zero || pst_prepare(&changed, &options, &other) != PST_OK)
+        return 0;
     int fits = !pst_prepare_excess(other, limit, &rank);
     pst_prepared_close(other);
     return fits;

@@ -98,9 +98,10 @@ static pst_status share_as_given(const pst_prepared *p, uint32_t n_micro, uint32
     const pst_config *c = p->config;
     uint64_t sum = 0;
     if (c->parallel.n_replicas != p->grid.data)
-        return pst_fail(PST_EINPUT,
-                        "parallel.replicas has %u of the %u numbers that parallel.data asks for; as in [3, 5], one each",
-                        c->parallel.n_replicas, p->grid.data);
+        return pst_fail(
+            PST_EINPUT,
+            "parallel.replicas has %u of the %u numbers that parallel.data asks for; as in [3, 5], one each",
+            c->parallel.n_replicas, p->grid.data);
     for (uint32_t k = 0; k < p->grid.data; k++) {
         double x;
         PST_TRY(number_of("parallel.replicas", c->parallel.replicas, k, 1, 1048576, 1, &x));
@@ -131,7 +132,8 @@ pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts) {
     *parts = 1;
     if (!all) return PST_OK;
     if (p->grid.data > 1 && p->config->parallel.zero == 2)
-        return pst_fail(PST_EINPUT, "parallel.reproducible needs whole accumulators of gradients: use parallel.zero: 1");
+        return pst_fail(PST_EINPUT,
+                        "parallel.reproducible needs whole accumulators of gradients: use parallel.zero: 1");
     if (all & (all - 1)) return pst_fail(PST_EINPUT, "parallel.reproducible must be a power of two, not %u", all);
     if (all % n)
         return pst_fail(PST_EINPUT, "parallel.reproducible: %u parts cannot be shared out evenly to %u replicas", all,

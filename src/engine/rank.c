@@ -79,8 +79,8 @@ static void *address_of(const pst_rank *r, uint32_t chunk, const pst_step *step,
                               r->arena.base);
 }
 
-/* Whether a step writes its gradients anew instead of adding to them: the first micro-batch of an accumulator, and each where
- * gradients are shared out. A step's gradients are alike in that (share.h). */
+/* Whether a step writes its gradients anew instead of adding to them: the first micro-batch of an accumulator, and each
+ * where gradients are shared out. A step's gradients are alike in that (share.h). */
 static int begins(const pst_rank *r, const pst_step *step, uint32_t micro) {
     for (uint32_t i = 0; i < step->n_operand; i++)
         if (step->operand[i].kind == PST_OPERAND_DPARAM && r->layout->fresh[step->operand[i].index] != ABSENT) return 1;

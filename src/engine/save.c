@@ -1,5 +1,5 @@
-/* What a run starts from: checkpoints (any layout reads any other's), Hugging Face weights; and the hash of all weights.
- * saving.c writes checkpoints. */
+/* What a run starts from: checkpoints (any layout reads any other's), Hugging Face weights; and the hash of all
+ * weights. saving.c writes checkpoints. */
 #include "engine/save.h"
 #include "base/log.h"
 #include "engine/checkpoint.h"
@@ -127,7 +127,8 @@ pst_status pst_save_check_resume(const pst_prepared *p, pst_data *data, const ch
     return status;
 }
 
-/* Splits ".../RUN/checkpoints/STEP": zeros behind RUN and before STEP, which is returned; NULL when it is no such path. */
+/* Splits ".../RUN/checkpoints/STEP": zeros behind RUN and before STEP, which is returned; NULL when it is no such
+ * path. */
 static char *split_run(char *path) {
     char *step = split_last(path), *folder = step ? strrchr(path, '/') : NULL;
     if (!folder || folder == path || strcmp(folder, "/checkpoints")) return NULL;

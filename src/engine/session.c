@@ -1,5 +1,6 @@
-/* Training by a program (penstock/train.h): the same trainer as a run's, whose data comes from the caller and whose loop is
- * the caller's own. Opening is here and in setup.c, data in session_data.c, a step in step.c, checkpoints in save.c. */
+/* Training by a program (penstock/train.h): the same trainer as a run's, whose data comes from the caller and whose
+ * loop is the caller's own. Opening is here and in setup.c, data in session_data.c, a step in step.c, checkpoints in
+ * save.c. */
 #include "base/log.h"
 #include "base/sized.h"
 #include "comm/world.h"
@@ -57,7 +58,8 @@ static pst_status check_plan(const pst_config *c, const pst_plan *plan, const ps
 static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan *plan) {
     pst_trainer *t = &s->t;
     pst_prepare_options options = {.n_rank = ranks_of(s->config, plan), .graph = graph, .plan = plan};
-    if (s->config->parallel.tensor < 2) PST_TRY(pst_plan_check(plan, graph)); /* else it is of a part: pst_prepare looks */
+    if (s->config->parallel.tensor < 2) PST_TRY(pst_plan_check(plan, graph)); /* else it is of a part: pst_prepare
+                                                                                 looks */
     PST_TRY(check_plan(s->config, plan, t->world));
     PST_TRY(pst_bind_rank(t->world, s->config));
     PST_TRY(pst_setup_plan(s->config, options, t->world, &t->p));
@@ -188,7 +190,8 @@ static pst_status add_losses(pst_session *s, double *loss) {
     double own[1] = {0}, *mine = g->n_local == 1 ? own : s->sum, sum = 0;
     for (uint32_t i = 0; i < g->n_local; i++) {
         mine[i] = 0;
-        for (uint32_t m = 0; g->local[i]->at.tensor == 0 && m < g->local[i]->n_eval_micro; m++) mine[i] += pst_rank_losses(g->local[i], m);
+        for (uint32_t m = 0; g->local[i]->at.tensor == 0 && m < g->local[i]->n_eval_micro; m++)
+            mine[i] += pst_rank_losses(g->local[i], m);
     }
     if (mine == own) PST_TRY(pst_group_all_gather(g, mine, sizeof *mine, s->sum));
     for (uint32_t r = 0; r < g->n_rank; r++) sum += s->sum[r];

@@ -150,8 +150,8 @@ static pst_status make_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDER]
     return pst_fail(PST_EINPUT, "%s/%s-2 to -9999 are taken: remove some, or give another name", runs, name);
 }
 
-/* A run resumed from its newest checkpoint goes on in its own folder. From an older checkpoint, or from one that lies in
- * no run's folder, the way leads elsewhere: a new folder, so that nothing is overwritten. *made: it is new. */
+/* A run resumed from its newest checkpoint goes on in its own folder. From an older checkpoint, or from one that lies
+ * in no run's folder, the way leads elsewhere: a new folder, so that nothing is overwritten. *made: it is new. */
 static pst_status choose_folder(const pst_trainer *t, char out[PST_TRAINER_FOLDER], int *made) {
     char run[PST_TRAINER_FOLDER] = "";
     if (!*t->options->resume) {
@@ -292,9 +292,10 @@ static void say_unshared(const pst_prepared *p) {
     for (uint32_t r = 0; r < p->options.n_rank; r++)
         if (p->layout[r]->gradient_saved > most) most = p->layout[r]->gradient_saved;
     if (p->job->zero != 2 || most > 0) return;
-    pst_log(PST_LOG_WARN,
-            "parallel.zero 2 saves no memory here: every rank has the gradients of its largest chunk more than once; use "
-            "parallel.zero=1, or more parallel.chunks with a schedule that takes them");
+    pst_log(
+        PST_LOG_WARN,
+        "parallel.zero 2 saves no memory here: every rank has the gradients of its largest chunk more than once; use "
+        "parallel.zero=1, or more parallel.chunks with a schedule that takes them");
 }
 
 void pst_setup_announce(const pst_trainer *t) {

@@ -32,8 +32,8 @@ typedef struct {
     stack_t stack;
 } saved_signals;
 
-/* The handler has a stack of its own: oneDNN 2.6's sgemm keeps live data below the stack pointer, which a handler's frame
- * on the computing thread's stack would destroy. */
+/* The handler has a stack of its own: oneDNN 2.6's sgemm keeps live data below the stack pointer, which a handler's
+ * frame on the computing thread's stack would destroy. */
 static void catch_signals(saved_signals *saved) {
     static char stack[64 << 10];
     const stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
@@ -230,8 +230,8 @@ static pst_status run(pst_trainer *t, uint32_t n_rank) {
     return finish(t);
 }
 
-/* All ranks have failed alike and leave together: one says why, and the others wait for that, because a launcher ends the
- * job when the first has left. */
+/* All ranks have failed alike and leave together: one says why, and the others wait for that, because a launcher ends
+ * the job when the first has left. */
 void pst_train_say_once(pst_world *world) {
     if (world->rank == 0) fprintf(stderr, "penstock: %s\n", pst_error());
     if (world->size > 1) world->ops->fence(world);
@@ -255,7 +255,8 @@ pst_status pst_train_here(const pst_config *c, const pst_train_options *o, pst_w
     release_signals(&saved);
     pst_saving_close(&t);
     pst_metrics_close(t.metrics);
-    /* Our launcher names the culprit, once; but that of one host among several knows nothing of a link that never was. */
+    /* Our launcher names the culprit, once; but that of one host among several knows nothing of a link that never
+     * was. */
     int led = status == PST_EPEER && launched && (t.group || !world->ops->check);
     if (led && t.group && t.group->heartbeat) pst_heartbeat_excuse(t.group->heartbeat, pst_error());
     if (status == PST_EPEER && !launched && t.group && t.group->leader && can_resume(&t))

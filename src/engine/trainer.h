@@ -26,7 +26,8 @@ typedef struct {
     pst_report *own;                /* [n_local] room for this process' part of it */
     int proc_status;                /* /proc/self/status, -1 when it is not there */
     int32_t *sample;                /* [2][context] room for one sample: tokens, targets */
-    struct pst_feed_total *total;   /* [n_local] what the ranks here have added up in a validation, then [n_rank] of all */
+    struct pst_feed_total *total;   /* [n_local] what the ranks here have added up in a validation, then [n_rank] of
+                                       all */
     uint32_t tokens, targets;       /* the graph's data tensors, UINT32_MAX when it has none of that name */
     const volatile sig_atomic_t *asked; /* not 0: this process was asked to stop; NULL: it never is */
     int stopped;                    /* some rank was asked to stop: all ranks know it */
@@ -48,15 +49,16 @@ typedef struct {
     pst_saving *saving;             /* saving.c; NULL before its set-up, and when nothing is ever saved */
 } pst_trainer;
 
-/* train.c. This process' part of a run; takes the world over. When all ranks have failed alike: one says why, and clears it. */
+/* train.c. This process' part of a run; takes the world over. When all ranks have failed alike: one says why, and
+ * clears it. */
 pst_status pst_train_here(const pst_config *c, const pst_train_options *o, pst_world *world, uint32_t n_rank);
 void pst_train_say_once(pst_world *world);
 
 /* setup.c. Parts that a run and a session (session.c) are made of: what log.level names is said from now on; threads of
- * each rank, where so many share the processors; the plan in full (options: threads, isa and n_eval_micro are filled in;
- * world: NULL when all ranks will be here), when the device is there and every rank fits in memory; the ranks themselves,
- * which compare what they have prepared and time the links between hosts (takes t->world over; collective); mkdir -p of
- * everything above the last name; room for what steps measure (t->report, own, fit). */
+ * each rank, where so many share the processors; the plan in full (options: threads, isa and n_eval_micro are filled
+ * in; world: NULL when all ranks will be here), when the device is there and every rank fits in memory; the ranks
+ * themselves, which compare what they have prepared and time the links between hosts (takes t->world over; collective);
+ * mkdir -p of everything above the last name; room for what steps measure (t->report, own, fit). */
 void pst_setup_log(const char *level);
 uint32_t pst_setup_threads(const pst_config *c, uint32_t sharing);
 pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, const pst_world *world,

@@ -3,7 +3,10 @@
 # --hostfile: what is no host file is said with file and line; what runs on this host alone needs no ssh.
 . "$(dirname "$0")/../script.sh"
 unset PENSTOCK_SSH
-i=0; while [ $i -lt 40 ]; do echo "$i bottles of beer on the wall, and if one of them should fall"; i=$((i + 1)); done >text.txt
+i=0
+while [ $i -lt 40 ]; do
+    echo "$i bottles of beer on the wall, and if one of them should fall"; i=$((i + 1))
+done >text.txt
 cat >run.yaml <<END
 model: {kind: gpt, layers: 2, heads: 2, channels: 16, context: 16}
 data: {kind: text, paths: [text.txt], validation: 0}
@@ -46,7 +49,8 @@ grep -q 'done after step 4' out || fail "no last line: $(cat out)"
 printf '#!/bin/sh\n[ "$1" = --port ] && [ "$3" = me@localhost ] && exec sh -c "$4"\n' >ssh
 chmod +x ssh
 echo 'me@localhost slots=2' >hosts
-PENSTOCK_SSH="$folder/ssh --port 7" timeout 30 "$PENSTOCK" train run.yaml --hostfile hosts name=three -q || fail 'over a command'
+PENSTOCK_SSH="$folder/ssh --port 7" timeout 30 "$PENSTOCK" train run.yaml --hostfile hosts name=three -q ||
+    fail 'over a command'
 [ "$(hash_of runs/one)" = "$(hash_of runs/three)" ] || fail 'other weights over a command'
 printf '#!/bin/sh\n[ $# = 42 ] && shift 41 && exec sh -c "$1"\n' >many
 chmod +x many
@@ -56,11 +60,13 @@ PENSTOCK_SSH="$folder/many $(echo $(seq 40))" timeout 30 "$PENSTOCK" train run.y
     fail "a command of many words: $(cat out)"
 
 # Without degrees all slots are used, else as many as the degrees take; one stage is enough.
-timeout 30 "$PENSTOCK" train run.yaml --hostfile hosts name=stage parallel.pipeline=1 >out 2>&1 || fail "one stage: $(cat out)"
+timeout 30 "$PENSTOCK" train run.yaml --hostfile hosts name=stage parallel.pipeline=1 >out 2>&1 ||
+    fail "one stage: $(cat out)"
 grep -q ', 1 rank of' out || fail "not one rank: $(cat out)"
 [ "$(hash_of runs/one)" = "$(hash_of runs/stage)" ] || fail 'other weights in one stage'
 echo 'localhost slots=3' >hosts
-timeout 30 "$PENSTOCK" train run.yaml --hostfile hosts name=replicas parallel.data=2 >out 2>&1 || fail "replicas: $(cat out)"
+timeout 30 "$PENSTOCK" train run.yaml --hostfile hosts name=replicas parallel.data=2 >out 2>&1 ||
+    fail "replicas: $(cat out)"
 grep -q ', 2 ranks (2 replicas)' out || fail "not two replicas: $(cat out)"
 
 # Of two hosts one answers: only the other is named.

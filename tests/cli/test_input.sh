@@ -100,7 +100,8 @@ fi
 # memory: the advice fits
 train 4 'rank 0 needs .* but may use 290.0 KiB; -n [0-9]* would fit' parallel.memory=290K
 rc=0
-"$PENSTOCK" train run.yaml -q parallel.memory=290K -n "$(sed 's/.*-n \([0-9]*\) would fit.*/\1/' err)" >out 2>err || rc=$?
+"$PENSTOCK" train run.yaml -q parallel.memory=290K -n "$(sed 's/.*-n \([0-9]*\) would fit.*/\1/' err)" >out 2>err ||
+    rc=$?
 [ $rc = 0 ] || { echo "FAILED: the advice does not fit: status $rc"; sed 's/^/  err: /' err; bad=1; }
 train 4 'no schedule.*would fit' parallel.memory=1K
 rm -rf runs

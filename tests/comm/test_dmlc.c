@@ -1,6 +1,7 @@
 /* test: label=quick timeout=60
- * The scheduler of workers with the variables of ps-lite: all get ranks, those that they ask for, however many strangers sit
- * there and say nothing; one worker needs no secret; a scheduler without descriptors says so and does not spin. */
+ * The scheduler of workers with the variables of ps-lite: all get ranks, those that they ask for, however many
+ * strangers sit there and say nothing; one worker needs no secret; a scheduler without descriptors says so and does not
+ * spin. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -320,7 +320,7 @@ static void test_proof(void **state) {
     }
 }
 
-/* --- jobs of our own launcher -------------------------------------------------------------------------------------- */
+/* --- jobs of our own launcher ------------------------------------------------------------------------------------- */
 
 /* All shared memory that this process has mapped by name, and that still has one, is nobody else's to read. */
 static void check_modes(void) {

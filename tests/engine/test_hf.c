@@ -86,7 +86,8 @@ static void test_round_trip(void **state) {
     memset(wanted, 0, sizeof *wanted);
     float **some = calloc(b.graph->n_param, sizeof *some); /* one rank's share */
     some[3] = wanted;
-    assert_int_equal(pst_hf_import("out/model.safetensors", &pst_model_gpt, b.graph, b.graph, some, NULL, NULL), PST_OK);
+    assert_int_equal(pst_hf_import("out/model.safetensors", &pst_model_gpt, b.graph, b.graph, some, NULL, NULL),
+                     PST_OK);
     expect_same(&a, &b);
     free(some);
     model_free(&a), model_free(&b);

@@ -1,8 +1,8 @@
 #!/bin/sh
 # test: label=net timeout=240
-# --hostfile over two hosts with a 1 Gbit/s link between them, UCX over tcp: the same weights as on one, with tensor ranks and
-# replicas, too; a killed rank, one that hangs, a lost host and one that cannot be reached are named, nobody else is; Ctrl-C
-# and the launcher's death leave nothing behind.
+# --hostfile over two hosts with a 1 Gbit/s link between them, UCX over tcp: the same weights as on one, with tensor
+# ranks and replicas, too; a killed rank, one that hangs, a lost host and one that cannot be reached are named, nobody
+# else is; Ctrl-C and the launcher's death leave nothing behind.
 . "$(dirname "$0")/../net.sh"
 join_hosts 1gbit
 export PENSTOCK_SSH=$ssh UCX_TLS=tcp,self

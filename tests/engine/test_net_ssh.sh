@@ -1,7 +1,7 @@
 #!/bin/sh
 # test: label=net timeout=240
-# --hostfile over real ssh daemons on two hosts: the same weights as on one; a killed rank is named; Ctrl-C, a lost connection
-# and the launcher's death leave nothing behind; a host that is not there, or lets nobody in, is named.
+# --hostfile over real ssh daemons on two hosts: the same weights as on one; a killed rank is named; Ctrl-C, a lost
+# connection and the launcher's death leave nothing behind; a host that is not there, or lets nobody in, is named.
 . "$(dirname "$0")/../net.sh"
 sshd=$(PATH=$PATH:/usr/sbin command -v sshd) && command -v ssh >/dev/null 2>&1 && command -v ssh-keygen >/dev/null 2>&1 ||
     skip 'no ssh daemon here (apt-get install openssh-server openssh-client)'
@@ -60,7 +60,8 @@ END
 printf '%s slots=2\n%s slots=2\n' $host_a $host_b >hosts
 hash_of() { sed -n 's/.*"weights_xxh64": *"\([0-9a-f]*\)".*/\1/p' "$1/metrics.jsonl"; }
 said() { grep -q -e "$2" "$1" || fail "'$2' is not in: $(cat "$1")"; }
-# start NAME: a job without end, once it trains; $head is its launcher, the child of timeout, which a function would hide
+# start NAME: a job without end, once it trains; $head is its launcher, the child of timeout, which a function would
+# hide
 start() {
     name=$1
     ip netns exec ${net}a timeout -s KILL 100 "$PENSTOCK" train run.yaml --hostfile hosts name=$name train.steps=10000000 checkpoint.every=5 \

@@ -1,7 +1,7 @@
 /* test: label=quick timeout=60
- * Sessions of several processes look at each other first, as runs do: another configuration and another graph are named on
- * all of them; parallel.bind gives each its cores; between hosts (here: host names) links are timed; then they train with
- * the bits of one process. */
+ * Sessions of several processes look at each other first, as runs do: another configuration and another graph are named
+ * on all of them; parallel.bind gives each its cores; between hosts (here: host names) links are timed; then they train
+ * with the bits of one process. */
 #include "penstock/train.h"
 #include <sched.h>
 #include <setjmp.h>

@@ -1,7 +1,7 @@
 /* test: label=full timeout=300
- * Gradients shared out among replicas (parallel.zero 2) over `self`: with one micro-batch per replica the bits are those of
- * zero 1; with several they are the same in every pipeline, schedule, number of chunks, recomputation and number of threads,
- * and near those of one rank; it takes less memory where there are several chunks, as predicted. */
+ * Gradients shared out among replicas (parallel.zero 2) over `self`: with one micro-batch per replica the bits are
+ * those of zero 1; with several they are the same in every pipeline, schedule, number of chunks, recomputation and
+ * number of threads, and near those of one rank; it takes less memory where there are several chunks, as predicted. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

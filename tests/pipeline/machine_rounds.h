@@ -1,6 +1,6 @@
-/* The oracle of the mutation tests of rounds (zero 2): exhaustive execution of the lists of several replicas on an abstract
- * machine, as machine.h has it, which knows of gradient slots, receive buffers and accumulators. A gradient is a number
- * without meaning, a sum one that follows from both; what is added or received is gone where it came from. */
+/* The oracle of the mutation tests of rounds (zero 2): exhaustive execution of the lists of several replicas on an
+ * abstract machine, as machine.h has it, which knows of gradient slots, receive buffers and accumulators. A gradient is
+ * a number without meaning, a sum one that follows from both; what is added or received is gone where it came from. */
 #ifndef PST_TESTS_PIPELINE_MACHINE_ROUNDS_H
 #define PST_TESTS_PIPELINE_MACHINE_ROUNDS_H
 #include "pipeline/case.h"
@@ -59,7 +59,7 @@ static inline int is_round(const round_machine *x, uint32_t id) {
 
 static inline int weighs(const pst_instr *in) { return in->opcode == PST_OP_W || in->opcode == PST_OP_BW; }
 
-/* --- form ---------------------------------------------------------------------------------------------------------- */
+/* --- form --------------------------------------------------------------------------------------------------------- */
 
 static inline int round_form(round_machine *x) {
     const pst_graph *g = x->cut->graph;
@@ -109,7 +109,7 @@ static inline int round_partners(round_machine *x) {
     return 1;
 }
 
-/* --- memory -------------------------------------------------------------------------------------------------------- */
+/* --- memory ------------------------------------------------------------------------------------------------------- */
 
 static inline uint32_t bin_of(const round_machine *x, const pst_instr *in) {
     return x->base[in->param] + in->from / PST_PIECE;
@@ -127,7 +127,8 @@ static inline round_cell *cell_at(round_machine *x, uint32_t id, uint32_t buffer
     round_memory *m = &x->memory[x->rank[id]];
     if (!buffer && slot == ROUND_SLOTS) return NULL;
     round_cell *cell = buffer ? &m->buffer[buffer - 1] : &m->slot[slot][bin_of(x, in)];
-    return cell->value && cell->chunk == in->chunk && cell->micro == in->micro && cell->bin == bin_of(x, in) ? cell : NULL;
+    return cell->value && cell->chunk == in->chunk && cell->micro == in->micro && cell->bin == bin_of(x, in) ? cell
+                                                                                                             : NULL;
 }
 
 static inline void run_weights(round_machine *x, uint32_t id) {
@@ -168,7 +169,7 @@ static inline int run_recv(round_machine *x, uint32_t id) {
     return 1;
 }
 
-/* --- running ------------------------------------------------------------------------------------------------------- */
+/* --- running ------------------------------------------------------------------------------------------------------ */
 
 static inline int round_end(round_machine *x, uint32_t id, uint32_t frozen, int *ok) {
     const pst_instr *in = round_instr(x, id);
@@ -242,14 +243,15 @@ static inline int round_sums(const round_machine *x) {
                  from += PST_PIECE) {
                 uint32_t bin = x->base[p] + (uint32_t)(from / PST_PIECE);
                 uint64_t sum = sum_of_round(x, 0, j->grid.data, bin, 0);
-                for (uint32_t m = 1; m < j->n_micro; m++) sum = round_mix(sum, sum_of_round(x, 0, j->grid.data, bin, m));
+                for (uint32_t m = 1; m < j->n_micro; m++)
+                    sum = round_mix(sum, sum_of_round(x, 0, j->grid.data, bin, m));
                 if (x->memory[pst_grid_rank(j->grid, stage, k, 0)].sum[bin] != sum) return 0;
             }
     }
     return 1;
 }
 
-/* --- races --------------------------------------------------------------------------------------------------------- */
+/* --- races -------------------------------------------------------------------------------------------------------- */
 
 /* Whether both use the same memory, and one writes: passes write a whole slot. */
 static inline int round_conflict(round_machine *x, uint32_t a, uint32_t b) {
@@ -304,7 +306,8 @@ static inline int round_accepts(const pst_job *job, const pst_cut *cut, pst_slot
         if (pst_job_shards(job, 0, p)) bins += pst_pieces(pst_param_elements(cut->graph->param + p));
     }
     int ok = round_form(&x) && round_partners(&x);
-    if (ok && !round_run(&x, PST_NONE)) ok = round_wrong(&x, "it stands still, or something is not there when it is read");
+    if (ok && !round_run(&x, PST_NONE))
+        ok = round_wrong(&x, "it stands still, or something is not there when it is read");
     if (ok && !round_sums(&x)) ok = round_wrong(&x, "a sum is not what it should be");
     if (ok && round_races(&x)) ok = round_wrong(&x, "a race");
     *why = x.why;

@@ -1,5 +1,5 @@
-/* Mutations of lists in which replicas share out gradients (zero 2): of the instructions of rounds, of what waits for them,
- * and of gradient slots; the checker's verdict on each, and that of exhaustive execution (machine_rounds.h). */
+/* Mutations of lists in which replicas share out gradients (zero 2): of the instructions of rounds, of what waits for
+ * them, and of gradient slots; the checker's verdict on each, and that of exhaustive execution (machine_rounds.h). */
 #ifndef PST_TESTS_PIPELINE_MUTATION_ROUNDS_H
 #define PST_TESTS_PIPELINE_MUTATION_ROUNDS_H
 #include "pipeline/machine_rounds.h"
