@@ -3,6 +3,7 @@
 #ifndef PST_PARTITION_PARTITION_H
 #define PST_PARTITION_PARTITION_H
 #include "pipeline/plan.h"
+#include "pipeline/program.h"
 #include "pipeline/schedule.h"
 
 /* cost[i] of item i (any unit), and again[c][i] as well in chunk c (again and again[c] may be NULL);
@@ -19,9 +20,11 @@ typedef struct {
 } pst_cost_model;
 extern const pst_cost_model pst_cost_nominal;
 uint64_t pst_cost_ns(const pst_cost_model *model, uint64_t flops, uint64_t bytes);
-/* Cuts the graph into the schedule's chunks, on the ranks where it has them. slow: [ranks of the schedule] operators
- * take so many times as long there; NULL: 1. recompute: [n_chunk] pst_recompute, which costs time and goes into the
- * plan; NULL: none. EINPUT when there are more chunks than operators. */
-pst_status pst_partition_solve(const pst_graph *g, const pst_cost_model *model, const pst_schedule *schedule,
-                               const double *slow, const uint8_t *recompute, pst_plan **plan);
+/* Cuts the graph into the schedule's chunks, on the ranks where it has them. predict: its ns say how long steps take
+ * (NULL: the model does, as of messages in any case). slow: [ranks of the schedule] operators take so many times as
+ * long there; NULL: 1. recompute: [n_chunk] pst_recompute, which costs time and goes into the plan; NULL: none.
+ * EINPUT when there are more chunks than operators. */
+pst_status pst_partition_solve(const pst_graph *g, const pst_cost_model *model, const pst_chooser *predict,
+                               const pst_schedule *schedule, const double *slow, const uint8_t *recompute,
+                               pst_plan **plan);
 #endif

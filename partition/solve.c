@@ -2,7 +2,6 @@
  * tape: what an operator does in F, B and W, and which values would cross a cut. */
 #include "graph/diff.h"
 #include "partition/partition.h"
-#include "pipeline/program.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +22,19 @@ typedef struct {
     uint64_t *crossing; /* bytes across the cut, both directions */
 } profile;
 
-static void sum_costs(const pst_tape *tape, const pst_cost_model *model, uint64_t *cost) {
-    for (uint32_t s = 0; s < tape->n_step; s++)
-        cost[tape->step[s].node] += pst_cost_ns(model, tape->step[s].flops, tape->step[s].bytes);
+/* Where times come from. */
+typedef struct {
+    const pst_graph *g;
+    const pst_cost_model *model;
+    const pst_chooser *predict; /* NULL: the model alone */
+} source;
+
+static uint64_t step_ns(const source *from, const pst_tape *tape, uint32_t s) {
+    const pst_tape_step *step = tape->step + s;
+    int extra = step->again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE : tape->is_sum[s] ? PST_EXTRA_SUM : 0;
+    if (!from->predict) return pst_cost_ns(from->model, step->flops, step->bytes);
+    return from->predict->ns(from->predict->arg, from->g->node + step->node, extra, step->pass, step->flops,
+                             step->bytes);
 }
 
 /* A value that is made at one node and read at another crosses every cut between them, once. Data crosses none: every
@@ -52,30 +61,28 @@ static pst_status sum_crossings(const pst_tape *tape, uint32_t n_node, uint64_t 
 }
 
 /* In one chunk for all: where cuts are is not known yet, and what follows a cut changes little before it. */
-static pst_status measure_again(const pst_graph *g, const pst_cost_model *model, uint32_t way, profile *p) {
+static pst_status time_again(const source *from, uint32_t way, profile *p) {
     const uint8_t mode = (uint8_t)way;
     const pst_chooser chooser = {.recompute = &mode};
     pst_cut *cut;
-    uint32_t *chunk = calloc(g->n_node, sizeof *chunk);
-    p->again[way] = calloc(g->n_node, sizeof *p->again[way]);
-    pst_status status = chunk && p->again[way] ? pst_cut_build(g, chunk, 1, 1, 1, &chooser, &cut)
-                                               : pst_fail(PST_ENOMEM, "no memory to partition %u operators", g->n_node);
-    for (uint32_t s = 0; status == PST_OK && s < cut->tape->n_step; s++) {
-        const pst_tape_step *step = cut->tape->step + s;
-        if (step->again) p->again[way][step->node] += pst_cost_ns(model, step->flops, step->bytes);
-    }
+    uint32_t n = from->g->n_node, *chunk = calloc(n, sizeof *chunk);
+    p->again[way] = calloc(n, sizeof *p->again[way]);
+    pst_status status = chunk && p->again[way] ? pst_cut_build(from->g, chunk, 1, 1, 1, &chooser, &cut)
+                                               : pst_fail(PST_ENOMEM, "no memory to partition %u operators", n);
+    for (uint32_t s = 0; status == PST_OK && s < cut->tape->n_step; s++)
+        if (cut->tape->step[s].again) p->again[way][cut->tape->step[s].node] += step_ns(from, cut->tape, s);
     if (status == PST_OK) pst_cut_close(cut);
     free(chunk);
     return status;
 }
 
-static pst_status measure(const pst_graph *g, const pst_cost_model *model, const profile *p) {
+static pst_status time_passes(const source *from, const profile *p) {
     pst_tape *tape;
-    PST_TRY(pst_tape_build(g, 1, &tape));
-    sum_costs(tape, model, p->cost);
-    pst_status status = sum_crossings(tape, g->n_node, p->crossing);
-    for (uint32_t i = 0; i < g->n_node; i++)
-        p->boundary[i] = llround((double)p->crossing[i] / model->link_bytes_per_s * 1e9);
+    PST_TRY(pst_tape_build(from->g, 1, &tape));
+    for (uint32_t s = 0; s < tape->n_step; s++) p->cost[tape->step[s].node] += step_ns(from, tape, s);
+    pst_status status = sum_crossings(tape, from->g->n_node, p->crossing);
+    for (uint32_t i = 0; i < from->g->n_node; i++)
+        p->boundary[i] = llround((double)p->crossing[i] / from->model->link_bytes_per_s * 1e9);
     pst_tape_close(tape);
     return status;
 }
@@ -133,23 +140,23 @@ static pst_status too_many(const pst_graph *g, const pst_schedule *schedule) {
                     schedule->n_chunk, n_rank, g->n_node, advice);
 }
 
-static pst_status measure_all(const pst_graph *g, const pst_cost_model *model, const uint8_t *recompute,
-                              uint32_t n_chunk, profile *p) {
-    PST_TRY(measure(g, model, p));
+static pst_status time_all(const source *from, const uint8_t *recompute, uint32_t n_chunk, profile *p) {
+    PST_TRY(time_passes(from, p));
     for (uint32_t c = 0; recompute && c < n_chunk; c++)
-        if (recompute[c] != PST_RECOMPUTE_NONE && !p->again[recompute[c]])
-            PST_TRY(measure_again(g, model, recompute[c], p));
+        if (recompute[c] != PST_RECOMPUTE_NONE && !p->again[recompute[c]]) PST_TRY(time_again(from, recompute[c], p));
     return PST_OK;
 }
 
-pst_status pst_partition_solve(const pst_graph *g, const pst_cost_model *model, const pst_schedule *schedule,
-                               const double *slow, const uint8_t *recompute, pst_plan **plan) {
+pst_status pst_partition_solve(const pst_graph *g, const pst_cost_model *model, const pst_chooser *predict,
+                               const pst_schedule *schedule, const double *slow, const uint8_t *recompute,
+                               pst_plan **plan) {
+    const source from = {g, model, predict};
     if (schedule->n_chunk > g->n_node) return too_many(g, schedule);
     uint64_t *arrays = calloc(3 * (size_t)g->n_node, sizeof(*arrays));
     if (!arrays) return pst_fail(PST_ENOMEM, "no memory to partition %u operators", g->n_node);
     profile p = {.cost = arrays, .boundary = arrays + g->n_node, .crossing = arrays + 2 * (size_t)g->n_node};
     pst_plan *made = NULL;
-    pst_status status = measure_all(g, model, recompute, schedule->n_chunk, &p);
+    pst_status status = time_all(&from, recompute, schedule->n_chunk, &p);
     if (status == PST_OK) status = pst_plan_open(g->n_node, schedule->n_rank, schedule->n_chunk, &made);
     if (status == PST_OK) status = fill_plan(g, &p, schedule, slow, recompute, made);
     if (status == PST_OK) *plan = made;

@@ -124,6 +124,8 @@ static pst_status choose_recompute(const pst_prepared *p, uint8_t *recompute) {
 }
 
 static pst_status solve_cut(pst_prepared *p) {
+    chooser_arg arg = {.p = p};
+    const pst_chooser predict = {.arg = &arg, .ns = predict_ns};
     double *slow = malloc(p->grid.pipeline * sizeof *slow);
     uint8_t *recompute = p->options.infer ? NULL : malloc(p->schedule->n_chunk);
     pst_status status = slow && (recompute || p->options.infer)
@@ -132,7 +134,7 @@ static pst_status solve_cut(pst_prepared *p) {
     if (status == PST_OK && recompute) status = choose_recompute(p, recompute);
     if (status == PST_OK) {
         pst_prepare_slow_stages(p, slow);
-        status = pst_partition_solve(p->graph, &p->cost, p->schedule, slow, recompute, &p->plan);
+        status = pst_partition_solve(p->graph, &p->cost, &predict, p->schedule, slow, recompute, &p->plan);
     }
     free(slow), free(recompute);
     return status;

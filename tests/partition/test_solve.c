@@ -22,7 +22,7 @@ static pst_graph *gpt(const char *preset, int infer) {
 static pst_status try_solve(const pst_graph *g, const char *schedule, uint32_t n_rank, pst_plan **plan) {
     pst_schedule *s;
     if (pst_schedule_generate(schedule, n_rank, 0, 8, &s) != PST_OK) fail_msg("%s", pst_error());
-    pst_status status = pst_partition_solve(g, &pst_cost_nominal, s, NULL, NULL, plan);
+    pst_status status = pst_partition_solve(g, &pst_cost_nominal, NULL, s, NULL, NULL, plan);
     pst_schedule_close(s);
     return status;
 }
@@ -112,7 +112,8 @@ static void recomputation_weighs(void **unused) {
     pst_schedule *s;
     assert_int_equal(pst_schedule_generate("1f1b", 4, 0, 8, &s), PST_OK);
     for (size_t i = 0; i < 3; i++) {
-        if (pst_partition_solve(g, &pst_cost_nominal, s, NULL, ways[i], &with) != PST_OK) fail_msg("%s", pst_error());
+        if (pst_partition_solve(g, &pst_cost_nominal, NULL, s, NULL, ways[i], &with) != PST_OK)
+            fail_msg("%s", pst_error());
         assert_int_equal(pst_plan_check(with, g), PST_OK);
         assert_memory_equal(with->recompute, ways[i], 4);
         if (i == 2)
@@ -121,6 +122,30 @@ static void recomputation_weighs(void **unused) {
         pst_plan_close(with);
     }
     pst_schedule_close(s), pst_plan_close(without), pst_graph_close(g);
+}
+
+/* Only the operators of the last two blocks take time. */
+static uint64_t late_ns(void *arg, const pst_node *node, int extra, pst_pass pass, uint64_t flops, uint64_t bytes) {
+    (void)extra, (void)pass, (void)flops, (void)bytes;
+    *(uint32_t *)arg += 1;
+    return !strncmp(node->name, "h.10.", 5) || !strncmp(node->name, "h.11.", 5) ? 1000000000 : 1000;
+}
+
+/* What is known of durations moves the cut to where they are. */
+static void predicted_durations_count(void **unused) {
+    (void)unused;
+    uint32_t asked = 0;
+    const pst_chooser predict = {.arg = &asked, .ns = late_ns};
+    pst_graph *g = gpt("gpt2", 0);
+    pst_schedule *s;
+    pst_plan *plan;
+    assert_int_equal(pst_schedule_generate("1f1b", 2, 0, 8, &s), PST_OK);
+    assert_int_equal(pst_partition_solve(g, &pst_cost_nominal, &predict, s, NULL, NULL, &plan), PST_OK);
+    uint32_t cut = 0;
+    while (plan->chunk_of_node[cut] == 0) cut++;
+    if (strncmp(g->node[cut - 1].name, "h.10.", 5)) fail_msg("the cut is behind %s", g->node[cut - 1].name);
+    assert_true(asked > g->n_node);
+    pst_plan_close(plan), pst_schedule_close(s), pst_graph_close(g);
 }
 
 static void refused(void **unused) {
@@ -133,7 +158,7 @@ static void refused(void **unused) {
     assert_non_null(strstr(pst_error(), "42 chunks on 21 ranks, and the model 40 operators; use at most 20 ranks"));
     pst_schedule *s;
     assert_int_equal(pst_schedule_generate("interleaved", 2, 64, 8, &s), PST_OK);
-    assert_int_equal(pst_partition_solve(g, &pst_cost_nominal, s, NULL, NULL, &plan), PST_EINPUT);
+    assert_int_equal(pst_partition_solve(g, &pst_cost_nominal, NULL, s, NULL, NULL, &plan), PST_EINPUT);
     assert_non_null(
         strstr(pst_error(), "128 chunks on 2 ranks, and the model 40 operators; use at most 20 chunks per rank"));
     pst_schedule_close(s);
@@ -155,6 +180,7 @@ int main(void) {
         cmocka_unit_test(balanced),
         cmocka_unit_test(chunks_lie_as_the_schedule_wants),
         cmocka_unit_test(recomputation_weighs),
+        cmocka_unit_test(predicted_durations_count),
         cmocka_unit_test(refused),
         cmocka_unit_test(modelled_time),
     };
