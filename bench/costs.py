@@ -39,7 +39,7 @@ GROUPS = {
                ("recompute: full", STAGES + ("parallel.recompute=full",)),
                ("precision: bf16", STAGES + ("train.precision=bf16",)),
                ("precision: fp16, dynamic loss scale", STAGES + ("train.precision=fp16",)),
-               ("post_validation, nothing to clip", STAGES + ("parallel.post_validation=true", "train.clip=1000")),
+               ("post_validation, clip 1000: nothing to clip", STAGES + ("parallel.post_validation=true", "train.clip=1000")),
                ("post_validation, clip 1", STAGES + ("parallel.post_validation=true",)),
                ("reproducible: 2", STAGES + ("parallel.reproducible=2",)),
                ("reproducible: 4", STAGES + ("parallel.reproducible=4",)),
