@@ -1,5 +1,5 @@
 /* See dmlc.h. Who connects to the scheduler is greeted with a fresh number, says its wish, its port and the proof that
- * it knows the secret, and hears its place once all have come. Numbers are little endian. */
+ * it knows the secret, and hears its place once all have come, or why it has none. Numbers are little endian. */
 #include "comm/dmlc.h"
 #include "base/clock.h"
 #include "base/log.h"
@@ -16,7 +16,9 @@
 enum { HELLO = 8 + PST_SECRET_NONCE, WISH = 8 + PST_SECRET_NONCE + PST_SECRET_PROOF, ADDRESS = 48, SPARE = 64 };
 enum { ANSWER = 8 + ADDRESS + PST_SECRET_PROOF, WISH_S = 5 };
 #define SECOND UINT64_C(1000000000)
-static const char magic[8] = {'p', 's', 't', 'k', 'd', 'm', 'l', 1};
+static const char magic[8] = {'p', 's', 't', 'k', 'd', 'm', 'l', 2};
+/* Why a worker has no place: its rank is UINT32_MAX then, its port reason << 16 | the scheduler's DMLC_NUM_WORKER. */
+enum { OTHER_SIZE, RANK_TAKEN, ALL_THERE };
 
 static void put_number(uint8_t *at, uint32_t number) {
     for (int i = 0; i < 4; i++) at[i] = (uint8_t)(number >> 8 * i);
@@ -128,24 +130,48 @@ static int is_taken(const desk *d, uint32_t rank) {
     return 0;
 }
 
+/* Where rank 0 is, or why there is no place; the worker sees that it comes from one who knows the secret. */
+static pst_status answer(const desk *d, const caller *c, uint32_t rank, uint32_t port, const char *address) {
+    uint8_t bytes[ANSWER] = {0};
+    put_number(bytes, rank);
+    put_number(bytes + 4, port);
+    memcpy(bytes + 8, address, strlen(address));
+    PST_TRY(pst_secret_prove(d->job->secret, "penstock scheduler", c->wish + 8, c->nonce, rank, port,
+                             bytes + 8 + ADDRESS));
+    if (send(c->fd, bytes, sizeof bytes, MSG_NOSIGNAL) == sizeof bytes) return PST_OK;
+    return pst_fail(PST_EPEER, "the worker of rank %u at %s has gone", rank, c->address);
+}
+
+/* It may come again, set right: the others are waited for all the same. */
+static pst_status refuse(desk *d, uint32_t i, uint32_t reason, uint32_t theirs) {
+    const caller *c = &d->at[i];
+    char why[80];
+    snprintf(why, sizeof why, "its DMLC_NUM_WORKER is %u, here it is %u", theirs, d->job->size);
+    pst_log(PST_LOG_WARN, "a worker at %s was refused: %s", c->address,
+            reason == OTHER_SIZE   ? why
+            : reason == RANK_TAKEN ? "its DMLC_WORKER_ID is there already"
+                                   : "all workers are there");
+    pst_status status = answer(d, c, UINT32_MAX, reason << 16 | d->job->size, "");
+    drop(d, i);
+    return status == PST_EPEER ? PST_OK : status;
+}
+
 /* A whole wish. Without the right proof it is no worker's. */
 static pst_status judge(desk *d, uint32_t i) {
     caller *c = &d->at[i];
-    uint32_t rank = get_number(c->wish), port = get_number(c->wish + 4);
+    uint32_t rank = get_number(c->wish), place = get_number(c->wish + 4), size = place >> 16;
     const uint8_t *theirs = c->wish + 8;
     uint8_t proof[PST_SECRET_PROOF];
-    PST_TRY(pst_secret_prove(d->job->secret, "penstock worker", c->nonce, theirs, rank, port, proof));
-    const char *why = !pst_secret_equal(proof, theirs + PST_SECRET_NONCE) ? "its PENSTOCK_SECRET is another"
-                      : rank != UINT32_MAX && rank >= d->job->size        ? "its DMLC_NUM_WORKER is another"
-                      : rank != UINT32_MAX && is_taken(d, rank)           ? "its DMLC_WORKER_ID is there already"
-                      : d->joined == d->job->size                         ? "all workers are there"
-                                                                          : NULL;
-    if (why) {
-        pst_log(PST_LOG_WARN, "a worker at %s was refused: %s", c->address, why);
+    PST_TRY(pst_secret_prove(d->job->secret, "penstock worker", c->nonce, theirs, rank, place, proof));
+    if (!pst_secret_equal(proof, theirs + PST_SECRET_NONCE)) {
+        pst_log(PST_LOG_WARN, "a worker at %s was refused: its PENSTOCK_SECRET is another", c->address);
         drop(d, i);
         return PST_OK;
     }
-    c->rank = rank, c->port = port, c->joined = 1, c->order = d->joined++;
+    if (size != d->job->size || (rank != UINT32_MAX && rank >= size)) return refuse(d, i, OTHER_SIZE, size);
+    if (rank != UINT32_MAX && is_taken(d, rank)) return refuse(d, i, RANK_TAKEN, size);
+    if (d->joined == size) return refuse(d, i, ALL_THERE, size);
+    c->rank = rank, c->port = place & 0xffff, c->joined = 1, c->order = d->joined++;
     return PST_OK;
 }
 
@@ -183,7 +209,6 @@ static int by_host(const void *a, const void *b) {
 static pst_status answer_all(desk *d) {
     const caller *root = NULL;
     uint32_t next = 0;
-    uint8_t answer[ANSWER] = {0};
     for (uint32_t i = d->n; i-- > 0;)
         if (!d->at[i].joined) drop(d, i);
     qsort(d->at, d->n, sizeof *d->at, by_host);
@@ -193,16 +218,8 @@ static pst_status answer_all(desk *d) {
         if (d->at[i].rank == 0) root = &d->at[i];
     }
     if (!root) return pst_fail(PST_EINTERNAL, "the scheduler has given nobody rank 0");
-    memcpy(answer + 8, root->address, ADDRESS);
-    for (uint32_t i = 0; i < d->n; i++) {
-        const caller *c = &d->at[i];
-        put_number(answer, c->rank);
-        put_number(answer + 4, root->port);
-        PST_TRY(pst_secret_prove(d->job->secret, "penstock scheduler", c->wish + 8, c->nonce, c->rank, root->port,
-                                 answer + 8 + ADDRESS));
-        if (send(c->fd, answer, sizeof answer, MSG_NOSIGNAL) != sizeof answer)
-            return pst_fail(PST_EPEER, "the worker of rank %u at %s has gone", c->rank, c->address);
-    }
+    for (uint32_t i = 0; i < d->n; i++)
+        PST_TRY(answer(d, &d->at[i], d->at[i].rank, root->port, root->address));
     pst_log(PST_LOG_INFO, "scheduler: %u workers have met; rank 0 is at %s", d->n, root->address);
     return PST_OK;
 }
@@ -258,13 +275,24 @@ static pst_status listen_beside(int fd, pst_dmlc_place *p) {
     return pst_tcp_listen(address, p->port, &p->listener);
 }
 
+static pst_status say_refused(const pst_tcp_job *job, uint32_t why) {
+    uint32_t size = why & 0xffff;
+    if (why >> 16 == OTHER_SIZE)
+        return pst_fail(PST_EINPUT, "DMLC_NUM_WORKER is %u here, but %u at the scheduler at %s:%s", job->size, size,
+                        job->address, job->port);
+    if (why >> 16 == RANK_TAKEN)
+        return pst_fail(PST_EINPUT, "DMLC_WORKER_ID %u is already there: two workers have the same", job->rank);
+    return pst_fail(PST_EINPUT, "all %u workers have come to the scheduler at %s:%s already", size, job->address,
+                    job->port);
+}
+
 static pst_status ask(const pst_tcp_job *job, pst_dmlc_place *p, uint64_t until) {
     uint8_t hello[HELLO], wish[WISH], answer[ANSWER], proof[PST_SECRET_PROOF], *ours = wish + 8;
     pst_status status = pst_tcp_read(p->fd, hello, sizeof hello, until);
     if (status != PST_OK || memcmp(hello, magic, sizeof magic))
         return pst_fail(PST_EINPUT, "no scheduler of this version answers at %s:%s", job->address, job->port);
     put_number(wish, job->rank);
-    put_number(wish + 4, (uint32_t)strtoul(p->port, NULL, 10));
+    put_number(wish + 4, job->size << 16 | (uint32_t)strtoul(p->port, NULL, 10));
     PST_TRY(pst_secret_random(ours, PST_SECRET_NONCE));
     PST_TRY(pst_secret_prove(job->secret, "penstock worker", hello + sizeof magic, ours, job->rank,
                              get_number(wish + 4), ours + PST_SECRET_NONCE));
@@ -277,7 +305,9 @@ static pst_status ask(const pst_tcp_job *job, pst_dmlc_place *p, uint64_t until)
     p->rank = get_number(answer);
     PST_TRY(pst_secret_prove(job->secret, "penstock scheduler", ours, hello + sizeof magic, p->rank,
                              get_number(answer + 4), proof));
-    if (!pst_secret_equal(proof, answer + 8 + ADDRESS) || p->rank >= job->size)
+    int is_true = pst_secret_equal(proof, answer + 8 + ADDRESS);
+    if (is_true && p->rank == UINT32_MAX) return say_refused(job, get_number(answer + 4));
+    if (!is_true || p->rank >= job->size)
         return pst_fail(PST_EINPUT, "whoever answers at %s:%s does not know this job's secret", job->address,
                         job->port);
     if (p->rank) close(p->listener), p->listener = 0;

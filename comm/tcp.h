@@ -25,18 +25,19 @@ enum { PST_TCP_PLACE = 200 };
 const char *pst_tcp_place(const pst_tcp_job *job, const struct sockaddr *at, socklen_t bytes, char text[PST_TCP_PLACE]);
 /* The same of the address that a socket has here. */
 const char *pst_tcp_own_place(const pst_tcp_job *job, int fd, char text[PST_TCP_PLACE]);
-/* Whoever has called, set up as below; *fd is -1 when it has gone again. ENOMEM when there is no room for it; `who` says so. */
+/* Whoever has called, set up as below; *fd is -1 when it has gone again. ENOMEM when there is no room for it; `who`
+ * says so. */
 pst_status pst_tcp_accept(int listener, const char *who, int *fd);
 
 /* Blocks until all ranks are there. fd: [size], the caller's; rank 0 receives a connected socket to every other rank,
- * the others one to rank 0; -1 elsewhere. EINPUT: another secret or job size there, a rank that is there twice, an address
- * that cannot be; EPEER: some did not come in time (names them). Nothing stays open on failure. */
+ * the others one to rank 0; -1 elsewhere. EINPUT: another secret or job size there, a rank that is there twice, an
+ * address that cannot be; EPEER: some did not come in time (names them). Nothing stays open on failure. */
 pst_status pst_tcp_join(const pst_tcp_job *job, int *fd);
 
 /* tcp_reach.c. Listens at an address and port; port "0" becomes the one that was free. */
 pst_status pst_tcp_listen(const char *address, char port[8], int *listener);
-/* Connects to whoever shall listen at the job's address, within so many seconds, or until no address has had a route for
- * a few; `who` says so in messages. EPEER. */
+/* Connects to whoever shall listen at the job's address, within so many seconds, or until no address has had a route
+ * for a few; `who` says so in messages. EPEER. */
 pst_status pst_tcp_reach(const pst_tcp_job *job, uint32_t seconds, const char *who, int *fd);
 void pst_tcp_pause(void); /* a moment, before the next try */
 

@@ -1,6 +1,6 @@
 /* test: label=quick timeout=60
- * Where world `tcp` listens and calls: beside the store that torchrun's agent keeps at MASTER_PORT, if there is one; and an
- * address without a route is said with its reason. */
+ * Where world `tcp` listens and calls: beside the store that torchrun's agent keeps at MASTER_PORT, if there is one;
+ * and an address without a route is said with its reason. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -81,7 +81,8 @@ static void test_agent_store(void **state) {
     for (uint32_t r = 0; r < 2; r++) assert_int_equal(end_of(pid[r]), 0);
     int beside = hold(port + 1);
     assert_true(beside >= 0);
-    assert_int_equal(end_of(start_rank(0, port, "True", "beside the store of torchrun at MASTER_PORT: cannot listen")), 2);
+    pid_t late = start_rank(0, port, "True", "beside the store of torchrun at MASTER_PORT: cannot listen");
+    assert_int_equal(end_of(late), 2);
     close(beside);
     assert_int_equal(end_of(start_rank(0, port, "False", "MASTER_ADDR, MASTER_PORT: cannot listen")), 2);
     close(store);

@@ -44,7 +44,8 @@ case $(getent hosts "$name") in
     ;;
 esac
 
-# An address without a route (a group's is nobody's) is given up long before the others have to be there; what refuses is not.
+# An address without a route (a group's is nobody's) is given up long before the others have to be there; what refuses
+# is not.
 began=$(date +%s)
 RANK=1 WORLD_SIZE=2 MASTER_ADDR=224.0.0.1 MASTER_PORT=$port timeout 60 "$PENSTOCK" train run.yaml parallel.wait=50 >route.log 2>&1
 [ $? = 3 ] || fail "no route: $(cat route.log)"
