@@ -101,6 +101,13 @@ static pst_status pmix_put(pst_world *world, const char *key, const void *bytes,
     return PST_OK;
 }
 
+/* Ranks of our own launcher fail to meet only when one of them has gone, and the launcher says which: the others are
+ * quiet, for they would blame each other. */
+static pst_status fail_others(const pmix_world *w, pst_status status) {
+    if (w->base.launched_by_us) pst_error_clear();
+    return status;
+}
+
 static pst_status pmix_get(pst_world *world, uint32_t rank, const char *key, void **bytes, size_t *n) {
     pmix_world *w = (pmix_world *)world;
     pmix_proc_t who;
@@ -108,7 +115,8 @@ static pst_status pmix_get(pst_world *world, uint32_t rank, const char *key, voi
     pmix_value_t *value = NULL;
     pmix_status_t rc = PMIx_Get(&who, key, NULL, 0, &value);
     if (rc != PMIX_SUCCESS)
-        return pst_fail(PST_EPEER, "rank %u has not published %s: %s", rank, key, PMIx_Error_string(rc));
+        return fail_others(
+            w, pst_fail(PST_EPEER, "rank %u has not published %s: %s", rank, key, PMIx_Error_string(rc)));
     pst_status status = PST_OK;
     void *copy = NULL;
     if (value->type != PMIX_BYTE_OBJECT) status = pst_fail(PST_EINTERNAL, "%s of rank %u is no byte object", key, rank);
@@ -187,7 +195,8 @@ static pst_status pmix_fence(pst_world *world) {
         PST_TRY(status);
     }
     if (rc != PMIX_SUCCESS)
-        return pst_fail(PST_EPEER, "the ranks of %s do not come together: %s", world->job, PMIx_Error_string(rc));
+        return fail_others(
+            w, pst_fail(PST_EPEER, "the ranks of %s do not come together: %s", world->job, PMIx_Error_string(rc)));
     w->dirty = 0;
     w->came = 1;
     return PST_OK;
