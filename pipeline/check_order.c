@@ -16,7 +16,8 @@ static void take_least(uint32_t *to, const uint32_t *from) {
 
 void pst_checker_order(pst_checker *c, uint32_t rank) {
     const pst_instr_list *list = &c->job->list[rank];
-    uint32_t next[PST_Q_COUNT] = {PST_NONE, PST_NONE, PST_NONE};
+    uint32_t next[PST_Q_COUNT];
+    memset(next, 0xff, sizeof next);
     memset(c->end, 0xff, list->n_instr * sizeof *c->end);
     memset(c->issue, 0xff, list->n_instr * sizeof *c->issue);
     for (uint32_t i = list->n_instr; i-- > 0;) {

@@ -66,7 +66,8 @@ static json_t *read_file(void) {
     long fd = number ? strtol(number, &end, 10) : -1;
     if (fd <= 2 || fd > 1 << 20 || *end || fstat((int)fd, &about) || about.st_size <= 0) return NULL;
     if (!(text = malloc((size_t)about.st_size))) return NULL;
-    if (pread((int)fd, text, (size_t)about.st_size, 0) == about.st_size) j = json_loadb(text, (size_t)about.st_size, 0, NULL);
+    if (pread((int)fd, text, (size_t)about.st_size, 0) == about.st_size)
+        j = json_loadb(text, (size_t)about.st_size, 0, NULL);
     free(text);
     return j;
 }
@@ -88,10 +89,11 @@ pst_status pst_handed_open(pst_handed *h) {
     if (h->schedule) snprintf(h->solved, sizeof h->solved, "%s", solved);
     for (; h->schedule && h->n < n && status == PST_OK; h->n += status == PST_OK) {
         const json_t *csv = json_array_get(schedules, h->n);
-        status = pst_schedule_csv_parse(json_string_value(csv), json_string_length(csv), "schedule solved by the launcher",
-                                        &h->schedule[h->n]);
+        status = pst_schedule_csv_parse(json_string_value(csv), json_string_length(csv),
+                                        "schedule solved by the launcher", &h->schedule[h->n]);
     }
     json_decref(j);
+    unsetenv(VARIABLE);
     if (status != PST_OK) pst_handed_close(h);
     return status;
 }

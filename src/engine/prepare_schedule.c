@@ -82,6 +82,8 @@ pst_status pst_prepare_schedules(pst_prepared *p, const char *name) {
         const pst_schedule *given = NULL;
         for (uint32_t j = 0; p->options.schedules && j < p->options.n_schedule; j++)
             if (p->options.schedules[j]->n_micro == n) given = p->options.schedules[j];
+        if (given && given->n_rank != p->grid.pipeline)
+            return pst_fail(PST_EINTERNAL, "an order of %u stages was given for %u", given->n_rank, p->grid.pipeline);
         if (given) PST_TRY(pst_schedule_copy(given, &p->schedules[k]));
         else if (p->options.schedules)
             return pst_fail(PST_EINTERNAL, "no order was made for the %u micro-batches of replica %u", n, k);

@@ -77,12 +77,32 @@ static pst_status check_params(const pst_ckpt *ckpt, const pst_graph *g) {
     return PST_OK;
 }
 
+/* A parameter's weight, or the state of one. */
+static int is_known(const pst_graph *g, const char *tensor) {
+    const char *dot = strrchr(tensor, '.');
+    for (uint32_t i = 0; i < g->n_param; i++) {
+        size_t n = strlen(g->param[i].name);
+        if (!strncmp(g->param[i].name, tensor, n) && (!tensor[n] || tensor + n == dot)) return 1;
+    }
+    return 0;
+}
+
+/* Layers that would be lost. */
+static pst_status check_surplus(const pst_ckpt *ckpt, const pst_graph *g) {
+    for (uint32_t i = 0; i < ckpt->n_tensor; i++)
+        if (!is_known(g, ckpt->tensor[i].name))
+            return pst_fail(PST_EINPUT, "%s is of another model: its tensor %s is none of this one's", ckpt->path,
+                            ckpt->tensor[i].name);
+    return PST_OK;
+}
+
 /* What shapes do not show. */
 static pst_status check_model(const pst_ckpt *ckpt, const pst_prepared *p) {
     const pst_model_row *row;
     pst_model_config was, is = p->model_config;
     pst_config *c = NULL;
     PST_TRY(check_params(ckpt, p->whole));
+    PST_TRY(check_surplus(ckpt, p->whole));
     if (p->options.graph) return PST_OK; /* a program's: only the program knows more */
     pst_status status = pst_config_parse(ckpt->config, "run.yaml of the checkpoint", NULL, 0, &c);
     if (status == PST_OK) status = pst_prepare_model(c, p->options.vocabulary, &row, &was);

@@ -59,11 +59,13 @@ void pst_report_draw_events(const pst_report_data *d, FILE *out) {
     fputs("</tbody></table></div></section>\n", out);
 }
 
-static void draw_chunks(const pst_plan *p, FILE *out) {
-    fputs("<div class=\"scroll\"><table><thead><tr><th class=\"n\">chunk</th><th class=\"n\">rank</th><th "
-          "class=\"n\">operators"
-          "</th></tr></thead><tbody>\n",
-          out);
+/* The ranks of a plan are those of one pipeline. */
+static void draw_chunks(const pst_report_data *d, FILE *out) {
+    const pst_plan *p = d->plan;
+    fprintf(out,
+            "<div class=\"scroll\"><table><thead><tr><th class=\"n\">chunk</th><th class=\"n\">%s</th><th "
+            "class=\"n\">operators</th></tr></thead><tbody>\n",
+            pst_grid_lanes(pst_report_grid(d)) > 1 ? "stage" : "rank");
     for (uint32_t c = 0, first = 0; c < p->n_chunk && c < 4 * PST_REPORT_ROWS && first < p->n_node; c++) {
         uint32_t last = first;
         while (last + 1 < p->n_node && p->chunk_of_node[last + 1] == p->chunk_of_node[first]) last++;
@@ -91,7 +93,7 @@ void pst_report_draw_files(const pst_report_data *d, FILE *out) {
             "<p class=\"sub\">Before the first step, from the cost model alone, a step of %s with a bubble of %s was "
             "predicted; the curves above show what the prediction has learned since.</p>\n",
             pst_html_ms((double)d->plan->step_ns * 1e-6, step), pst_html_share(d->plan->bubble, bubble));
-        draw_chunks(d->plan, out);
+        draw_chunks(d, out);
     }
     draw_file("plan.yaml", d->plan_text, out);
     draw_file("run.yaml", d->run_text, out);

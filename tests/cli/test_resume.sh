@@ -43,6 +43,8 @@ expect 0 'done after step 8' --resume runs/k1 steps=8
 expect 2 'too few operands'
 expect 2 'nosuch.yaml' nosuch.yaml --resume runs/k1
 
+expect 2 'is of another model: its tensor .* is none of this one.s$' --resume runs/k1 layers=1 steps=10
+
 rm runs/k1/checkpoints/step-00000008/index.json
 expect 0 'step-00000008 is incomplete (no index.json); going on from step-00000006$' --resume runs/k1 steps=9
 printf X | dd of=runs/k1/checkpoints/step-00000009/index.json bs=1 seek=40 conv=notrunc 2>/dev/null
