@@ -105,7 +105,7 @@ static pst_status read_variables(pst_tcp_job *job, char beside[8]) {
         return pst_fail(PST_EINPUT, "RANK '%s': 0 to %u in a WORLD_SIZE of %u", getenv("RANK"), job->size - 1,
                         job->size);
     uint32_t port = number_of("MASTER_PORT");
-    if (!port || port > 65535)
+    if (!port || (port > 65535 && port != UINT32_MAX)) /* what is no number getaddrinfo judges */
         return pst_fail(PST_EINPUT, "MASTER_PORT '%s': a port, 1 to 65535", getenv("MASTER_PORT"));
     avoid_agent_store(job, beside);
     return pst_tcp_check_secret(job);

@@ -284,6 +284,7 @@ static void test_variables(void **state) {
     expect_refusal("WORLD_SIZE", "two", "WORLD_SIZE 'two'");
     expect_refusal("WORLD_SIZE", "0", "WORLD_SIZE '0'");
     expect_refusal("PENSTOCK_SECRET", "short", "PENSTOCK_SECRET is too short");
+    expect_refusal("MASTER_PORT", "99999", "MASTER_PORT '99999': a port, 1 to 65535");
     expect_refusal("MASTER_PORT", "no-port", "MASTER_ADDR, MASTER_PORT: 127.0.0.1, port no-port: ");
     pst_tcp_job job = {.rank = 0, .size = 3, .address = "127.0.0.1", .port = port, .secret = secret, .seconds = 1};
     int fd[3];
