@@ -108,7 +108,7 @@ static double print_heading(const picture *p, const char *title) {
         print_time(p->out, p->timing->flush_ns);
     }
     fputs("</text>\n", p->out);
-    return y;
+    return *grid ? y + 20 : y; /* the legend stands beside it, or below what is longer */
 }
 
 static void print_legend(const picture *p, double y) {

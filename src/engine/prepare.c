@@ -18,6 +18,11 @@ pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_ran
         snprintf(degrees, sizeof degrees, "parallel.pipeline x data x tensor is %" PRId64 " x %u x %u", pipeline,
                  degree(c->parallel.data), degree(c->parallel.tensor));
     else snprintf(degrees, sizeof degrees, "parallel.pipeline is %" PRId64, pipeline);
+    int64_t times = pipeline && !(given % (pipeline * lanes)) ? given / (pipeline * lanes) : 1;
+    if (given && pipeline && given != pipeline * lanes && times > 1)
+        return pst_fail(PST_EINPUT, "the job has %" PRId64 " ranks, but %s; with parallel.data=%" PRId64
+                        " it has as many, or leave parallel.pipeline or the number of ranks out",
+                        given, degrees, times * degree(c->parallel.data));
     if (given && pipeline && given != pipeline * lanes)
         return pst_fail(PST_EINPUT, "the job has %" PRId64 " ranks, but %s; give the same number or leave one out",
                         given, degrees);
