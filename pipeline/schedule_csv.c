@@ -233,7 +233,9 @@ static pst_status fill(const reader *r, pst_schedule *s) {
 }
 
 pst_status pst_schedule_csv_parse(const char *text, size_t bytes, const char *file, pst_schedule **schedule) {
-    reader r = {.file = file, .text = text, .end = text + bytes, .at = text, .line_start = text};
+    static const char mark[] = "\xef\xbb\xbf"; /* of UTF-8, which spreadsheets write */
+    uint32_t skip = bytes >= 3 && !memcmp(text, mark, 3) ? 3 : 0;
+    reader r = {.file = file, .text = text, .end = text + bytes, .at = text + skip, .line_start = text + skip};
     pst_schedule *s = calloc(1, sizeof *s);
     pst_status status = s ? read_lines(&r) : pst_fail(PST_ENOMEM, "%s: no memory", file);
     if (status == PST_OK) {

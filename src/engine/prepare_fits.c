@@ -104,7 +104,11 @@ pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit) {
     uint32_t rank = 0;
     char advice[160], needs[32], may[32];
     if (!pst_prepare_excess(p, limit, &rank)) return PST_OK;
+    uint64_t total = p->layout[rank]->total, room = pst_prepare_room(p, limit, rank);
     suggest(p, limit, advice, sizeof advice);
-    return pst_fail(PST_ENOMEM, "rank %u needs %s but may use %s; %s", rank, scaled(p->layout[rank]->total, needs),
-                    scaled(pst_prepare_room(p, limit, rank), may), advice);
+    if (!strcmp(scaled(total, needs), scaled(room, may))) {
+        snprintf(needs, sizeof needs, "%" PRIu64 " bytes", total);
+        snprintf(may, sizeof may, "%" PRIu64, room);
+    }
+    return pst_fail(PST_ENOMEM, "rank %u needs %s but may use %s; %s", rank, needs, may, advice);
 }

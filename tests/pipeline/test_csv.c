@@ -26,6 +26,15 @@ static pst_schedule *parse(const char *text) {
     return s;
 }
 
+/* As spreadsheets write it. */
+static void a_mark_of_utf8_is_no_action(void **state) {
+    (void)state;
+    pst_schedule *s = parse("\xef\xbb\xbf" "0F0,0B0\n");
+    assert_int_equal(s->n_rank, 1);
+    assert_int_equal(s->n_action[0], 2);
+    pst_schedule_close(s);
+}
+
 static void written_and_read_back(void **state) {
     (void)state;
     uint32_t n;
@@ -110,6 +119,7 @@ static void wrong_ones_are_named(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_mark_of_utf8_is_no_action),
         cmocka_unit_test(written_and_read_back),
         cmocka_unit_test(what_others_write),
         cmocka_unit_test(wrong_ones_are_named),
