@@ -124,7 +124,8 @@ static uint32_t size_of_round(const walk *w) { return w->size + (w->round < w->l
 static void add_next(pst_schedule *s, uint32_t rank, walk *w, int backward) {
     uint32_t v = s->n_chunk / s->n_rank, chunk = (backward ? v - 1 - w->k : w->k) * s->n_rank + rank;
     if (w->round == w->rounds) return;
-    pst_schedule_add(s, rank, backward ? PST_OP_BW : PST_OP_F, chunk, w->first + w->i);
+    if (backward) pst_schedule_add_backward(s, rank, chunk, w->first + w->i);
+    else pst_schedule_add(s, rank, PST_OP_F, chunk, w->first + w->i);
     if (++w->i < size_of_round(w)) return;
     w->i = 0;
     if (++w->k < v) return;

@@ -25,6 +25,7 @@ typedef struct {
      * has; NULL. Borrowed during the call. */
     const pst_schedule *const *schedules;
     uint32_t n_schedule;
+    int split;                  /* 1: W is a pass of its own, whatever the schedule of that name has */
     uint32_t vocabulary;        /* of the data set: the least the model may have, and its default */
 } pst_prepare_options;
 
@@ -61,9 +62,6 @@ typedef struct {
     uint64_t targets;           /* losses of one optimizer step, of which it takes the mean: samples x context */
 } pst_prepared;
 
-/* The schedule that is called `name`, checked; on the ranks on which a plan (NULL: none) has its chunks. */
-pst_status pst_prepare_schedule(const pst_config *c, const char *name, uint32_t n_rank, uint32_t n_micro,
-                                const pst_plan *plan, pst_schedule **schedule);
 /* prepare_share.c. The micro-batches of each replica, contiguous parts of n_micro, as the run file says or by the
  * speeds of replicas; first: [grid.data + 1], all 0. throttle, cluster and slow of all ranks. EINPUT for
  * contradictions. */

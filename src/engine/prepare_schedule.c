@@ -26,10 +26,21 @@ static pst_status load(const pst_config *c, uint32_t n_rank, uint32_t n_micro, p
     return status;
 }
 
-static pst_status make(const pst_config *c, const char *name, uint32_t n_rank, uint32_t n_virtual, uint32_t n_micro,
-                       pst_schedule **schedule) {
+/* The same order, with B and W one behind the other where it has them as one. */
+static pst_status generate_split(const char *name, uint32_t n_rank, uint32_t n_virtual, uint32_t n_micro,
+                                 pst_schedule **schedule) {
+    const pst_schedule_row *row;
+    PST_TRY(pst_schedule_find(name, &row));
+    PST_TRY(pst_schedule_virtual(row, n_virtual, &n_virtual));
+    pst_schedule_row split = *row;
+    split.split = 1;
+    return split.generate(&split, n_rank, n_virtual, n_micro, schedule);
+}
+
+static pst_status make(const pst_config *c, const char *name, int split, uint32_t n_rank, uint32_t n_virtual,
+                       uint32_t n_micro, pst_schedule **schedule) {
     if (!strcmp(name, "custom")) return load(c, n_rank, n_micro, schedule);
-    PST_TRY(pst_schedule_generate(name, n_rank, n_virtual, n_micro, schedule));
+    PST_TRY((split ? generate_split : pst_schedule_generate)(name, n_rank, n_virtual, n_micro, schedule));
     return pst_schedule_check(*schedule);
 }
 
@@ -61,10 +72,11 @@ static pst_status move_to_plan(pst_schedule *s, const pst_plan *plan) {
     return status;
 }
 
-pst_status pst_prepare_schedule(const pst_config *c, const char *name, uint32_t n_rank, uint32_t n_micro,
-                                const pst_plan *plan, pst_schedule **schedule) {
+/* The schedule that is called `name`, checked; on the ranks on which a plan (NULL: none) has its chunks. */
+static pst_status make_on(const pst_config *c, const char *name, int split, uint32_t n_rank, uint32_t n_micro,
+                          const pst_plan *plan, pst_schedule **schedule) {
     uint32_t chunks = plan ? plan->n_chunk / n_rank : strcmp(name, "forward") ? (uint32_t)c->parallel.chunks : 1;
-    pst_status status = make(c, name, n_rank, chunks, n_micro, schedule);
+    pst_status status = make(c, name, split, n_rank, chunks, n_micro, schedule);
     if (status == PST_OK && plan) status = move_to_plan(*schedule, plan);
     if (status != PST_OK) pst_schedule_close(*schedule), *schedule = NULL;
     return status;
@@ -87,7 +99,7 @@ pst_status pst_prepare_schedules(pst_prepared *p, const char *name) {
         if (given) PST_TRY(pst_schedule_copy(given, &p->schedules[k]));
         else if (p->options.schedules)
             return pst_fail(PST_EINTERNAL, "no order was made for the %u micro-batches of replica %u", n, k);
-        else PST_TRY(pst_prepare_schedule(p->config, name, p->grid.pipeline, n, p->plan, &p->schedules[k]));
+        else PST_TRY(make_on(p->config, name, p->options.split, p->grid.pipeline, n, p->plan, &p->schedules[k]));
     }
     p->schedule = p->schedules[0];
     return PST_OK;

@@ -61,15 +61,16 @@ static void enter(contest *c, pst_prepared *p, const char *from) {
     snprintf(c->from, sizeof c->from, "%s", from);
 }
 
-/* --- who takes part
- * ------------------------------------------------------------------------------------------------ */
+/* --- who takes part ------------------------------------------------------------------------------------------------- */
 
 /* EINPUT: chunks cannot lie like that, or not in this memory. */
 static pst_status solve_place(contest *c, uint32_t thrift) {
     const pst_solve_place *place = &c->place[c->at];
     pst_prepared *first, *p = NULL;
     pst_prepare_problems x;
-    PST_TRY(prepare_with(c, place->like, place->n_virtual, NULL, 0, &first));
+    contest apart = *c;
+    apart.options.split = 1;
+    PST_TRY(prepare_with(&apart, place->like, place->n_virtual, NULL, 0, &first));
     pst_status status = pst_prepare_problems_open(first, c->limit, &x);
     for (int i = 0, again = 1; again && i < TRIES && status == PST_OK; i++) {
         uint64_t bound = 0;
@@ -171,9 +172,10 @@ static void name_solved(pst_prepared *p) {
 static void describe(const contest *c) {
     pst_prepared *p = c->best;
     uint64_t bound = c->bound_ns[c->best_at], least = bound + p->timing->flush_ns;
-    uint32_t chunks = p->schedule->n_chunk / p->schedule->n_rank;
-    int n = snprintf(p->solved, sizeof p->solved, "%s, %u chunk%s per rank: %.3f ms as %s", c->from, chunks,
-                     chunks == 1 ? "" : "s", (double)p->timing->step_ns * 1e-6,
+    uint32_t chunks = p->schedule->n_chunk / p->schedule->n_rank, rank;
+    int n = snprintf(p->solved, sizeof p->solved, "%s, %u chunk%s per rank, %s %.1f MiB each: %.3f ms as %s", c->from,
+                     chunks, chunks == 1 ? "" : "s", pst_prepare_excess(p, c->limit, &rank) ? "beyond" : "within",
+                     (double)c->limit * 0x1p-20, (double)p->timing->step_ns * 1e-6,
                      *c->config->parallel.measured ? "measured" : "modelled");
     if (bound && least <= p->timing->step_ns)
         snprintf(p->solved + n, sizeof p->solved - (size_t)n,
@@ -205,7 +207,8 @@ pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_option
     if (status == PST_OK) status = hold(&c, plan ? plan->n_chunk / plan->n_rank : asked_chunks(&c));
     if (status == PST_OK && !c.best) { /* pst_prepare_fits says what would fit */
         const pst_solve_place *place = &c.place[0];
-        status = prepare_with(&c, place->n_virtual == 1 ? "1f1b" : place->like, place->n_virtual, NULL, 0, &c.best);
+        snprintf(c.from, sizeof c.from, "%s", place->n_virtual == 1 ? "1f1b" : place->like);
+        status = prepare_with(&c, c.from, place->n_virtual, NULL, 0, &c.best);
     }
     if (status != PST_OK) {
         pst_prepared_close(c.best);

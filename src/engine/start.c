@@ -72,6 +72,18 @@ static int train_role(const pst_config *c, pst_status *status) {
     return 1;
 }
 
+/* Tasks that another launcher has started without PMIx may be as many runs, but are more likely meant as ranks. */
+static void warn_of_tasks(void) {
+    static const char *const count[] = {"SLURM_STEP_NUM_TASKS", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE"};
+    for (size_t i = 0; i < sizeof count / sizeof *count; i++) {
+        const char *text = getenv(count[i]);
+        if (!text || strtol(text, NULL, 10) < 2 || (!i && !getenv("SLURM_PROCID"))) continue;
+        pst_log(PST_LOG_WARN, "%s is %s, but there is no PMIx: this task trains by itself; as ranks of one job: %s",
+                count[i], text, i ? "a launcher that speaks PMIx" : "srun --mpi=pmix");
+        return;
+    }
+}
+
 /* What a job of several processes asks for, and what it is. */
 static pst_status check_job(const pst_config *c, const pst_train_options *o, const pst_world *world, uint32_t *n_rank) {
     if (o->ranks && o->ranks != world->size)
@@ -100,6 +112,7 @@ pst_status pst_train(const pst_config *c, const pst_train_options *options) {
     pst_world_tcp_wait((uint32_t)c->parallel.wait);
     pst_world_pmix_wait((uint32_t)c->parallel.wait);
     if (!strcmp(ops->name, "single")) {
+        warn_of_tasks();
         if (o.hostfile && o.argv) return train_hosts(c, &o);
         PST_TRY(pst_prepare_ranks(c, o.ranks, &n_rank));
         if (n_rank > 1 && strcmp(c->parallel.transport, "self") && o.argv) return train_local(c, &o, n_rank);

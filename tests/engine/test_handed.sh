@@ -31,4 +31,11 @@ rc=$?
 PENSTOCK_SOLVED_FD=9 timeout 50 "$PENSTOCK" train run.yaml name=roomy parallel.transport=self parallel.data=1 \
     parallel.replicas=[] >out 2>err
 grep -q '^schedule:  solved, by hand' out || fail "not what was handed on: $(cat out err)"
+
+# chunks in rounds, whose named order has B and W as one: the bound is that of all their work
+timeout 50 "$PENSTOCK" train run.yaml name=rounds parallel.data=1 parallel.replicas=[] parallel.chunks=3 >out 2>err
+gap=$(sed -n 's/^schedule:.*(gap \([0-9]*\).*%).*/\1/p' out)
+[ -n "$gap" ] && [ "$gap" -lt 60 ] || fail "chunks in rounds: $(cat out err)"
+SLURM_PROCID=1 SLURM_STEP_NUM_TASKS=4 timeout 50 "$PENSTOCK" train run.yaml name=task >out 2>err
+grep -q 'SLURM_STEP_NUM_TASKS is 4, .* srun --mpi=pmix' err || fail "no word about tasks: $(cat err)"
 exit $bad
