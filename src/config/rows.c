@@ -98,7 +98,8 @@ const pst_row pst_rows[] = {
      "Makes ranks slower, to try out unequal devices: each rank's factor, such as [1, 2], or one for all."},
     WHOLE(parallel, threads, "0", 0, 4096, "CPU threads per rank; 0: cores shared out, at least 1."),
     TEXT(parallel, schedule, "1f1b", FILLED, NULL,
-         "Order of forward and backward passes, such as gpipe, 1f1b or zb-v; solved: the best found."),
+         "Order of forward and backward passes: gpipe, 1f1b, 1f1b-early, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min, "
+         "dualpipev; custom: that of schedule_file; solved: the best found."),
     TEXT(parallel, schedule_file, "", PATH, NULL,
          "For schedule custom: CSV as PyTorch's pipelining runtime has it (0F0, 1I3, 1W3), a line per rank."),
     TEXT(parallel, cluster, "", PATH, NULL,

@@ -32,7 +32,9 @@ static json_t *as_json(const pst_prepared *p) {
     for (uint32_t k = 0; k < p->grid.data; k++) {
         int again = 0;
         for (uint32_t j = 0; j < k; j++) again |= p->schedules[j] == p->schedules[k];
-        if (!again) json_array_append_new(schedules, as_csv(p->schedules[k]));
+        if (again || json_array_append_new(schedules, as_csv(p->schedules[k])) == 0) continue;
+        json_decref(schedules);
+        return NULL;
     }
     return json_pack("{s:i,s:s,s:o}", "chunks", (int)(p->schedule->n_chunk / p->schedule->n_rank), "solved", p->solved,
                      "schedules", schedules);

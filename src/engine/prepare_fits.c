@@ -64,7 +64,8 @@ static void suggest(const pst_prepared *p, uint64_t limit, char *text, size_t by
     }
     for (size_t i = 0; i < sizeof sparing / sizeof *sparing; i++)
         if (strcmp(schedule, sparing[i]) && fits_with(p, limit, sparing[i], NULL, micro_batch, ranks)) {
-            snprintf(text, bytes, "parallel.schedule=%s would fit", sparing[i]);
+            snprintf(text, bytes, "parallel.schedule=%s%s would fit", sparing[i],
+                     c->parallel.chunks ? " with parallel.chunks=0" : "");
             return;
         }
     if (fits_shared(p, limit, 2)) {
@@ -84,8 +85,9 @@ static void suggest(const pst_prepared *p, uint64_t limit, char *text, size_t by
     for (uint32_t n = ranks + 1; n <= MOST_RANKS && n <= p->graph->n_node; n += n < 16 ? 1 : n / 2)
         for (int one = 0; one < 2; one++) {
             if (!fits_with(p, limit, schedule, NULL, one ? 1 : micro_batch, n)) continue;
-            snprintf(text, bytes, "-n %u%s would fit, with as much memory for each", n,
-                     one ? " and train.micro_batch=1" : "");
+            uint32_t fixed = c->parallel.pipeline != 0; /* then -n alone would be refused */
+            snprintf(text, bytes, "%s%u%s would fit, with as much memory for each", fixed ? "parallel.pipeline=" : "-n ",
+                     fixed ? n / pst_prepare_lanes(c) : n, one ? " and train.micro_batch=1" : "");
             return;
         }
     snprintf(text, bytes, "no schedule, recomputation, micro-batch or number of ranks up to %d would fit", MOST_RANKS);
