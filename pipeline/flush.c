@@ -174,11 +174,13 @@ static void gather(pst_job_builder *b) {
     for (uint32_t r = 1; r < n; r++) pst_builder_depend(b, emit_norm(b, PST_OP_SEND, r, 3, b->channel + 1), at);
 }
 
-/* Whether no other rank of this pipeline ends its passes later, by the pace: then no norm is late, and the answer can leave
- * before the optimizer begins. */
+/* Whether no other rank ends its passes later, by the pace of this pipeline and the micro-batches of the others: then no norm
+ * is late, and the answer can leave before the optimizer begins. */
 static int ends_last(const pst_job_builder *b) {
     const pst_schedule *s = b->schedule;
     uint32_t own = 0, last = 0;
+    for (uint32_t k = 0; k < b->job->grid.data; k++)
+        if (b->job->micros[k] > s->n_micro) return 0;
     for (uint32_t r = 0; r < s->n_rank; r++) {
         const pst_action *a = s->n_action[r] ? &s->action[r][s->n_action[r] - 1] : NULL;
         uint32_t end = a ? b->pace.finish[((size_t)a->chunk * 4 + a->opcode) * s->n_micro + a->micro] : 0;

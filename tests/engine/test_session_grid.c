@@ -152,6 +152,24 @@ static void checkpoints(void **state) {
     }
 }
 
+/* What replicas have of each other's weights is as old as the last evaluation, until a load. */
+static void evaluated_after_a_load(void **state) {
+    (void)state;
+    pst_session *s = open_session(2, "data=2", "zero=1", NULL);
+    double saved, later, loaded;
+    fill(0);
+    MUST(pst_session_step(s, batch, 2, NULL));
+    MUST(pst_session_evaluate(s, batch, 2, &saved));
+    MUST(pst_session_save(s, "evaluated"));
+    MUST(pst_session_step(s, batch, 2, NULL));
+    MUST(pst_session_evaluate(s, batch, 2, &later));
+    MUST(pst_session_load(s, "evaluated"));
+    MUST(pst_session_evaluate(s, batch, 2, &loaded));
+    assert_true(saved != later);
+    assert_memory_equal(&saved, &loaded, sizeof saved);
+    pst_session_close(s);
+}
+
 static void plans(void **state) {
     (void)state;
     pst_config *two = config_of("tensor=2", NULL, NULL), *one = config_of("tensor=1", NULL, NULL);
@@ -179,7 +197,7 @@ static void plans(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(checkpoints),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(checkpoints), cmocka_unit_test(evaluated_after_a_load),
                                        cmocka_unit_test(plans)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }
