@@ -76,12 +76,10 @@ static pst_status check_all_there(const head *h) {
     int holds;
     for (uint32_t p = 0; p < h->share->n_param; p++) {
         PST_TRY(check_readers(h, p, PST_NONE, &holds));
-        for (uint32_t k = 0; k < h->share->n_replica && holds; k++)
-            for (uint64_t from = pst_share_from(h->share, p, k); from < pst_share_to(h->share, p, k); from += PST_PIECE)
-                if (owner_of(h, p, k) != h->rank && !h->seen[h->base[p] + from / PST_PIECE])
-                    return pst_fail(PST_EINPUT,
-                                    "rank %u: what replica %u steps of parameter %u from %llu does not come", h->rank,
-                                    k, p, (unsigned long long)from);
+        for (pst_piece at = {.param = p}; holds && pst_share_next(h->share, &at);)
+            if (owner_of(h, p, at.owner) != h->rank && !h->seen[h->base[p] + at.from / PST_PIECE])
+                return pst_fail(PST_EINPUT, "rank %u: what replica %u steps of parameter %u from %llu does not come",
+                                h->rank, at.owner, p, (unsigned long long)at.from);
     }
     return PST_OK;
 }

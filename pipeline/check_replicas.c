@@ -190,12 +190,11 @@ static pst_status check_other(const exchange *x, const piece *p) {
 static pst_status check_pieces(const exchange *x) {
     const pst_share *share = x->c->job->share[x->at.tensor];
     for (uint32_t p = 0; p < share->n_param; p++)
-        for (uint32_t k = 0; k < share->n_replica; k++)
-            for (uint64_t from = pst_share_from(share, p, k); from < pst_share_to(share, p, k); from += PST_PIECE) {
-                piece at = {p, k, from, x->head[x->base[p] + from / PST_PIECE]};
-                int owner = k == x->at.replica && stage_of_use(x->c, p, 0) == x->at.stage;
-                PST_TRY(owner ? check_owner(x, &at) : check_other(x, &at));
-            }
+        for (pst_piece next = {.param = p}; pst_share_next(share, &next);) {
+            piece at = {p, next.owner, next.from, x->head[x->base[p] + next.from / PST_PIECE]};
+            int owner = at.owner == x->at.replica && stage_of_use(x->c, p, 0) == x->at.stage;
+            PST_TRY(owner ? check_owner(x, &at) : check_other(x, &at));
+        }
     return PST_OK;
 }
 

@@ -144,9 +144,8 @@ static pst_status check_piece(const rounds *x, uint32_t param, uint64_t from, ui
 static pst_status check_pieces(const rounds *x) {
     const pst_share *share = x->c->job->share[x->at.tensor];
     for (uint32_t p = 0; p < share->n_param; p++)
-        for (uint32_t k = 0; k < share->n_replica && is_here(x, p); k++)
-            for (uint64_t from = pst_share_from(share, p, k); from < pst_share_to(share, p, k); from += PST_PIECE)
-                PST_TRY(check_piece(x, p, from, k));
+        for (pst_piece at = {.param = p}; is_here(x, p) && pst_share_next(share, &at);)
+            PST_TRY(check_piece(x, p, at.from, at.owner));
     return PST_OK;
 }
 

@@ -17,12 +17,9 @@ typedef void (*piece_fn)(pst_job_builder *b, const piece *at, void *arg);
 static void each_piece(pst_job_builder *b, piece_fn fn, void *arg) {
     uint32_t number = 0;
     for (uint32_t p = b->share->n_param; p-- > 0;)
-        for (uint32_t k = 0; k < b->share->n_replica; k++) {
-            uint64_t to = pst_share_to(b->share, p, k);
-            for (uint64_t from = pst_share_from(b->share, p, k); from < to; from += PST_PIECE, number++) {
-                piece at = {p, number, k, from, to - from < PST_PIECE ? to - from : PST_PIECE, NULL};
-                if (b->status == PST_OK) fn(b, &at, arg);
-            }
+        for (pst_piece next = {.param = p}; pst_share_next(b->share, &next); number++) {
+            piece at = {p, number, next.owner, next.from, next.n, NULL};
+            if (b->status == PST_OK) fn(b, &at, arg);
         }
 }
 

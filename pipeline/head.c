@@ -8,11 +8,6 @@
 enum { WINDOW = 4 << 20 }; /* bytes */
 
 typedef struct {
-    uint32_t param, number, owner; /* number: the seq of its messages; owner: replica */
-    uint64_t from, n;
-} piece;
-
-typedef struct {
     uint32_t first, param; /* chunk of the first use */
 } place;
 
@@ -37,29 +32,30 @@ static uint32_t order_params(const pst_job_builder *b, place *order) {
     return n;
 }
 
-static void emit(pst_job_builder *b, uint8_t opcode, const piece *at, uint32_t peer) {
+/* number: the seq of its messages. */
+static void emit(pst_job_builder *b, uint8_t opcode, const pst_piece *at, uint32_t number, uint32_t peer) {
     uint64_t bytes = at->n * pst_dtype_bytes(b->cut->graph->dtype);
     pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
     instr.param = at->param, instr.from = (uint32_t)at->from, instr.n = (uint32_t)at->n;
-    instr.peer = peer, instr.bytes = bytes, instr.channel = b->channel, instr.seq = at->number;
+    instr.peer = peer, instr.bytes = bytes, instr.channel = b->channel, instr.seq = number;
     pst_builder_emit(b, &instr);
 }
 
 /* To all who hold the parameter beside the rank that steps it, or from there. */
-static void emit_piece(pst_job_builder *b, uint8_t opcode, const piece *at) {
+static void emit_piece(pst_job_builder *b, uint8_t opcode, const pst_piece *at, uint32_t number) {
     const pst_grid grid = b->job->grid;
     uint32_t n_use = b->cut->graph->param[at->param].n_use, tensor = b->lane % grid.tensor;
     uint32_t owner = pst_grid_rank(grid, pst_builder_stage_of_use(b, at->param, 0), at->owner, tensor);
     if ((opcode == PST_OP_SEND) != (b->rank == owner)) return;
     if (opcode == PST_OP_RECV) {
-        if (pst_builder_first_use(b, at->param, b->stage) < n_use) emit(b, opcode, at, owner);
+        if (pst_builder_first_use(b, at->param, b->stage) < n_use) emit(b, opcode, at, number, owner);
         return;
     }
     for (uint32_t u = 0; u < n_use; u++) {
         uint32_t stage = pst_builder_stage_of_use(b, at->param, u);
         for (uint32_t k = 0; k < grid.data && pst_builder_first_use(b, at->param, stage) == u; k++) {
             uint32_t rank = pst_grid_rank(grid, stage, k, tensor);
-            if (rank != owner) emit(b, opcode, at, rank);
+            if (rank != owner) emit(b, opcode, at, number, rank);
         }
     }
 }
@@ -67,13 +63,8 @@ static void emit_piece(pst_job_builder *b, uint8_t opcode, const piece *at) {
 static void emit_pieces(pst_job_builder *b, uint8_t opcode, const place *order, uint32_t n) {
     uint32_t number = 0;
     for (uint32_t i = 0; i < n; i++)
-        for (uint32_t k = 0; k < b->job->grid.data; k++) {
-            uint64_t to = pst_share_to(b->share, order[i].param, k);
-            for (uint64_t from = pst_share_from(b->share, order[i].param, k); from < to; from += PST_PIECE, number++) {
-                piece at = {order[i].param, number, k, from, to - from < PST_PIECE ? to - from : PST_PIECE};
-                if (b->status == PST_OK) emit_piece(b, opcode, &at);
-            }
-        }
+        for (pst_piece at = {.param = order[i].param}; pst_share_next(b->share, &at); number++)
+            if (b->status == PST_OK) emit_piece(b, opcode, &at, number);
 }
 
 /* RECVs from `first` on: what would not fit into the window with those before waits for the oldest of them. */

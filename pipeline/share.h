@@ -33,6 +33,20 @@ static inline uint64_t pst_share_from(const pst_share *s, uint32_t param, uint32
 static inline uint64_t pst_share_to(const pst_share *s, uint32_t param, uint32_t replica) {
     return s->bound[(size_t)param * (s->n_replica + 1) + replica + 1];
 }
+/* Elements [from, from + n) of a parameter, and the replica that answers for them. */
+typedef struct {
+    uint32_t param, owner;
+    uint64_t from, n;
+} pst_piece;
+/* The piece behind *at, of the same parameter; the first one where only `param` is set. 0: there is none. */
+static inline int pst_share_next(const pst_share *s, pst_piece *at) {
+    at->from += at->n;
+    while (at->owner < s->n_replica && at->from >= pst_share_to(s, at->param, at->owner)) at->owner++;
+    if (at->owner == s->n_replica) return 0;
+    uint64_t left = pst_share_to(s, at->param, at->owner) - at->from;
+    at->n = left < PST_PIECE ? left : PST_PIECE;
+    return 1;
+}
 /* Of n elements; 0 has none. */
 static inline uint32_t pst_pieces(uint64_t n) { return (uint32_t)((n + PST_PIECE - 1) / PST_PIECE); }
 /* Of all parameters, as replicas share them. */
