@@ -10,10 +10,6 @@ typedef struct {
     uint32_t n_send, n_recv;           /* of norms */
 } flush;
 
-static uint32_t stage_of_use(const pst_checker *c, uint32_t param, uint32_t use) {
-    return c->job->rank_of_chunk[c->cut->use_chunk[c->cut->use_first[param] + use]];
-}
-
 static uint32_t uses_of(const pst_checker *c, uint32_t param) {
     return c->cut->use_first[param + 1] - c->cut->use_first[param];
 }
@@ -62,7 +58,7 @@ static int is_partial(const flush *f) {
     const pst_graph *g = f->c->cut->graph;
     for (uint32_t p = 0; g && f->c->job->grid.tensor > 1 && p < g->n_param; p++)
         for (uint32_t u = 0; u < uses_of(f->c, p) && g->param[p].slice.partial; u++)
-            if (stage_of_use(f->c, p, u) == f->stage) return 1;
+            if (pst_checker_stage_of_use(f->c, p, u) == f->stage) return 1;
     return 0;
 }
 
@@ -105,7 +101,7 @@ static pst_status check_join(const flush *f, uint32_t i) {
             other->micro == in->micro)
             reduce = x;
         int joins = x < i && other->opcode == PST_OP_RECV && other->param != PST_NONE && !other->n &&
-                    stage_of_use(f->c, other->param, other->use) != f->stage;
+                    pst_checker_stage_of_use(f->c, other->param, other->use) != f->stage;
         if (!joins) continue;
         uint32_t r = x + 1; /* the earlier one's REDUCE has read the buffer */
         while (r < f->list->n_instr &&
@@ -120,7 +116,7 @@ static pst_status check_join(const flush *f, uint32_t i) {
 
 static pst_status check_accumulator(const flush *f, uint32_t i) {
     const pst_instr *in = &f->list->instr[i];
-    int owner = stage_of_use(f->c, in->param, 0) == f->stage;
+    int owner = pst_checker_stage_of_use(f->c, in->param, 0) == f->stage;
     if (in->opcode == PST_OP_SEND) {
         for (uint32_t x = f->first; x-- > 0;) { /* all passes are over: the last one is enough */
             if (f->list->instr[x].queue != PST_Q_COMPUTE) continue;
@@ -133,7 +129,7 @@ static pst_status check_accumulator(const flush *f, uint32_t i) {
         }
         return PST_OK;
     }
-    if (stage_of_use(f->c, in->param, in->use) != f->stage) return check_join(f, i);
+    if (pst_checker_stage_of_use(f->c, in->param, in->use) != f->stage) return check_join(f, i);
     for (uint32_t x = f->first; x < f->list->n_instr; x++) { /* the sum overwrites what was sent */
         const pst_instr *s = &f->list->instr[x];
         if (s->opcode == PST_OP_SEND && s->param == in->param && s->use == in->use && !s->micro) PST_TRY(need(f, x, i));
@@ -143,9 +139,9 @@ static pst_status check_accumulator(const flush *f, uint32_t i) {
 
 /* The sum of a shared parameter comes back to every other rank that has it. */
 static pst_status check_return(const flush *f, uint32_t param) {
-    uint32_t n_use = uses_of(f->c, param), owner = n_use ? stage_of_use(f->c, param, 0) : 0, here = 0, back = 0;
+    uint32_t n_use = uses_of(f->c, param), owner = n_use ? pst_checker_stage_of_use(f->c, param, 0) : 0, here = 0, back = 0;
     if (n_use < 2 || f->stage == owner) return PST_OK;
-    for (uint32_t use = 0; use < n_use; use++) here += stage_of_use(f->c, param, use) == f->stage;
+    for (uint32_t use = 0; use < n_use; use++) here += pst_checker_stage_of_use(f->c, param, use) == f->stage;
     for (uint32_t i = f->first; i < f->list->n_instr; i++) {
         const pst_instr *in = &f->list->instr[i];
         back += in->opcode == PST_OP_RECV && in->param == param && !in->n;

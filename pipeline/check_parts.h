@@ -78,6 +78,10 @@ pst_status pst_checker_sums(const pst_checker *c, uint32_t rank);
 pst_status pst_checker_replicas(const pst_checker *c, uint32_t rank);
 /* check_rounds.c: what they exchange before it; receive buffers are check_replicas.c's. */
 pst_status pst_checker_rounds(const pst_checker *c, uint32_t rank);
+/* The stage on which a parameter is used. */
+static inline uint32_t pst_checker_stage_of_use(const pst_checker *c, uint32_t param, uint32_t use) {
+    return c->job->rank_of_chunk[c->cut->use_chunk[c->cut->use_first[param] + use]];
+}
 /* "<a> <what> <b>": EINPUT. */
 pst_status pst_checker_fail(const pst_checker *c, uint32_t rank, uint32_t a, const char *what, uint32_t b);
 #endif

@@ -28,13 +28,9 @@ static pst_status fail_piece(const exchange *x, uint32_t param, uint64_t from, c
                     (unsigned long long)from, why);
 }
 
-static uint32_t stage_of_use(const pst_checker *c, uint32_t param, uint32_t use) {
-    return c->job->rank_of_chunk[c->cut->use_chunk[c->cut->use_first[param] + use]];
-}
-
 static uint32_t first_use_on(const pst_checker *c, uint32_t param, uint32_t stage) {
     uint32_t n = c->cut->use_first[param + 1] - c->cut->use_first[param], use = 0;
-    while (use < n && stage_of_use(c, param, use) != stage) use++;
+    while (use < n && pst_checker_stage_of_use(c, param, use) != stage) use++;
     return use < n ? use : PST_NONE;
 }
 
@@ -157,7 +153,7 @@ static pst_status check_lent(const exchange *x, uint32_t param, uint32_t use, ui
 static pst_status check_return(const exchange *x, const piece *p, uint32_t sent, uint32_t recv) {
     const pst_instr *in = &x->list->instr[recv];
     uint32_t use = first_use_on(x->c, p->param, x->at.stage);
-    if (in->peer != rank_at(x, stage_of_use(x->c, p->param, 0), p->owner) || in->buffer || in->use != use)
+    if (in->peer != rank_at(x, pst_checker_stage_of_use(x->c, p->param, 0), p->owner) || in->buffer || in->use != use)
         return fail_piece(x, p->param, p->from, "it does not come from who answers for it");
     PST_TRY(sent != PST_NONE ? need(x, sent, recv) : check_lent(x, p->param, use, recv));
     return need(x, recv, x->step);
@@ -165,7 +161,7 @@ static pst_status check_return(const exchange *x, const piece *p, uint32_t sent,
 
 /* At the others: a gradient leaves (where the parameter's first use is), a sum comes. */
 static pst_status check_other(const exchange *x, const piece *p) {
-    int adds = stage_of_use(x->c, p->param, 0) == x->at.stage && !pst_job_shards(x->c->job, x->at.tensor, p->param),
+    int adds = pst_checker_stage_of_use(x->c, p->param, 0) == x->at.stage && !pst_job_shards(x->c->job, x->at.tensor, p->param),
         returns = !x->c->job->zero && first_use_on(x->c, p->param, x->at.stage) != PST_NONE;
     uint32_t sent = PST_NONE, received = PST_NONE;
     for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {
@@ -192,7 +188,7 @@ static pst_status check_pieces(const exchange *x) {
     for (uint32_t p = 0; p < share->n_param; p++)
         for (pst_piece next = {.param = p}; pst_share_next(share, &next);) {
             piece at = {p, next.owner, next.from, x->head[x->base[p] + next.from / PST_PIECE]};
-            int owner = at.owner == x->at.replica && stage_of_use(x->c, p, 0) == x->at.stage;
+            int owner = at.owner == x->at.replica && pst_checker_stage_of_use(x->c, p, 0) == x->at.stage;
             PST_TRY(owner ? check_owner(x, &at) : check_other(x, &at));
         }
     return PST_OK;
