@@ -6,16 +6,8 @@
 . "$(dirname "$0")/../net.sh"
 join_hosts 1gbit
 export PENSTOCK_SSH=$ssh UCX_TLS=tcp,self
-i=0; while [ $i -lt 60 ]; do echo "$i bottles of beer on the wall, and if one of them should fall"; i=$((i + 1)); done >text.txt
-cat >run.yaml <<END
-model: {kind: gpt, layers: 4, heads: 2, channels: 32, context: 32}
-data: {kind: text, paths: [text.txt]}
-train: {batch: 8, micro_batch: 2, steps: 20}
-parallel: {threads: 1}
-END
+write_run
 printf '# two hosts\n%s slots=2\n%s slots=2 # the other\n' $host_a $host_b >hosts
-hash_of() { sed -n 's/.*"weights_xxh64": *"\([0-9a-f]*\)".*/\1/p' "$1/metrics.jsonl"; }
-said() { grep -q -e "$2" "$1" || fail "'$2' is not in: $(cat "$1")"; }
 # start NAME OPTION...: a job without end, once it trains; $head is its launcher
 start() {
     name=$1; shift

@@ -58,14 +58,6 @@ static void assert_near(const run_result *a, const run_result *b, double toleran
         fail_msg("%s: validation loss %.9g, not %.9g", what, a->validation, b->validation);
 }
 
-static void assert_same(const run_result *a, const run_result *b, const char *what) {
-    assert_int_equal(a->steps, b->steps);
-    for (int i = 0; i < a->steps; i++)
-        if (strcmp(a->loss[i], b->loss[i]) || a->norm[i] != b->norm[i])
-            fail_msg("%s: loss of step %d is %s, not %s", what, i + 1, a->loss[i], b->loss[i]);
-    assert_string_equal(a->hash, b->hash);
-}
-
 static void every_layout(void **state) {
     (void)state;
     uint32_t rows;
@@ -77,7 +69,7 @@ static void every_layout(void **state) {
         run_result base = train(YAML, of[0], 1, d, "", NULL, NULL);
         assert_near(&base, &one, 1e-5, "replicas against one rank");
         run_result again = train(YAML, of[1], 1, d, "", "parallel.threads=2", NULL);
-        assert_same(&again, &base, "again, with two threads");
+        run_assert_same(&again, &base, "again, with two threads");
         for (uint32_t p = 1; p <= 3; p++)
             for (uint32_t s = 0; s + 1 < rows; s++) {
                 char schedule[64], zero[32], name[64];
@@ -86,7 +78,7 @@ static void every_layout(void **state) {
                 snprintf(zero, sizeof zero, "parallel.zero=%u", (p + s) % 2);
                 snprintf(name, sizeof name, "%s-%u-%u-%s", row[s].name, p, d, zero);
                 run_result r = train(YAML, name, p, d, "", schedule, zero);
-                assert_same(&r, &base, name);
+                run_assert_same(&r, &base, name);
             }
     }
 }
@@ -103,7 +95,7 @@ static void pieces(void **state) {
     (void)state;
     run_result one = train(WIDE, "wide-one", 1, 1, "", NULL, NULL), first = {0};
     run_result deep = train(WIDE, "wide-deep", 3, 1, "", NULL, NULL);
-    assert_same(&deep, &one, "three stages");
+    run_assert_same(&deep, &one, "three stages");
     for (uint32_t d = 2; d <= 3; d++)
         for (uint32_t p = 1; p <= 2; p++)
             for (int zero = 0; zero < 2; zero++) {
@@ -113,7 +105,7 @@ static void pieces(void **state) {
                 run_result r = train(WIDE, name, p, d, "", text, NULL);
                 assert_near(&r, &one, 1e-5, name);
                 if (p == 1 && !zero) first = r;
-                assert_same(&r, &first, name);
+                run_assert_same(&r, &first, name);
             }
 }
 
@@ -146,7 +138,7 @@ static void validation(void **state) {
             }
             assert_true(r[0].validation > 0);
             assert_true(r[0].validation == r[1].validation);
-            assert_same(&r[1], &r[0], "weights shared out");
+            run_assert_same(&r[1], &r[0], "weights shared out");
         }
 }
 
@@ -174,7 +166,7 @@ static void resume(void **state) {
             remove_last(r.folder);
             snprintf(folder, sizeof folder, "%s", r.folder);
             r = train(YAML, name, to[k][0], to[k][1], folder, NULL, NULL);
-            if (from[i][1] == to[k][1]) assert_same(&r, &base[to[k][1]], name);
+            if (from[i][1] == to[k][1]) run_assert_same(&r, &base[to[k][1]], name);
             else assert_near(&r, &base[1], 1e-5, name);
         }
 }
@@ -194,7 +186,7 @@ static void resume_pieces(void **state) {
             assert_int_equal(system(command), 0);
             snprintf(folder, sizeof folder, "%s", r.folder);
             r = train(WIDE, name, p, d, folder, "train.steps=4", "checkpoint.every=2");
-            if (d == 2) assert_same(&r, &base, name);
+            if (d == 2) run_assert_same(&r, &base, name);
             else assert_near(&r, &one, 1e-5, name);
         }
 }
@@ -211,12 +203,12 @@ static void unequal(void **state) {
             run_result r = train(YAML, name, p, 2, "", shares[i], p == 2 ? "parallel.zero=0" : NULL);
             assert_near(&r, &one, 1e-5, name);
             if (p == 1) same[i] = r;
-            assert_same(&r, &same[i], name);
+            run_assert_same(&r, &same[i], name);
         }
     run_result slow = train(YAML, "slow", 1, 2, "", "parallel.throttle=[1,2]", NULL); /* 4 and 2 */
-    assert_same(&slow, &same[1], "a rank of half the speed");
+    run_assert_same(&slow, &same[1], "a rank of half the speed");
     run_result solved = train(YAML, "unequal-solved", 2, 2, "", shares[1], "parallel.schedule=solved");
-    assert_same(&solved, &same[1], "an order for each replica");
+    run_assert_same(&solved, &same[1], "an order for each replica");
     const char *wrong[][2] = {{"parallel.data=2", "parallel.replicas=[3,4]"},
                               {"parallel.data=2", "parallel.replicas=[2,2,2]"},
                               {"parallel.data=2", "parallel.replicas=[0,6]"},
@@ -237,12 +229,12 @@ static void reproducible(void **state) {
         snprintf(name, sizeof name, "reproducible-%u-%u", grid[i][0], grid[i][1]);
         run_result r = train(EIGHT, name, grid[i][0], grid[i][1], "", "parallel.reproducible=4", more[i % 4]);
         if (!i) first = r;
-        assert_same(&r, &first, name);
+        run_assert_same(&r, &first, name);
         assert_near(&r, &plain, 1e-5, name);
     }
     run_result wide = train(WIDE, "wide-parts", 1, 1, "", "parallel.reproducible=2", NULL);
     run_result two = train(WIDE, "wide-parts-2", 2, 2, "", "parallel.reproducible=2", NULL);
-    assert_same(&two, &wide, "parameters of several pieces");
+    run_assert_same(&two, &wide, "parameters of several pieces");
     const char *wrong[][2] = {{"parallel.data=1", "parallel.reproducible=3"}, /* no power of two */
                               {"parallel.data=4", "parallel.reproducible=2"},
                               {"parallel.data=1", "parallel.reproducible=16"}};
@@ -263,7 +255,7 @@ static void sixteen_bits(void **state) {
                 snprintf(name[2], sizeof name[2], "half-1-%d-%u", i, p);
             run_result all = train(YAML, name[1], p, 2, "", precision[i], "parallel.zero=0");
             run_result shared = train(YAML, name[2], p, 2, "", precision[i], "parallel.zero=1");
-            assert_same(&shared, &all, name[2]);
+            run_assert_same(&shared, &all, name[2]);
         }
         snprintf(name[1], sizeof name[1], "half-less-0-%d", i), snprintf(name[2], sizeof name[2], "half-less-1-%d", i);
         run_result all = train(WIDE, name[1], 1, 2, "", precision[i], "parallel.zero=0");
@@ -271,7 +263,7 @@ static void sixteen_bits(void **state) {
         uint64_t parameters = 1500 * 384 + 8 * 384 + 12 * 384 * 384;
         for (int r = 0; r < 2; r++) /* half of masters and two moments, evenly but for three pieces */
             assert_true(shared.predicted[r] + 3 * parameters / 2 * 4 < all.predicted[r] + 3 * 2 * (256 << 10) * 4);
-        assert_same(&shared, &all, name[2]);
+        run_assert_same(&shared, &all, name[2]);
     }
 }
 

@@ -43,14 +43,6 @@ static void assert_near(const run_result *a, const run_result *b, const char *wh
                      b->value[i], b->norm[i]);
 }
 
-static void assert_same(const run_result *a, const run_result *b, const char *what) {
-    assert_int_equal(a->steps, b->steps);
-    for (int i = 0; i < a->steps; i++)
-        if (strcmp(a->loss[i], b->loss[i]) || a->norm[i] != b->norm[i])
-            fail_msg("%s: loss of step %d is %s, not %s", what, i + 1, a->loss[i], b->loss[i]);
-    assert_string_equal(a->hash, b->hash);
-}
-
 static void one_micro_batch_each(void **state) {
     (void)state;
     static const char *const more[] = {NULL, "parallel.schedule=zb-h1", "parallel.schedule=interleaved",
@@ -63,12 +55,12 @@ static void one_micro_batch_each(void **state) {
                 snprintf(name[0], 32, "one-1-%u-%u-%d", d, p, i), snprintf(name[1], 32, "one-2-%u-%u-%d", d, p, i);
                 run_result one = train(SMALL, name[0], p * d, d, "", batch, "parallel.zero=1", more[i]);
                 run_result two = train(SMALL, name[1], p * d, d, "", batch, "parallel.zero=2", more[i]);
-                assert_same(&two, &one, name[1]);
+                run_assert_same(&two, &one, name[1]);
             }
     for (uint32_t p = 1; p <= 2; p++) {
         run_result one = train(WIDE, p > 1 ? "wide-1-2" : "wide-1-1", 4 * p, 4, "", "parallel.zero=1", NULL, NULL);
         run_result two = train(WIDE, p > 1 ? "wide-2-2" : "wide-2-1", 4 * p, 4, "", "parallel.zero=2", NULL, NULL);
-        assert_same(&two, &one, "parameters of several pieces");
+        run_assert_same(&two, &one, "parameters of several pieces");
     }
 }
 
@@ -89,15 +81,15 @@ static void every_layout(void **state) {
                 snprintf(schedule, sizeof schedule, "parallel.schedule=%s", row[s].name);
                 snprintf(name, sizeof name, "%s-%u-%u", row[s].name, p, d);
                 run_result r = train(SMALL, name, p * d, d, "", schedule, "parallel.zero=2", more[(p + s) % 5]);
-                assert_same(&r, &base, name);
+                run_assert_same(&r, &base, name);
             }
     }
     run_result wide[3] = {
         train(WIDE, "wide", 2, 2, "", "parallel.zero=2", NULL, NULL),
         train(WIDE, "wide-deep", 4, 2, "", "parallel.zero=2", "parallel.schedule=zb-v", NULL),
         train(WIDE, "wide-chunks", 2, 2, "", "parallel.zero=2", "parallel.schedule=interleaved", "parallel.chunks=3")};
-    assert_same(&wide[1], &wide[0], "wide, two stages");
-    assert_same(&wide[2], &wide[0], "wide, three chunks");
+    run_assert_same(&wide[1], &wide[0], "wide, two stages");
+    run_assert_same(&wide[2], &wide[0], "wide, three chunks");
 }
 
 /* A replica with fewer micro-batches takes no part in the last rounds. */
@@ -113,7 +105,7 @@ static void unequal(void **state) {
             run_result r = train(SMALL, name, p * 2, 2, "", shares[i], "parallel.zero=2", schedules[p - 1]);
             if (p == 1) first = r;
             assert_near(&r, &one, name);
-            assert_same(&r, &first, name);
+            run_assert_same(&r, &first, name);
         }
     run_result many = train(SMALL, "unequal-many", 8, 4, "", "parallel.replicas=[1,3,1,1]", "parallel.zero=2", NULL);
     assert_near(&many, &one, "four unequal replicas");
@@ -142,8 +134,8 @@ static void precision_and_tensor(void **state) {
             for (int k = 0; k < b.n_rank; k++) assert_int_equal(b.peak[k], b.predicted[k]);
             snprintf(name[0], 32, "how-3-%d-%d", i, several);
             run_result deep = run_here(SMALL, name[0], (int)(2 * n), "", two, 5);
-            assert_same(&deep, &b, name[0]);
-            if (!several) assert_same(&b, &a, name[1]);
+            run_assert_same(&deep, &b, name[0]);
+            if (!several) run_assert_same(&b, &a, name[1]);
         }
     }
 }
@@ -161,7 +153,7 @@ static void resume(void **state) {
         assert_int_equal(system(command), 0);
         snprintf(folder, sizeof folder, "%s", r.folder);
         r = train(SMALL, name, 4, 2, folder, "train.batch=2", zero[!i], NULL);
-        assert_same(&r, &base, name);
+        run_assert_same(&r, &base, name);
     }
 }
 
