@@ -311,6 +311,9 @@ void pst_setup_announce(const pst_trainer *t) {
                 "train.micro_batch or a larger train.batch",
                 p->micro[1], p->grid.pipeline, p->timing->bubble * 100);
     say_unshared(p);
+    if (*t->config->parallel.schedule_file && strcmp(t->config->parallel.schedule, "custom"))
+        pst_log(PST_LOG_WARN, "parallel.schedule_file is not read: parallel.schedule is %s, not custom",
+                t->config->parallel.schedule);
     if (t->step >= (uint64_t)t->config->train.steps)
         pst_log(PST_LOG_WARN, "nothing is left to train: the checkpoint is of step %llu, train.steps is %lld",
                 (unsigned long long)t->step, (long long)t->config->train.steps);
