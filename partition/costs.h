@@ -1,0 +1,53 @@
+/* Costs: how long passes, exchanges and messages take, on a device of some kind of a cluster. Measured where there is a
+ * profile of this machine (profile.h), else modelled: each operator's roofline times the efficiency that its kind of
+ * operator reaches at its size (efficiency curves, costs.c, with their sources). */
+#ifndef PST_PARTITION_COSTS_H
+#define PST_PARTITION_COSTS_H
+#include "pipeline/cluster.h"
+#include "pipeline/program.h"
+
+typedef struct pst_profile pst_profile;
+
+typedef struct {
+    const pst_device_kind *kind; /* NULL: the nominal CPU core of partition.h */
+    const pst_profile *profile;  /* NULL: none. What it does not have is modelled */
+    uint32_t busy;               /* ranks that compute at once on a host: a profile knows how they slow each other down; 0: 1 */
+    uint32_t threads;            /* of a rank, on CPUs; 0: 1 */
+} pst_costs;
+
+/* A pass of an operator for one micro-batch; extra: 0, or PST_EXTRA_SUM, PST_EXTRA_RESTORE. Exchanges: see below. */
+uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
+                           uint64_t flops, uint64_t bytes);
+/* An exchange of `bytes` (of the whole, gathered tensor) among `parts` tensor ranks that `link` joins. */
+uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts, const pst_cluster_link *link,
+                               uint64_t bytes);
+/* The flush: the norm reads gradients once; a step moves weight, gradient and states; ns for so many elements. */
+uint64_t pst_costs_norm_ns(const pst_costs *costs, uint64_t elements);
+uint64_t pst_costs_step_ns(const pst_costs *costs, uint64_t elements);
+/* Adding a received piece of a gradient. */
+uint64_t pst_costs_reduce_ns(const pst_costs *costs, uint64_t elements);
+
+/* --- tables for the search ---------------------------------------------------------------------------------------- */
+
+/* What the operators (items, in the order of the graph) of one micro-batch cost one rank, when so many tensor ranks share
+ * each. A chunk is a run of items. Sums over a chunk's items are what the chunk costs, but for rounding of addresses. */
+typedef struct {
+    uint32_t n;
+    uint64_t *f_ns, *b_ns, *w_ns;            /* [n] exchanges of the tensor group included */
+    uint64_t *exchange_ns;                   /* [n] of these three, what is exchanges */
+    uint64_t *again_ns[PST_RECOMPUTE_COUNT]; /* [n] what B takes longer; that of NONE is NULL */
+    uint64_t *stash[PST_RECOMPUTE_COUNT];    /* [n] bytes kept from F to the end of B or W */
+    uint64_t *cross;                         /* [n] bytes of activations over a cut before the item; as many gradients come
+                                                back; [0] is 0 */
+    uint64_t *elements;                      /* [n] of parameters (this tensor rank's part) whose first use is here, */
+    uint64_t *accumulated;                   /* [n] and of accumulators: one for every use */
+    uint64_t *kept;                          /* [n] bytes of data and outputs of a micro-batch, kept for all of a step */
+    uint64_t scratch;                        /* most bytes of values and scratch within any one pass */
+    uint64_t flops;                          /* of F, B and W of all items, without what is computed again */
+} pst_cost_table;
+
+/* g: of the first tensor rank (all tensor ranks take as long). link: between tensor ranks; NULL with one. */
+pst_status pst_cost_table_build(const pst_graph *g, const pst_costs *costs, const pst_cluster_link *link,
+                                const pst_chooser *scratch, pst_cost_table **table);
+void pst_cost_table_close(pst_cost_table *table);
+#endif
