@@ -42,6 +42,7 @@ typedef struct {
     uint64_t *elements;                      /* [n] of parameters (this tensor rank's part) whose first use is here, */
     uint64_t *accumulated;                   /* [n] and of accumulators: one for every use */
     uint64_t *kept;                          /* [n] bytes of data and outputs of a micro-batch, kept for all of a step */
+    double norm_ns, step_ns, reduce_ns;      /* per element: of the norm, of the optimizer's step, of adding a replica's */
     uint64_t scratch;                        /* most bytes of values and scratch within any one pass */
     uint64_t flops;                          /* of F, B and W of all items, without what is computed again */
 } pst_cost_table;

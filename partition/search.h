@@ -22,7 +22,7 @@ typedef struct {
     uint32_t n_item, n_chunk, n_micro; /* n_micro: of a step, all replicas together */
     uint32_t *first_item;        /* [n_chunk + 1] */
     uint8_t *recompute;          /* [n_chunk] pst_recompute */
-    uint32_t *micros;            /* [data] of each replica */
+    uint32_t *micros;            /* [data] of each replica; all 0 before scoring: shared by speed */
     uint32_t *device;            /* [pipeline x data x tensor] the device of each rank, numbered as grid.h does */
     /* Predicted. */
     uint64_t step_ns, flush_ns, bound_ns; /* bound_ns: of this layout and cut */
