@@ -1,0 +1,219 @@
+/* See profile.h; profile_file.c reads and writes the file. */
+#include "partition/profile.h"
+#include "graph/diff.h"
+#include "graph/op.h"
+#include "pipeline/program.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct pst_profile {
+    pst_profile_head head;
+    uint32_t n, room;
+    int sorted;
+    pst_profile_row *row;
+};
+
+/* --- shapes ----------------------------------------------------------------------------------------------------- */
+
+static void say(char text[PST_PROFILE_TEXT], const char *fmt, ...) PST_PRINTF(2, 3);
+static void say(char text[PST_PROFILE_TEXT], const char *fmt, ...) {
+    size_t n = strlen(text);
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text + n, PST_PROFILE_TEXT - n, fmt, args);
+    va_end(args);
+}
+
+static void say_dims(char text[PST_PROFILE_TEXT], uint32_t n, const uint64_t *dim) {
+    for (uint32_t i = 0; i < n; i++) say(text, "%s%" PRIu64, i ? "x" : " ", dim[i]);
+}
+
+static void say_attributes(const pst_graph *g, const pst_node *node, char text[PST_PROFILE_TEXT]) {
+    const pst_attr *a = &node->attr;
+    for (uint32_t i = 0; i < node->n_param; i++) {
+        say(text, i ? " b" : " w");
+        say_dims(text, g->param[node->param[i]].n_dim, g->param[node->param[i]].dim);
+    }
+    if (a->heads) say(text, " heads %u", a->heads);
+    if (a->activation != PST_ACT_NONE) say(text, " %s", pst_activation_name(a->activation));
+    if (a->rate > 0) say(text, " rate %g", (double)a->rate);
+    if (a->parts > 1) say(text, " of %u", a->parts);
+}
+
+const char *pst_profile_shape(const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
+                              char text[PST_PROFILE_TEXT]) {
+    const pst_tensor *out = g->tensor + node->out[0];
+    *text = 0;
+    if (extra == PST_EXTRA_SUM) { /* of two gradients of the node's input or output, which look alike */
+        say(text, "sum");
+        say_dims(text, out->n_dim, out->dim);
+        return text;
+    }
+    say(text, "%s %s", node->op->name, extra == PST_EXTRA_RESTORE ? "restore" : pass == PST_PASS_F ? "F"
+                                                                            : pass == PST_PASS_B ? "B"
+                                                                                                 : "W");
+    for (uint32_t i = 0; i < node->n_in; i++)
+        say_dims(text, g->tensor[node->in[i]].n_dim, g->tensor[node->in[i]].dim);
+    say_attributes(g, node, text);
+    return text;
+}
+
+/* --- rows ------------------------------------------------------------------------------------------------------- */
+
+pst_status pst_profile_open(const pst_profile_head *head, pst_profile **profile) {
+    pst_profile *p = calloc(1, sizeof *p);
+    if (!p) return pst_fail(PST_ENOMEM, "no memory for a profile");
+    p->head = *head;
+    *profile = p;
+    return PST_OK;
+}
+
+void pst_profile_close(pst_profile *p) {
+    if (!p) return;
+    for (uint32_t i = 0; i < p->n; i++) free(p->row[i].text);
+    free(p->row);
+    free(p);
+}
+
+const pst_profile_head *pst_profile_head_of(const pst_profile *p) { return &p->head; }
+
+static int by_key(const void *a, const void *b) {
+    const pst_profile_row *x = a, *y = b;
+    if (x->kind != y->kind) return x->kind < y->kind ? -1 : 1;
+    int text = strcmp(x->text, y->text);
+    return text ? text : (x->size > y->size) - (x->size < y->size);
+}
+
+/* Rows are kept sorted, so that finding one is cheap: planners ask often. */
+static pst_profile_row *find(const pst_profile *p, pst_profile_kind kind, const char *text, uint64_t size) {
+    const pst_profile_row key = {.kind = kind, .text = (char *)(uintptr_t)text, .size = size};
+    return p->n ? bsearch(&key, p->row, p->n, sizeof key, by_key) : NULL;
+}
+
+const pst_profile_row *pst_profile_rows(const pst_profile *p, uint32_t *n) {
+    *n = p->n;
+    return p->row;
+}
+
+static pst_status grow(pst_profile *p) {
+    if (p->n == PST_PROFILE_ROWS) return pst_fail(PST_EINPUT, "a profile has at most %d durations", PST_PROFILE_ROWS);
+    if (p->n < p->room) return PST_OK;
+    uint32_t room = p->room ? 2 * p->room : 64;
+    pst_profile_row *row = realloc(p->row, room * sizeof *row);
+    if (!row) return pst_fail(PST_ENOMEM, "no memory for a profile of %u durations", room);
+    p->row = row, p->room = room;
+    return PST_OK;
+}
+
+pst_status pst_profile_set(pst_profile *p, pst_profile_kind kind, const char *text, uint64_t size, int busy, double ns) {
+    pst_profile_row fresh = {.kind = kind, .text = (char *)(uintptr_t)(text ? text : ""), .size = size};
+    pst_profile_row *row = find(p, kind, fresh.text, size);
+    if (!row) {
+        PST_TRY(grow(p));
+        if (!(fresh.text = strdup(fresh.text))) return pst_fail(PST_ENOMEM, "no memory for a profile");
+        uint32_t at = p->n;
+        while (at && by_key(&fresh, &p->row[at - 1]) < 0) at--;
+        memmove(p->row + at + 1, p->row + at, (p->n++ - at) * sizeof *p->row);
+        p->row[at] = fresh;
+        row = p->row + at;
+    }
+    row->ns[busy != 0] = ns;
+    return PST_OK;
+}
+
+/* --- whose it is ------------------------------------------------------------------------------------------------ */
+
+static pst_status differ(const char *what, const char *its, const char *here) {
+    return !strcmp(its, here) ? PST_OK : pst_fail(PST_EINPUT, "the profile is of %s '%s', not '%s'", what, its, here);
+}
+
+pst_status pst_profile_check(const pst_profile *p, const pst_profile_head *here) {
+    const pst_profile_head *h = &p->head;
+    PST_TRY(differ("processor", h->cpu, here->cpu));
+    PST_TRY(differ("instruction set", h->isa, here->isa));
+    PST_TRY(differ("precision", h->precision, here->precision));
+    PST_TRY(differ("optimizer", h->optimizer, here->optimizer));
+    if (h->cpus != here->cpus)
+        return pst_fail(PST_EINPUT, "the profile is of a machine with %u processors, not %u", h->cpus, here->cpus);
+    if (h->threads != here->threads)
+        return pst_fail(PST_EINPUT, "the profile is of ranks with %u threads, not %u", h->threads, here->threads);
+    return PST_OK;
+}
+
+pst_status pst_profile_merge(pst_profile *to, const pst_profile *from) {
+    PST_TRY(pst_profile_check(from, &to->head));
+    if (to->head.ranks != from->head.ranks)
+        return pst_fail(PST_EINPUT, "the profile was taken with %u ranks, not %u", from->head.ranks, to->head.ranks);
+    for (uint32_t i = 0; i < from->n; i++) {
+        const pst_profile_row *r = &from->row[i];
+        for (int busy = 0; busy < 2; busy++)
+            if (r->ns[busy] > 0) PST_TRY(pst_profile_set(to, r->kind, r->text, r->size, busy, r->ns[busy]));
+    }
+    memcpy(to->head.date, from->head.date, sizeof to->head.date);
+    memcpy(to->head.penstock, from->head.penstock, sizeof to->head.penstock);
+    return PST_OK;
+}
+
+/* --- lookups ---------------------------------------------------------------------------------------------------- */
+
+/* Of a row while `busy` ranks compute: between its two durations. */
+static double row_ns(const pst_profile *p, const pst_profile_row *r, uint32_t busy) {
+    double alone = r->ns[0] > 0 ? r->ns[0] : r->ns[1], all = r->ns[1] > 0 ? r->ns[1] : r->ns[0];
+    if (busy <= 1) return alone;
+    if (busy >= p->head.ranks) return all;
+    return alone + (all - alone) * (busy - 1) / (p->head.ranks - 1);
+}
+
+uint64_t pst_profile_ns(const pst_profile *p, pst_profile_kind kind, uint64_t size, uint32_t busy) {
+    const pst_profile_row *below = NULL, *above = NULL;
+    for (uint32_t i = 0; p && i < p->n; i++) {
+        const pst_profile_row *r = &p->row[i];
+        if (r->kind != kind) continue;
+        if (r->size <= size) below = r;
+        else if (!above) above = r;
+    }
+    if (!below && !above) return 0;
+    if (!below) return (uint64_t)(row_ns(p, above, busy) + 0.5);
+    double ns = row_ns(p, below, busy);
+    if (above) ns += (row_ns(p, above, busy) - ns) * (double)(size - below->size) / (double)(above->size - below->size);
+    else if (below->size) ns *= (double)size / (double)below->size;
+    return ns < 1e18 ? (uint64_t)(ns + 0.5) : (uint64_t)1e18;
+}
+
+uint64_t pst_profile_pass_ns(const pst_profile *p, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
+                             uint32_t busy) {
+    char text[PST_PROFILE_TEXT];
+    if (!p) return 0;
+    const pst_profile_row *r = find(p, PST_PROFILE_PASS, pst_profile_shape(g, node, extra, pass, text), 0);
+    if (!r) return 0;
+    const pst_profile_row *launch = find(p, PST_PROFILE_LAUNCH, "", 0);
+    return (uint64_t)(row_ns(p, r, busy) + (launch ? row_ns(p, launch, busy) : 0) + 0.5);
+}
+
+/* Whether the text has the shape between its commas. */
+static int has(const char *text, const char *shape) {
+    size_t n = strlen(shape);
+    for (const char *at = strstr(text, shape); at; at = strstr(at + 1, shape))
+        if ((at == text || at[-1] == ' ') && (!at[n] || at[n] == ',')) return 1;
+    return 0;
+}
+
+pst_status pst_profile_missing(const pst_profile *p, const pst_graph *g, uint32_t *missing, char *text, size_t bytes) {
+    pst_tape *tape;
+    PST_TRY(pst_tape_build(g, 1, &tape));
+    *missing = 0, *text = 0;
+    for (uint32_t i = 0; i < tape->n_step; i++) {
+        char shape[PST_PROFILE_TEXT];
+        const pst_tape_step *step = tape->step + i;
+        int extra = tape->is_sum[i] ? PST_EXTRA_SUM : 0;
+        pst_profile_shape(g, g->node + step->node, extra, step->pass, shape);
+        if (find(p, PST_PROFILE_PASS, shape, 0) || has(text, shape)) continue;
+        size_t n = strlen(text);
+        if ((*missing)++ < 3) snprintf(text + n, bytes - n, "%s%s", n ? ", " : "", shape);
+    }
+    pst_tape_close(tape);
+    return PST_OK;
+}
