@@ -1,4 +1,6 @@
 /* The plan value: open, check, print. What print writes, plan_parse.c reads back exactly. */
+#include "base/utf8.h"
+#include "config/yaml.h"
 #include "pipeline/plan.h"
 #include "pipeline/schedule.h"
 #include <ctype.h>
@@ -40,7 +42,51 @@ void pst_plan_close(pst_plan *plan) {
     free(plan->rank_of_chunk);
     free(plan->recompute);
     free(plan->peak_bytes);
+    free(plan->micros), free(plan->device);
+    free(plan->cluster), free(plan->run);
     free(plan);
+}
+
+pst_status pst_plan_set_text(char **text, const char *to) {
+    const char *at = to ? to : "";
+    while (*at && pst_utf8_bytes(at)) at += pst_utf8_bytes(at);
+    char *copy = to && *to && !*at ? strdup(to) : NULL;
+    if (to && *to && !*at && !copy) return pst_fail(PST_ENOMEM, "no memory for a plan");
+    free(*text);
+    *text = copy;
+    return PST_OK;
+}
+
+uint32_t pst_plan_job_ranks(const pst_plan *p) {
+    return p->n_rank * (p->data ? p->data : 1) * (p->tensor ? p->tensor : 1);
+}
+
+static pst_status copy_array(const uint32_t *from, uint32_t n, uint32_t **to) {
+    if (!from) return PST_OK;
+    if (!(*to = malloc((n ? n : 1) * sizeof **to))) return pst_fail(PST_ENOMEM, "no memory for a plan of %u ranks", n);
+    memcpy(*to, from, n * sizeof **to);
+    return PST_OK;
+}
+
+pst_status pst_plan_copy(const pst_plan *from, pst_plan **plan) {
+    pst_plan *p;
+    PST_TRY(pst_plan_open(from->n_node, from->n_rank, from->n_chunk, &p));
+    pst_plan arrays = *p;
+    *p = *from;
+    p->chunk_of_node = arrays.chunk_of_node, p->rank_of_chunk = arrays.rank_of_chunk;
+    p->recompute = arrays.recompute, p->peak_bytes = arrays.peak_bytes;
+    p->micros = p->device = NULL, p->cluster = p->run = NULL;
+    memcpy(p->chunk_of_node, from->chunk_of_node, from->n_node * sizeof *p->chunk_of_node);
+    memcpy(p->rank_of_chunk, from->rank_of_chunk, from->n_chunk * sizeof *p->rank_of_chunk);
+    memcpy(p->recompute, from->recompute, from->n_chunk);
+    memcpy(p->peak_bytes, from->peak_bytes, from->n_rank * sizeof *p->peak_bytes);
+    pst_status status = copy_array(from->micros, from->data, &p->micros);
+    if (status == PST_OK) status = copy_array(from->device, pst_plan_job_ranks(from), &p->device);
+    if (status == PST_OK) status = pst_plan_set_text(&p->cluster, from->cluster);
+    if (status == PST_OK) status = pst_plan_set_text(&p->run, from->run);
+    if (status == PST_OK) *plan = p;
+    else pst_plan_close(p);
+    return status;
 }
 
 /* --- check ------------------------------------------------------------------------------------------------------ */
@@ -155,19 +201,41 @@ static void print_stages(const pst_plan *p, const pst_graph *graph, FILE *out) {
     }
 }
 
+static void print_list(const char *key, const uint32_t *item, uint32_t n, const char *comment, FILE *out) {
+    if (!item) return;
+    fprintf(out, "%s: [", key);
+    for (uint32_t i = 0; i < n; i++) fprintf(out, "%s%u", i ? ", " : "", item[i]);
+    fprintf(out, "]  # %s\n", comment);
+}
+
+/* What one pipeline does not know of the job. */
+static void print_job(const pst_plan *p, FILE *out) {
+    if (p->run) fputs("run: ", out), pst_yaml_print_text(p->run, out), fputs("  # made from\n", out);
+    if (p->cluster) fputs("cluster: ", out), pst_yaml_print_text(p->cluster, out), fputc('\n', out);
+    if (!p->data) return;
+    fprintf(out, "data: %u              # replicas\n", p->data);
+    fprintf(out, "tensor: %u            # ranks that share every layer of a stage\n", p->tensor);
+    fprintf(out, "sequence: %s\n", p->sequence ? "true" : "false");
+    fprintf(out, "zero: %u\n", p->zero);
+    print_list("replicas", p->micros, p->data, "micro-batches of each", out);
+    print_list("devices", p->device, pst_plan_job_ranks(p), "of the cluster, of each rank", out);
+}
+
 pst_status pst_plan_print(const pst_plan *p, const pst_graph *graph, FILE *out) {
     if (!p || !out) return pst_fail(PST_EINPUT, "pst_plan_print: %s is NULL", p ? "out" : "plan");
     fputs("# A plan of penstock: which part of the model runs on which rank, and what that is predicted to cost.\n",
           out);
     fprintf(out, "graph_hash: \"%016" PRIx64 "\"\n", p->graph_hash);
     fprintf(out, "schedule: %s\n", p->schedule);
-    fprintf(out, "ranks: %u\n", p->n_rank);
+    fprintf(out, "ranks: %u             # of one pipeline\n", p->n_rank);
     fprintf(out, "micro_batches: %u      # per optimizer step\n", p->n_micro);
     fprintf(out, "micro_batch: %u        # samples\n", p->micro_batch);
+    print_job(p, out);
     print_stages(p, graph, out);
     fputs("predicted:\n", out);
     fprintf(out, "  step_ns: %" PRIu64 "    # the flush included\n", p->step_ns);
     fprintf(out, "  flush_ns: %" PRIu64 "\n", p->flush_ns);
+    if (p->bound_ns) fprintf(out, "  bound_ns: %" PRIu64 "    # no other layout's step is shorter\n", p->bound_ns);
     fprintf(out, "  bubble: %.17g\n", p->bubble);
     fputs("  peak_bytes: [", out);
     for (uint32_t r = 0; r < p->n_rank; r++) fprintf(out, "%s%" PRIu64, r ? ", " : "", p->peak_bytes[r]);

@@ -27,9 +27,24 @@ struct pst_plan {
     uint64_t flush_ns;
     double bubble;               /* predicted, of the rank with the longest span */
     uint64_t *peak_bytes;        /* [n_rank] predicted; all 0 until laid out */
+    /* The whole job, of which the above is one pipeline. */
+    uint32_t data, tensor;       /* replicas, tensor ranks of each stage; data 0: a file of before says nothing of these */
+    uint32_t sequence, zero;     /* as parallel.sequence and zero */
+    uint32_t *micros;            /* [data] micro-batches of each replica; NULL: shared out */
+    uint32_t *device;            /* [n_rank x data x tensor] which device of the cluster each rank has, numbered as grid.h
+                                    does; NULL: rank r has device r */
+    char *cluster;               /* its file or short form; NULL: none */
+    char *run;                   /* the run file that it was made from; NULL: not known */
+    uint64_t bound_ns;           /* no layout that was to be tried has a shorter step; 0: none was looked for */
 };
 
 pst_status pst_plan_open(uint32_t n_node, uint32_t n_rank, uint32_t n_chunk, pst_plan **plan);
+/* Everything of `from`, with nothing shared. ENOMEM. */
+pst_status pst_plan_copy(const pst_plan *from, pst_plan **plan);
+/* Ranks of the whole job. */
+uint32_t pst_plan_job_ranks(const pst_plan *plan);
+/* Sets plan->cluster or run; NULL or "", or what is not UTF-8: none. ENOMEM. */
+pst_status pst_plan_set_text(char **text, const char *to);
 /* pst_plan_load from memory; `file` is the name for messages. */
 pst_status pst_plan_parse(const char *text, size_t bytes, const char *file, pst_plan **plan);
 #endif

@@ -2,6 +2,7 @@
  * range is EINPUT with file, line and column. The file is trusted in nothing. */
 #include "base/file.h"
 #include "config/yaml.h"
+#include "pipeline/cluster.h"
 #include "pipeline/plan.h"
 #include "pipeline/schedule.h"
 #include <stdlib.h>
@@ -11,8 +12,9 @@ enum { MAX_FILE = 64 << 20, MAX_PART = 65535, MAX_NODE = 1 << 24 };
 
 typedef struct {
     pst_yaml yaml;
-    pst_plan head;                    /* scalars, before the arrays' sizes are known */
-    const yaml_node_t *chunks, *peak; /* [n_chunk] mappings; [n_rank] bytes, NULL when absent */
+    pst_plan head;                                      /* scalars, before the arrays' sizes are known */
+    const yaml_node_t *chunks, *peak;                   /* [n_chunk] mappings; [n_rank] bytes, NULL when absent */
+    const yaml_node_t *micros, *device, *cluster, *run; /* [data]; [ranks of the job]; texts; NULL when absent */
 } reader;
 
 static pst_status read_hash(const reader *r, const yaml_node_t *node, uint64_t *value) {
@@ -33,26 +35,62 @@ static pst_status read_schedule(const reader *r, const yaml_node_t *node, char *
 }
 
 static pst_status read_predicted(reader *r, const yaml_node_t *node) {
-    static const pst_yaml_key row[] = {{"step_ns", 0}, {"flush_ns", 0}, {"bubble", 0}, {"peak_bytes", 0}};
+    static const pst_yaml_key row[] = {
+        {"step_ns", 0}, {"flush_ns", 0}, {"bubble", 0}, {"peak_bytes", 0}, {"bound_ns", 0}};
     const yaml_node_t *value[PST_YAML_KEYS];
     uint32_t n;
-    PST_TRY(pst_yaml_mapping(&r->yaml, node, row, 4, value));
+    PST_TRY(pst_yaml_mapping(&r->yaml, node, row, 5, value));
     if (value[0]) PST_TRY(pst_yaml_whole(&r->yaml, value[0], 0, UINT64_MAX, &r->head.step_ns));
     if (value[1]) PST_TRY(pst_yaml_whole(&r->yaml, value[1], 0, UINT64_MAX, &r->head.flush_ns));
     if (value[2]) PST_TRY(pst_yaml_real(&r->yaml, value[2], 0, 1, &r->head.bubble));
+    if (value[4]) PST_TRY(pst_yaml_whole(&r->yaml, value[4], 0, UINT64_MAX, &r->head.bound_ns));
     r->peak = value[3];
     return r->peak
                ? pst_yaml_list(&r->yaml, r->peak, r->head.n_rank, r->head.n_rank, "numbers, the bytes of each rank", &n)
                : PST_OK;
 }
 
+static pst_status read_flag(const reader *r, const yaml_node_t *node, uint32_t *flag) {
+    const char *text = pst_yaml_text(node);
+    *flag = !strcmp(text, "true");
+    return *flag || !strcmp(text, "false") ? PST_OK : pst_yaml_fail(&r->yaml, node, "expected ", "true or false");
+}
+
+/* Keys of the whole job: values as read_head has them in its rows. */
+static pst_status read_job(reader *r, const yaml_node_t *const *value) {
+    pst_plan *p = &r->head;
+    pst_yaml *y = &r->yaml;
+    uint32_t n;
+    if (value[0]) PST_TRY(pst_yaml_u32(y, value[0], 1, MAX_PART, &p->data));
+    else if (value[1] || value[2] || value[3] || value[4] || value[5])
+        return pst_yaml_fail(y,
+                             value[1]   ? value[1]
+                             : value[2] ? value[2]
+                             : value[3] ? value[3]
+                             : value[4] ? value[4]
+                                        : value[5],
+                             "missing key: ", "data, which this one goes with");
+    p->tensor = p->data ? 1 : 0;
+    if (value[1]) PST_TRY(pst_yaml_u32(y, value[1], 1, MAX_PART, &p->tensor));
+    if (value[2]) PST_TRY(read_flag(r, value[2], &p->sequence));
+    if (value[3]) PST_TRY(pst_yaml_u32(y, value[3], 0, 2, &p->zero));
+    if ((uint64_t)p->n_rank * p->data * p->tensor > PST_CLUSTER_MOST)
+        return pst_yaml_fail(y, value[0], "ranks x data x tensor is more than ", "65536");
+    r->micros = value[4], r->device = value[5], r->cluster = value[6], r->run = value[7];
+    if (r->micros) PST_TRY(pst_yaml_list(y, r->micros, p->data, p->data, "numbers, micro-batches of each replica", &n));
+    n = pst_plan_job_ranks(p);
+    return r->device ? pst_yaml_list(y, r->device, n, n, "numbers, the device of each rank", &n) : PST_OK;
+}
+
 static pst_status read_head(reader *r, const yaml_node_t *root) {
-    static const pst_yaml_key row[] = {{"graph_hash", 1},  {"schedule", 1}, {"ranks", 1},    {"micro_batches", 1},
-                                       {"micro_batch", 1}, {"chunks", 1},   {"predicted", 0}};
+    static const pst_yaml_key row[] = {{"graph_hash", 1},  {"schedule", 1}, {"ranks", 1},     {"micro_batches", 1},
+                                       {"micro_batch", 1}, {"chunks", 1},   {"predicted", 0}, {"data", 0},
+                                       {"tensor", 0},      {"sequence", 0}, {"zero", 0},      {"replicas", 0},
+                                       {"devices", 0},     {"cluster", 0},  {"run", 0}};
     const yaml_node_t *value[PST_YAML_KEYS];
     pst_yaml *y = &r->yaml;
     pst_plan *p = &r->head;
-    PST_TRY(pst_yaml_mapping(y, root, row, 7, value));
+    PST_TRY(pst_yaml_mapping(y, root, row, 15, value));
     PST_TRY(read_hash(r, value[0], &p->graph_hash));
     PST_TRY(read_schedule(r, value[1], p->schedule, sizeof p->schedule));
     PST_TRY(pst_yaml_u32(y, value[2], 1, MAX_PART, &p->n_rank));
@@ -60,6 +98,7 @@ static pst_status read_head(reader *r, const yaml_node_t *root) {
     PST_TRY(pst_yaml_u32(y, value[4], 1, MAX_NODE, &p->micro_batch));
     r->chunks = value[5];
     PST_TRY(pst_yaml_list(y, r->chunks, 1, MAX_PART, "chunks", &p->n_chunk));
+    PST_TRY(read_job(r, value + 7));
     return value[6] ? read_predicted(r, value[6]) : PST_OK;
 }
 
@@ -90,6 +129,31 @@ static pst_status read_chunk(reader *r, const yaml_node_t *node, uint32_t chunk,
     return PST_OK;
 }
 
+static pst_status read_numbers(reader *r, const yaml_node_t *list, uint32_t n, uint32_t min, uint32_t max,
+                               uint32_t **out) {
+    if (!list) return PST_OK;
+    if (!(*out = malloc(n * sizeof **out))) return pst_fail(PST_ENOMEM, "%s: no memory to read it", r->yaml.file);
+    for (uint32_t i = 0; i < n; i++)
+        PST_TRY(pst_yaml_u32(&r->yaml, pst_yaml_item(&r->yaml, list, i), min, max, &(*out)[i]));
+    return PST_OK;
+}
+
+/* The replicas share out the micro-batches of a step. */
+static pst_status check_micros(const reader *r, const pst_plan *p) {
+    uint64_t sum = 0;
+    for (uint32_t k = 0; p->micros && k < p->data; k++) sum += p->micros[k];
+    if (!p->micros || sum == p->n_micro) return PST_OK;
+    return pst_yaml_fail(&r->yaml, r->micros, "the replicas' micro-batches together are ", "not micro_batches");
+}
+
+static pst_status read_arrays(reader *r, pst_plan *p) {
+    PST_TRY(read_numbers(r, r->micros, p->data, 1, MAX_NODE, &p->micros));
+    PST_TRY(check_micros(r, p));
+    PST_TRY(read_numbers(r, r->device, pst_plan_job_ranks(p), 0, PST_CLUSTER_MOST - 1, &p->device));
+    PST_TRY(pst_plan_set_text(&p->cluster, pst_yaml_text(r->cluster)));
+    return pst_plan_set_text(&p->run, pst_yaml_text(r->run));
+}
+
 /* --- the whole -------------------------------------------------------------------------------------------------- */
 
 static pst_status read_body(reader *r, pst_plan **plan) {
@@ -116,6 +180,7 @@ static pst_status read_body(reader *r, pst_plan **plan) {
         const yaml_node_t *bytes = pst_yaml_item(&r->yaml, r->peak, k);
         status = pst_yaml_whole(&r->yaml, bytes, 0, UINT64_MAX, &p->peak_bytes[k]);
     }
+    if (status == PST_OK) status = read_arrays(r, p);
     if (status != PST_OK) {
         pst_plan_close(p);
         return status;

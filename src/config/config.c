@@ -122,6 +122,15 @@ static pst_status resolve_name(pst_reading *reading) {
     return at_origin(reading, origin, PST_EINPUT);
 }
 
+static void keep_given(pst_reading *reading) {
+    for (size_t i = 0; i < pst_n_row; i++) {
+        const pst_row *row = &pst_rows[i];
+        int open = row->type == PST_ROW_WHOLE && !strcmp(row->fallback, "0") && /* 0 is "not given" */
+                   !*(const int64_t *)((const char *)reading->config + row->offset);
+        reading->config->given[i] = is_given(&reading->origin[i]) && !open;
+    }
+}
+
 /* Defaults that depend on other keys. */
 static void resolve_train(pst_reading *reading) {
     pst_config *c = reading->config;
@@ -193,6 +202,7 @@ static pst_status read_all(pst_reading *reading, const char *text, size_t bytes,
     PST_TRY(check_required(reading));
     PST_TRY(resolve_name(reading));
     if (reading->from_disk) PST_TRY(resolve_paths(reading));
+    keep_given(reading);
     resolve_train(reading);
     PST_TRY(keep_model_place(reading));
     return check_train(reading);
@@ -235,6 +245,19 @@ pst_status pst_config_open(const char *name, const char *const *override, size_t
     return status;
 }
 
+/* What is not printed. */
+static pst_status copy_origins(const pst_config *config, pst_config **copy) {
+    char *place = strdup(config->model_place);
+    if (!place) {
+        pst_config_close(*copy);
+        return pst_fail(PST_ENOMEM, "no memory for the configuration");
+    }
+    free((*copy)->model_place);
+    (*copy)->model_place = place;
+    memcpy((*copy)->given, config->given, sizeof config->given);
+    return PST_OK;
+}
+
 /* What is printed reads back to the same values. */
 pst_status pst_config_copy(const pst_config *config, pst_config **copy) {
     char *text = NULL;
@@ -245,7 +268,7 @@ pst_status pst_config_copy(const pst_config *config, pst_config **copy) {
     if (fclose(f) != 0 && status == PST_OK) status = pst_fail(PST_ENOMEM, "no memory for the configuration");
     if (status == PST_OK) status = pst_config_parse(text, config->source, NULL, 0, copy);
     free(text);
-    return status;
+    return status == PST_OK ? copy_origins(config, copy) : status;
 }
 
 pst_status pst_config_load(const char *path, const char *const *override, size_t n_override, pst_config **config) {

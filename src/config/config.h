@@ -38,13 +38,21 @@ struct pst_config {
         double memory;                                /* bytes allowed per rank, 0: what the machine has */
         char **recompute; uint32_t n_recompute;       /* one for all chunks, or one for each */
         char *post_validation;                        /* "true" or "false" */
+        char *plan;                                   /* file; "" none */
     } parallel;
     struct { int64_t every, keep; } checkpoint;
     struct { int64_t trace; char *level; } log;       /* trace: write the timeline of this step (0: the last but one) */
+    uint8_t given[96];                                /* [row] 1: the file or an override gives it; see below */
     char *source;                                     /* path the file came from */
     char *model_place;                                /* for complaints about the model: file:line:column, or an
                                                          override */
 };
+/* 1: the run file or an override gives the key, and not as 0 where that means "not given". */
+int pst_config_given(const pst_config *config, const char *section, const char *key);
+/* Sets a key, with the text as an override would have it, as another file says it has to be. EINPUT when it is given
+ * otherwise; who: the other file, for the message. */
+pst_status pst_config_settle(pst_config *config, const char *section, const char *key, const char *text,
+                             const char *who);
 /* Everything of `config`, with nothing shared. ENOMEM. */
 pst_status pst_config_copy(const pst_config *config, pst_config **copy);
 /* "train.lr 0.001 -> 0.0005, train.steps 300 -> 600": what of the two changes what is learned; nothing when they

@@ -104,6 +104,8 @@ const pst_row pst_rows[] = {
          "For schedule custom: CSV as PyTorch's pipelining runtime has it (0F0, 1I3, 1W3), a line per rank."),
     TEXT(parallel, cluster, "", PATH, NULL,
          "A file that gives each rank's device its speed and memory; empty: all alike, but for throttle."),
+    TEXT(parallel, plan, "", PATH, NULL,
+         "A plan of penstock plan: layout, micro_batch, schedule, cut, recomputation and zero are as it says."),
     TEXT(parallel, measured, "", PATH, NULL,
          "Folder of a run of this model and micro_batch: its operators' measured durations replace the modelled ones."),
     WHOLE(parallel, chunks, "0", 0, 64,

@@ -22,7 +22,7 @@ typedef struct {
 
 extern const pst_row pst_rows[];
 extern const size_t pst_n_row;
-enum { PST_ROWS_MAX = 96, PST_ROW_TEXT_BYTES = 512 };
+enum { PST_ROWS_MAX = sizeof((pst_config *)0)->given, PST_ROW_TEXT_BYTES = 512 };
 
 /* NULL when there is none. */
 const pst_row *pst_row_find(const char *section, const char *key);

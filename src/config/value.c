@@ -1,6 +1,7 @@
 /* A row's value as text: set from it with range and choice checked, and printed as YAML that reads back the same. */
 #include "config/number.h"
 #include "config/rows.h"
+#include "config/yaml.h"
 #include "penstock/option.h"
 #include <math.h>
 #include <stdlib.h>
@@ -153,7 +154,7 @@ static const char *print_character(const char *text, FILE *out) {
     return text + more + 1;
 }
 
-static void print_text(const char *text, FILE *out) {
+void pst_yaml_print_text(const char *text, FILE *out) {
     if (!needs_quotes(text)) {
         fputs(text, out);
         return;
@@ -170,12 +171,12 @@ void pst_row_print(const pst_row *row, const pst_config *config, FILE *out) {
     case PST_ROW_WHOLE: fprintf(out, "%lld", (long long)*(const int64_t *)at); break;
     case PST_ROW_REAL:
     case PST_ROW_BYTES: fputs(pst_number_print(*(const double *)at, number), out); break;
-    case PST_ROW_TEXT: print_text(*text_of(row, config), out); break;
+    case PST_ROW_TEXT: pst_yaml_print_text(*text_of(row, config), out); break;
     case PST_ROW_LIST:
         fputc('[', out);
         for (uint32_t i = 0; i < *count_of(row, config); i++) {
             if (i) fputs(", ", out);
-            print_text((*(char **const *)at)[i], out);
+            pst_yaml_print_text((*(char **const *)at)[i], out);
         }
         fputc(']', out);
         break;

@@ -4,9 +4,10 @@
 #define PST_CONFIG_YAML_H
 #include "base/status.h"
 #include <stdint.h>
+#include <stdio.h>
 #include <yaml.h>
 
-enum { PST_YAML_KEYS = 8 }; /* of a mapping, at most */
+enum { PST_YAML_KEYS = 24 }; /* of a mapping, at most */
 
 typedef struct {
     const char *file, *what; /* borrowed; what: "a plan", for messages */
@@ -27,6 +28,9 @@ pst_status pst_yaml_u32(const pst_yaml *y, const yaml_node_t *node, uint32_t min
 pst_status pst_yaml_real(const pst_yaml *y, const yaml_node_t *node, double min, double max, double *value);
 /* Bytes as in a run file: 512M, 8GiB. */
 pst_status pst_yaml_bytes(const pst_yaml *y, const yaml_node_t *node, uint64_t *value);
+
+/* UTF-8 as a scalar that reads back the same, quoted where it has to be. */
+void pst_yaml_print_text(const char *text, FILE *out);
 
 /* A sequence of min to max items; `of` says of what in a complaint. */
 pst_status pst_yaml_list(const pst_yaml *y, const yaml_node_t *node, uint32_t min, uint32_t max, const char *of,

@@ -5,6 +5,7 @@
 #include "engine/checkpoint_parts.h"
 #include "engine/saver.h"
 #include "engine/hf.h"
+#include "engine/planned.h"
 #include "engine/prepare.h"
 #include "engine/safetensors.h"
 #include "penstock/run.h"
@@ -85,39 +86,61 @@ static pst_status show(const pst_prepared *p, const char *what, FILE *out) {
 
 static pst_status inspect_run(const pst_inspect_options *o, FILE *out) {
     pst_config *c = NULL;
+    pst_plan *plan = NULL;
     pst_prepared *p = NULL;
     pst_prepare_options options = {.threads = 1, .isa = pst_cpu_isa()};
     PST_TRY(pst_config_load(o->path, NULL, 0, &c));
-    pst_status status = pst_prepare_ranks(c, o->ranks, &options.n_rank);
+    pst_status status = pst_planned_config(&c);
+    if (status == PST_OK) status = pst_planned_load(c, &plan);
+    if (status == PST_OK) status = pst_prepare_ranks(c, o->ranks, &options.n_rank);
+    options.plan = plan;
     options.vocabulary = pst_data_vocabulary(c->data.tokenizer);
     if (c->parallel.threads) options.threads = (uint32_t)c->parallel.threads;
     options.n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
     if (status == PST_OK) status = pst_prepare(c, &options, &p);
     if (status == PST_OK) status = show(p, *o->what ? o->what : "plan", out);
     pst_prepared_close(p);
+    pst_plan_close(plan);
     pst_config_close(c);
     return status;
 }
 
 /* --- plans ------------------------------------------------------------------------------------------------------ */
 
+static void print_job(const pst_plan *plan, FILE *out) {
+    pst_grid grid = {plan->n_rank, plan->data ? plan->data : 1, plan->data ? plan->tensor : 1};
+    char text[PST_GRID_TEXT];
+    pst_grid_text(grid, text);
+    fprintf(out, "%s, %u ranks%s%s%s, %u chunks, %u micro-batches of %u\n", plan->schedule, pst_grid_size(grid),
+            *text ? " (" : "", text, *text ? ")" : "", plan->n_chunk, plan->n_micro, plan->micro_batch);
+    if (grid.data > 1) fprintf(out, "zero %u", plan->zero);
+    for (uint32_t k = 0; grid.data > 1 && plan->micros && k < grid.data; k++)
+        fprintf(out, "%s%u", k ? ", " : ", micro-batches of each replica: ", plan->micros[k]);
+    if (grid.data > 1) fputc('\n', out);
+    if (plan->run) fprintf(out, "made from %s\n", plan->run);
+    if (plan->cluster) fprintf(out, "for the cluster %s\n", plan->cluster);
+}
+
 static pst_status inspect_plan(const char *path, FILE *out) {
     pst_plan *plan;
     PST_TRY(pst_plan_load(path, &plan));
-    fprintf(out, "%s, %u ranks, %u chunks, %u micro-batches of %u\n", plan->schedule, plan->n_rank, plan->n_chunk,
-            plan->n_micro, plan->micro_batch);
+    const char *stage = pst_plan_job_ranks(plan) > plan->n_rank ? "stage" : "rank";
+    print_job(plan, out);
     for (uint32_t c = 0; c < plan->n_chunk; c++) {
         uint32_t first = PST_NONE, last = 0;
         for (uint32_t i = 0; i < plan->n_node; i++)
             if (plan->chunk_of_node[i] == c) first = first == PST_NONE ? i : first, last = i;
-        fprintf(out, "chunk %u on rank %u: operators %u to %u", c, plan->rank_of_chunk[c], first, last);
+        fprintf(out, "chunk %u on %s %u: operators %u to %u", c, stage, plan->rank_of_chunk[c], first, last);
         if (plan->recompute[c]) fprintf(out, ", recomputation %s", pst_recompute_name(plan->recompute[c]));
         fputc('\n', out);
     }
     for (uint32_t r = 0; r < plan->n_rank; r++)
-        fprintf(out, "rank %u: predicted peak %" PRIu64 " bytes\n", r, plan->peak_bytes[r]);
+        fprintf(out, "%s %u: predicted peak %" PRIu64 " bytes\n", stage, r, plan->peak_bytes[r]);
     fprintf(out, "predicted: step %.3f ms, flush %.3f ms, bubble %.2f%%\n", (double)plan->step_ns * 1e-6,
             (double)plan->flush_ns * 1e-6, plan->bubble * 100);
+    if (plan->bound_ns)
+        fprintf(out, "no layout's step is shorter than %.3f ms: gap %.2f%%\n", (double)plan->bound_ns * 1e-6,
+                ((double)plan->step_ns / (double)plan->bound_ns - 1) * 100);
     pst_plan_close(plan);
     return PST_OK;
 }
@@ -140,8 +163,7 @@ pst_status pst_inspect(const pst_inspect_options *options, FILE *out) {
     if (!o->path || !out) return pst_fail(PST_EINPUT, "pst_inspect: %s is NULL", out ? "path" : "out");
     if (!o->what) taken.what = "";
     if (stat(o->path, &s) != 0) return pst_fail(PST_EINPUT, "%s: %s", o->path, strerror(errno));
-    int folder = S_ISDIR(s.st_mode), hf = pst_hf_is(o->path),
-        plan = !folder && !hf && is_plan(o->path);
+    int folder = S_ISDIR(s.st_mode), hf = pst_hf_is(o->path), plan = !folder && !hf && is_plan(o->path);
     if (!folder && !hf && !plan) return inspect_run(o, out);
     if (o->ranks || *o->what)
         return pst_fail(PST_EINPUT, "%s is no run file: --show and --ranks do not go with it", o->path);

@@ -1,5 +1,6 @@
 /* The first links of the chain for programs (penstock/graph.h, plan.h): configuration -> graph, graph -> plan. Both are
  * what a run makes of its run file; sessions are in session.c. */
+#include "engine/planned.h"
 #include "engine/trainer.h"
 #include <string.h>
 
@@ -18,6 +19,7 @@ pst_status pst_plan_solve(const pst_config *config, const pst_graph *graph, uint
     if (!config || !graph || !plan)
         return pst_fail(PST_EINPUT, "pst_plan_solve: %s is NULL", !config ? "config" : !graph ? "graph" : "plan");
     pst_prepare_options options = {.graph = graph, .isa = pst_cpu_isa()};
+    PST_TRY(pst_planned_refuse(config));
     PST_TRY(pst_prepare_ranks(config, ranks, &options.n_rank));
     options.threads = pst_setup_threads(config, options.n_rank);
     options.n_eval_micro = (uint32_t)(config->train.batch / config->train.micro_batch);

@@ -1,6 +1,7 @@
 /* See prepare.h; prepare_graph.c makes the graph, prepare_fits.c says whether it fits in memory. */
 #include "engine/prepare.h"
 #include "engine/exchange.h"
+#include "engine/planned.h"
 #include "base/log.h"
 #include "pipeline/check.h"
 #include <inttypes.h>
@@ -93,22 +94,20 @@ enum { MOST_PASSES = 4u << 20 };
 
 /* --- phases ----------------------------------------------------------------------------------------------------- */
 
-/* A copy of the plan that was given, once it fits the graph. */
+/* A copy of the plan that was given, once it fits the graph and the job. */
 static pst_status take_plan(pst_prepared *p, const pst_plan *given) {
     PST_TRY(pst_plan_check(given, p->graph));
     if (given->n_rank != p->grid.pipeline)
         return pst_fail(PST_EINPUT, "plan: it is for %u ranks, not for %u", given->n_rank, p->grid.pipeline);
+    if (given->data && (given->data != p->grid.data || given->tensor != p->grid.tensor))
+        return pst_fail(PST_EINPUT, "plan: it is for %u replicas and %u tensor ranks, not for %u and %u", given->data,
+                        given->tensor, p->grid.data, p->grid.tensor);
     if (given->n_chunk % given->n_rank)
         return pst_fail(PST_EINPUT, "plan: %u chunks on %u ranks; each rank has as many", given->n_chunk,
                         given->n_rank);
-    PST_TRY(pst_plan_open(given->n_node, given->n_rank, given->n_chunk, &p->plan));
-    memcpy(p->plan->schedule, given->schedule, sizeof given->schedule);
-    memcpy(p->plan->chunk_of_node, given->chunk_of_node, given->n_node * sizeof *given->chunk_of_node);
-    memcpy(p->plan->rank_of_chunk, given->rank_of_chunk, given->n_chunk * sizeof *given->rank_of_chunk);
-    memcpy(p->plan->recompute, given->recompute, given->n_chunk);
-    p->plan->graph_hash = given->graph_hash;
-    p->plan->n_micro = given->n_micro;
-    p->plan->micro_batch = given->micro_batch;
+    PST_TRY(pst_plan_copy(given, &p->plan));
+    p->plan->bound_ns = 0; /* of other costs, perhaps */
+    memset(p->plan->peak_bytes, 0, p->plan->n_rank * sizeof *p->plan->peak_bytes);
     return PST_OK;
 }
 
@@ -300,6 +299,7 @@ static pst_status prepare_into(pst_prepared *p) {
     PST_TRY(build_job(p));
     pst_measured_close(p->measured), p->measured = NULL;
     PST_TRY(build_layout(p));
+    PST_TRY(pst_planned_describe(p));
     p->options.schedules = NULL;
     p->options.plan = NULL; /* no longer needed, and perhaps gone when the advice of pst_prepare_fits is */
     if (p->options.graph) p->options.graph = p->whole;

@@ -8,6 +8,7 @@
 #include "engine/checkpoint.h"
 #include "engine/compare.h"
 #include "engine/durable.h"
+#include "engine/planned.h"
 #include "engine/session_data.h"
 #include "penstock/train.h"
 #include <errno.h>
@@ -81,6 +82,7 @@ static pst_status open_world(const pst_config *c, pst_world **world) {
 
 static pst_status open_ranks(pst_session *s, const pst_graph *graph, const pst_plan *plan) {
     pst_trainer *t = &s->t;
+    PST_TRY(pst_planned_refuse(s->config));
     PST_TRY(open_world(s->config, &t->world));
     if (t->world->size > 1) pst_log_set_rank((int)t->world->rank);
     pst_status status = pst_compare_ranks(t->world, s->config);

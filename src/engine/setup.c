@@ -7,6 +7,7 @@
 #include "engine/durable.h"
 #include "engine/link.h"
 #include "engine/machine.h"
+#include "engine/planned.h"
 #include "engine/save.h"
 #include "engine/trainer.h"
 #include <errno.h>
@@ -85,8 +86,13 @@ pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, cons
     options.threads = pst_setup_threads(c, world && world->size > 1 && world->sharing ? world->sharing : ranks_here);
     options.isa = pst_cpu_isa();
     options.n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
-    PST_TRY(pst_prepare(c, &options, &p));
-    pst_status status = pst_registry_device(c->parallel.device, &(pst_device_config){.threads = options.threads}, &ops);
+    pst_plan *plan = NULL;
+    if (!options.plan) PST_TRY(pst_planned_load(c, &plan));
+    if (plan) options.plan = plan;
+    pst_status status = pst_prepare(c, &options, &p);
+    pst_plan_close(plan);
+    PST_TRY(status);
+    status = pst_registry_device(c->parallel.device, &(pst_device_config){.threads = options.threads}, &ops);
     p->memory_limit = memory_limit(c, ranks_here);
     if (status == PST_OK) status = pst_prepare_fits(p, p->memory_limit);
     if (status == PST_OK) *prepared = p;

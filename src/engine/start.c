@@ -6,6 +6,7 @@
 #include "comm/world.h"
 #include "engine/compare.h"
 #include "engine/handed.h"
+#include "engine/planned.h"
 #include "engine/trainer.h"
 #include <inttypes.h>
 #include <signal.h>
@@ -95,41 +96,60 @@ static pst_status check_job(const pst_config *c, const pst_train_options *o, con
     return pst_prepare_ranks(c, world->size, n_rank);
 }
 
-pst_status pst_train(const pst_config *c, const pst_train_options *options) {
-    const pst_world_ops *ops = pst_registry_world();
-    pst_train_options o;
+/* In a process that no launcher has started. */
+static pst_status train_single(const pst_config *c, const pst_train_options *o) {
     pst_world *world;
     uint32_t n_rank;
-    if (!c) return pst_fail(PST_EINPUT, "pst_train: config is NULL");
-    PST_TRY(pst_sized_take("pst_train", options, &o, sizeof o));
-    if (!o.resume) o.resume = "";
-    if (!o.runs) o.runs = "runs";
-    if (o.hostfile && !*o.hostfile) o.hostfile = NULL;
-    pst_setup_log(o.quiet ? "error" : c->log.level);
-    if (o.argv && pst_launch_is_host()) return train_host(&o);
-    pst_status done;
-    if (train_role(c, &done)) return done;
-    pst_world_tcp_wait((uint32_t)c->parallel.wait);
-    pst_world_pmix_wait((uint32_t)c->parallel.wait);
-    if (!strcmp(ops->name, "single")) {
-        warn_of_tasks();
-        if (o.hostfile && o.argv) return train_hosts(c, &o);
-        PST_TRY(pst_prepare_ranks(c, o.ranks, &n_rank));
-        if (n_rank > 1 && strcmp(c->parallel.transport, "self") && o.argv) return train_local(c, &o, n_rank);
-        PST_TRY(ops->open(&world));
-        return pst_train_here(c, &o, world, n_rank);
-    }
-    PST_TRY(ops->open(&world));
+    if (o->hostfile && o->argv) return train_hosts(c, o);
+    PST_TRY(pst_prepare_ranks(c, o->ranks, &n_rank));
+    if (n_rank > 1 && strcmp(c->parallel.transport, "self") && o->argv) return train_local(c, o, n_rank);
+    PST_TRY(pst_registry_world()->open(&world));
+    return pst_train_here(c, o, world, n_rank);
+}
+
+/* As a rank of a job. The configuration of all is compared as they were given it, before a plan is looked for. */
+static pst_status train_rank(pst_config **c, const pst_train_options *o) {
+    pst_world *world;
+    uint32_t n_rank;
+    PST_TRY(pst_registry_world()->open(&world));
     pst_log_set_rank((int)world->rank);
-    pst_status status = pst_compare_ranks(world, c);
+    pst_status status = pst_compare_ranks(world, *c);
     if (status == PST_EPEER) { /* they do not come together, and would not to agree about it */
         world->ops->close(world);
         return status;
     }
-    if (status == PST_OK) status = check_job(c, &o, world, &n_rank);
+    if (status == PST_OK) status = pst_planned_config(c);
+    if (status == PST_OK) status = check_job(*c, o, world, &n_rank);
     status = pst_group_agree_world(world, status);
-    if (status == PST_OK) return pst_train_here(c, &o, world, n_rank);
+    if (status == PST_OK) return pst_train_here(*c, o, world, n_rank);
     pst_train_say_once(world);
     world->ops->close(world);
+    return status;
+}
+
+static pst_status train(pst_config **c, const pst_train_options *o) {
+    if (strcmp(pst_registry_world()->name, "single")) return train_rank(c, o);
+    warn_of_tasks();
+    PST_TRY(pst_planned_config(c));
+    return train_single(*c, o);
+}
+
+pst_status pst_train(const pst_config *config, const pst_train_options *options) {
+    pst_train_options o;
+    pst_config *c;
+    if (!config) return pst_fail(PST_EINPUT, "pst_train: config is NULL");
+    PST_TRY(pst_sized_take("pst_train", options, &o, sizeof o));
+    if (!o.resume) o.resume = "";
+    if (!o.runs) o.runs = "runs";
+    if (o.hostfile && !*o.hostfile) o.hostfile = NULL;
+    pst_setup_log(o.quiet ? "error" : config->log.level);
+    if (o.argv && pst_launch_is_host()) return train_host(&o);
+    pst_status status;
+    if (train_role(config, &status)) return status;
+    pst_world_tcp_wait((uint32_t)config->parallel.wait);
+    pst_world_pmix_wait((uint32_t)config->parallel.wait);
+    PST_TRY(pst_config_copy(config, &c));
+    status = train(&c, &o);
+    pst_config_close(c);
     return status;
 }

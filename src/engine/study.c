@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/sized.h"
 #include "comm/launch.h"
+#include "engine/planned.h"
 #include "engine/rehearse.h"
 #include "engine/study_parts.h"
 #include "pipeline/schedule_csv.h"
@@ -26,14 +27,15 @@ static void set_transfers(pst_job *job, uint64_t ns) {
             if (job->list[r].instr[i].queue != PST_Q_COMPUTE) job->list[r].instr[i].ns = ns;
 }
 
-/* The plan's run.yaml stands beside it and says what the model is. */
+/* The plan names the run file that says what the model is, or run.yaml stands beside it. */
 static pst_status open_plan(const pst_simulate_options *o, pst_study *s) {
     char path[1024];
     pst_plan *plan = NULL;
     const char *slash = strrchr(o->plan, '/');
     snprintf(path, sizeof path, "%.*srun.yaml", slash ? (int)(slash - o->plan + 1) : 0, o->plan);
     PST_TRY(pst_plan_load(o->plan, &plan));
-    pst_status status = pst_config_load(path, NULL, 0, &s->config);
+    pst_status status = pst_config_load(plan->run ? plan->run : path, NULL, 0, &s->config);
+    if (status == PST_OK && plan->run) status = pst_planned_settle(s->config, plan, o->plan);
     if (status == PST_OK) {
         pst_prepare_options options = {.n_rank = plan->n_rank * pst_prepare_lanes(s->config),
                                        .threads = 1,

@@ -9,8 +9,12 @@
 
 #include "graph/random_graph.h"
 #include "pipeline/plan.h"
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#define HEAD "graph_hash: \"0123456789abcdef\"\nschedule: gpipe\nranks: 2\nmicro_batches: 4\nmicro_batch: 1\n"
+#define CHUNKS "chunks:\n  - {chunk: 0, rank: 0, nodes: [0, 3]}\n  - {chunk: 1, rank: 1, nodes: [4, 4]}\n"
 
 static pst_plan *plan_for(const pst_graph *g, uint32_t n_rank) {
     pst_plan *p;
@@ -24,7 +28,23 @@ static pst_plan *plan_for(const pst_graph *g, uint32_t n_rank) {
     p->step_ns = 123456789012345;
     p->flush_ns = 7;
     p->bubble = 1.0 / 3;
+    p->data = 2, p->tensor = 3, p->sequence = 1, p->zero = 2, p->bound_ns = 12345;
+    p->micros = malloc(2 * sizeof *p->micros), p->device = malloc(6 * n_rank * sizeof *p->device);
+    assert_true(p->micros && p->device);
+    p->micros[0] = 3, p->micros[1] = 5;
+    for (uint32_t r = 0; r < 6 * n_rank; r++) p->device[r] = 6 * n_rank - 1 - r;
+    assert_int_equal(pst_plan_set_text(&p->cluster, "2x8 h100 \"ib\": 400Gb/s # \xc3\xa9"), PST_OK);
+    assert_int_equal(pst_plan_set_text(&p->run, "/some where/run.yaml"), PST_OK);
     return p;
+}
+
+static void assert_same_job(const pst_plan *p, const pst_plan *q) {
+    assert_true(q->data == p->data && q->tensor == p->tensor && q->sequence == p->sequence && q->zero == p->zero);
+    assert_memory_equal(q->micros, p->micros, p->data * sizeof(uint32_t));
+    assert_memory_equal(q->device, p->device, pst_plan_job_ranks(p) * sizeof(uint32_t));
+    assert_string_equal(q->cluster, p->cluster);
+    assert_string_equal(q->run, p->run);
+    assert_true(q->bound_ns == p->bound_ns);
 }
 
 static pst_status print_and_parse(const pst_plan *p, const pst_graph *g, pst_plan **again) {
@@ -51,14 +71,31 @@ static void printed_plans_come_back(void **state) {
         assert_true(q->n_micro == p->n_micro && q->n_rank == p->n_rank && q->n_node == p->n_node);
         assert_memory_equal(q->chunk_of_node, p->chunk_of_node, p->n_node * sizeof(uint32_t));
         assert_memory_equal(q->peak_bytes, p->peak_bytes, p->n_rank * sizeof(uint64_t));
+        assert_same_job(p, q);
+        pst_plan_close(q);
+        assert_int_equal(pst_plan_copy(p, &q), PST_OK);
+        assert_same_job(p, q);
         pst_plan_close(q);
         pst_plan_close(p);
         pst_graph_close(g);
     }
 }
 
-#define HEAD "graph_hash: \"0123456789abcdef\"\nschedule: gpipe\nranks: 2\nmicro_batches: 4\nmicro_batch: 1\n"
-#define CHUNKS "chunks:\n  - {chunk: 0, rank: 0, nodes: [0, 3]}\n  - {chunk: 1, rank: 1, nodes: [4, 4]}\n"
+/* Files of before say nothing of replicas and tensor ranks. */
+static void what_is_not_said_stays_open(void **state) {
+    (void)state;
+    pst_plan *p;
+    assert_int_equal(pst_plan_parse(HEAD CHUNKS, sizeof HEAD CHUNKS - 1, "p.yaml", &p), PST_OK);
+    assert_int_equal(p->data, 0);
+    assert_null(p->micros);
+    assert_null(p->device);
+    assert_null(p->cluster);
+    pst_plan_close(p);
+    assert_int_equal(pst_plan_parse(HEAD "data: 2\n" CHUNKS, sizeof HEAD CHUNKS + 7, "p.yaml", &p), PST_OK);
+    assert_int_equal(p->tensor, 1);
+    assert_int_equal(pst_plan_job_ranks(p), 4);
+    pst_plan_close(p);
+}
 
 static void faults_are_named_with_their_place(void **state) {
     (void)state;
@@ -83,6 +120,13 @@ static void faults_are_named_with_their_place(void **state) {
          "p.yaml:2:11", "did you mean \"gpipe\""},
         {"graph_hash: \"0123456789abcdef\"\nschedule: gpipe\nranks: -2\nmicro_batches: 4\nmicro_batch: 1\n" CHUNKS,
          "p.yaml:3:8", "whole number from 1"},
+        {HEAD "tensor: 2\n" CHUNKS, "p.yaml:6:9", "missing key: data"},
+        {HEAD "data: 2\nreplicas: [1, 2]\n" CHUNKS, "p.yaml:7:11", "together"},
+        {HEAD "data: 2\nreplicas: [4]\n" CHUNKS, "p.yaml:7:11", "2 numbers"},
+        {HEAD "data: 2\ndevices: [0, 1]\n" CHUNKS, "p.yaml:7:10", "4 numbers"},
+        {HEAD "data: 2\nsequence: yes\n" CHUNKS, "p.yaml:7:11", "true or false"},
+        {HEAD "data: 2\nzero: 3\n" CHUNKS, "p.yaml:7:7", "from 0 to 2"},
+        {HEAD "data: 60000\ntensor: 60000\n" CHUNKS, "p.yaml:6:7", "65536"},
         {"[1, 2", "p.yaml:", "expected"},
         {"- a\n", "p.yaml:1:1", "keys and values"},
     };
@@ -139,6 +183,7 @@ static void misfits_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(printed_plans_come_back),
+        cmocka_unit_test(what_is_not_said_stays_open),
         cmocka_unit_test(faults_are_named_with_their_place),
         cmocka_unit_test(files_are_read_and_missing_ones_named),
         cmocka_unit_test(misfits_are_refused),

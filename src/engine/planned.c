@@ -1,0 +1,133 @@
+/* See planned.h. */
+#include "engine/planned.h"
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+pst_status pst_planned_load(const pst_config *c, pst_plan **plan) {
+    *plan = NULL;
+    if (!*c->parallel.plan) return PST_OK;
+    pst_status status = pst_plan_load(c->parallel.plan, plan);
+    return status == PST_OK ? status : pst_fail_in(status, "parallel.plan");
+}
+
+pst_status pst_planned_refuse(const pst_config *c) {
+    if (!*c->parallel.plan) return PST_OK;
+    return pst_fail(PST_EINPUT, "parallel.plan is for penstock train; a program loads its plan with pst_plan_load");
+}
+
+/* file: of the plan, for messages. */
+static pst_status PST_PRINTF(5, 6)
+    settle(pst_config *c, const char *file, const char *section, const char *key, const char *fmt, ...) {
+    char text[1024], who[600];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    snprintf(who, sizeof who, "plan %s", file);
+    return pst_config_settle(c, section, key, text, who);
+}
+
+/* "[a, b]" of n items, each from `item`; the caller's, NULL: no memory. */
+static char *list_text(const pst_plan *plan, uint32_t n, void (*item)(const pst_plan *plan, uint32_t i, FILE *out)) {
+    char *text = NULL;
+    size_t bytes;
+    FILE *f = open_memstream(&text, &bytes);
+    if (!f) return NULL;
+    fputc('[', f);
+    for (uint32_t i = 0; i < n; i++) fputs(i ? ", " : "", f), item(plan, i, f);
+    fputc(']', f);
+    return fclose(f) ? free(text), NULL : text;
+}
+
+static void print_recompute(const pst_plan *plan, uint32_t i, FILE *out) {
+    fputs(pst_recompute_name(plan->recompute[i]), out);
+}
+
+static void print_micros(const pst_plan *plan, uint32_t i, FILE *out) { fprintf(out, "%u", plan->micros[i]); }
+
+static pst_status settle_list(pst_config *c, const char *file, const char *key, char *text) {
+    char who[600];
+    if (!text) return pst_fail(PST_ENOMEM, "no memory for the configuration");
+    snprintf(who, sizeof who, "plan %s", file);
+    pst_status status = pst_config_settle(c, "parallel", key, text, who);
+    free(text);
+    return status;
+}
+
+/* One way for all chunks where they have the same; a given one that means the same is kept. */
+static pst_status settle_recompute(pst_config *c, const pst_plan *plan, const char *file) {
+    uint32_t n = c->parallel.n_recompute, same = 1;
+    int given = pst_config_given(c, "parallel", "recompute") && (n == 1 || n == plan->n_chunk);
+    for (uint32_t i = 0; i < plan->n_chunk; i++) {
+        same &= plan->recompute[i] == plan->recompute[0];
+        given = given && !strcmp(c->parallel.recompute[n == 1 ? 0 : i], pst_recompute_name(plan->recompute[i]));
+    }
+    return given ? PST_OK
+                 : settle_list(c, file, "recompute", list_text(plan, same ? 1 : plan->n_chunk, print_recompute));
+}
+
+static pst_status settle_job(pst_config *c, const pst_plan *plan, const char *file) {
+    PST_TRY(settle(c, file, "parallel", "data", "%u", plan->data));
+    PST_TRY(settle(c, file, "parallel", "tensor", "%u", plan->tensor));
+    PST_TRY(settle(c, file, "parallel", "sequence", "%s", plan->sequence ? "true" : "false"));
+    if (plan->data > 1) PST_TRY(settle(c, file, "parallel", "zero", "%u", plan->zero));
+    if (plan->cluster) PST_TRY(settle(c, file, "parallel", "cluster", "%s", plan->cluster));
+    if (!plan->micros || plan->data == 1) return PST_OK;
+    return settle_list(c, file, "replicas", list_text(plan, plan->data, print_micros));
+}
+
+pst_status pst_planned_settle(pst_config *c, const pst_plan *plan, const char *file) {
+    PST_TRY(settle(c, file, "parallel", "pipeline", "%u", plan->n_rank));
+    PST_TRY(settle(c, file, "parallel", "schedule", "%s", plan->schedule));
+    PST_TRY(settle(c, file, "parallel", "chunks", "%u", plan->n_chunk / plan->n_rank));
+    PST_TRY(settle(c, file, "train", "micro_batch", "%u", plan->micro_batch));
+    if ((uint64_t)plan->n_micro * plan->micro_batch != (uint64_t)c->train.batch)
+        return pst_fail(PST_EINPUT, "train.batch is %" PRId64 ", but plan %s is for %u micro-batches of %u samples",
+                        c->train.batch, file, plan->n_micro, plan->micro_batch);
+    PST_TRY(settle_recompute(c, plan, file));
+    return plan->data ? settle_job(c, plan, file) : PST_OK;
+}
+
+static pst_status make_absolute(pst_config *c) {
+    char *real = realpath(c->parallel.plan, NULL);
+    if (!real) return PST_OK; /* loading says why */
+    free(c->parallel.plan);
+    c->parallel.plan = real;
+    return PST_OK;
+}
+
+pst_status pst_planned_config(pst_config **config) {
+    pst_config *c;
+    pst_plan *plan;
+    PST_TRY(pst_planned_load(*config, &plan));
+    if (!plan) return PST_OK;
+    pst_status status = pst_config_copy(*config, &c);
+    if (status == PST_OK) {
+        status = pst_planned_settle(c, plan, c->parallel.plan);
+        if (status == PST_OK) status = make_absolute(c);
+        if (status == PST_OK) {
+            pst_config_close(*config);
+            *config = c;
+        } else {
+            pst_config_close(c);
+        }
+    }
+    pst_plan_close(plan);
+    return status;
+}
+
+pst_status pst_planned_describe(pst_prepared *p) {
+    pst_plan *plan = p->plan;
+    const pst_config *c = p->config;
+    if (p->options.infer) return PST_OK;
+    plan->data = p->grid.data, plan->tensor = p->grid.tensor;
+    plan->sequence = p->grid.tensor > 1 && !strcmp(c->parallel.sequence, "true");
+    plan->zero = p->grid.data > 1 ? (uint32_t)c->parallel.zero : 0;
+    free(plan->micros);
+    plan->micros = malloc(p->grid.data * sizeof *plan->micros);
+    if (!plan->micros) return pst_fail(PST_ENOMEM, "no memory for a plan of %u replicas", p->grid.data);
+    for (uint32_t k = 0; k < p->grid.data; k++) plan->micros[k] = p->micro[k + 1] - p->micro[k];
+    return pst_plan_set_text(&plan->cluster, c->parallel.cluster);
+}
