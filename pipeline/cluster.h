@@ -1,28 +1,39 @@
-/* A cluster: the devices that ranks run on, rank r on device r in the order of the file. YAML:
+/* A cluster: the devices that ranks run on, rank r on device r in the order of the file, and the links between them.
+ * YAML, of which everything but `nodes` and `devices` may be left out:
  *
+ *     kinds: [{name: x1, bf16: 300e12, fp16: 300e12, fp32: 40e12, bandwidth: 2TB/s, memory: 64GiB}]
+ *     links: {nvlink: 900GB/s, ib: {bandwidth: 400Gb/s, latency: 10us, nics: 8, oversubscription: 2}} # of all nodes
  *     nodes:
  *       - name: fast
- *         count: 2                                       # so many nodes like this; 1
- *         devices: [{count: 4, speed: 1, memory: 16GiB}] # count: 1; speed: of the durations that are modelled or
- * measured,
- *       - name: slow                                     # 1; memory: what a rank may use; without it, what the run
- * says
- *         devices: [{count: 2, speed: 0.5, memory: 8GiB}] */
+ *         count: 2                                           # so many nodes like this; 1
+ *         devices: [{count: 8, kind: h100, speed: 1, memory: 70GiB}] # 1, cpu, 1, as the kind has it
+ *         links: {ib: 200Gb/s}                               # where this node's are others
+ *
+ * The short form is one line of groups: nodes x devices, kind, and what differs from the defaults, such as
+ * "16x8 h100 nvlink:900GB/s ib:400Gb/s" or "2x8 h100 + 4x8 a100-80 ib:2x200Gb/s". docs/formats.md says what each means. */
 #ifndef PST_PIPELINE_CLUSTER_H
 #define PST_PIPELINE_CLUSTER_H
 #include "base/dtype.h"
 #include "base/status.h"
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum { PST_CLUSTER_MOST = 65536 }; /* devices */
+
+/* One direction of a link: a message takes latency_ns + bytes / bytes_per_s. */
+typedef struct {
+    uint64_t latency_ns;
+    double bytes_per_s; /* 0: there is no such link */
+} pst_cluster_link;
 
 /* A kind of device: what a datasheet says of it. */
 typedef struct {
     char name[24];               /* "H100", "A100-80", "cpu" */
-    double flops[PST_DTYPE_COUNT]; /* peak FLOP/s of matrix products of F32, BF16, F16; 0: it cannot */
+    double flops[PST_DTYPE_COUNT]; /* peak FLOP/s of matrix products of F32, BF16, F16, dense; 0: it cannot */
     double bytes_per_s;          /* of its memory */
     uint64_t memory;             /* bytes; 0: not said */
+    pst_cluster_link link;       /* to devices of its node, where the cluster does not say */
 } pst_device_kind;
 /* Named entries. */
 const pst_device_kind *pst_device_kinds(uint32_t *n);
@@ -36,12 +47,6 @@ typedef struct {
     uint32_t kind;   /* of pst_cluster.kind */
 } pst_cluster_device;
 
-/* One direction of a link: a message takes latency_ns + bytes / bytes_per_s. */
-typedef struct {
-    uint64_t latency_ns;
-    double bytes_per_s; /* 0: there is no such link */
-} pst_cluster_link;
-
 /* Links by level, in the order in which two devices' common level is found. */
 typedef enum {
     PST_LEVEL_DEVICE, /* between devices of a node: NVLink, PCIe, shared memory; each device has one of its own */
@@ -51,6 +56,7 @@ typedef enum {
 } pst_level;
 
 typedef struct {
+    char name[32];              /* "": none */
     pst_cluster_link link[PST_LEVEL_COUNT];
     double node_bytes_per_s;    /* of all NICs of the node together, oversubscription taken off */
 } pst_cluster_node;
@@ -64,11 +70,16 @@ typedef struct {
 
 /* The link between two different devices: of the slower of both ends. EINPUT: there is none (names both nodes). */
 pst_status pst_cluster_between(const pst_cluster *cluster, uint32_t a, uint32_t b, pst_cluster_link *link);
-/* EINPUT says file, line, column, and what would be right. The cluster is the caller's. */
+/* EINPUT says file, line, column, and what would be right. The cluster is the caller's. A path, or text, that begins with
+ * numbers of devices and a blank is the short form itself. */
 pst_status pst_cluster_load(const char *path, pst_cluster **cluster);
 pst_status pst_cluster_parse(const char *text, size_t bytes, const char *file, pst_cluster **cluster);
 /* Changes one value without a file: "link.ib=200Gb/s", "device.3.speed=0.5", "device.*.memory=40GiB". EINPUT says what
  * could be changed. */
 pst_status pst_cluster_change(pst_cluster *cluster, const char *change);
+/* So many devices of kind cpu on one node: where nothing else is said. ENOMEM. */
+pst_status pst_cluster_plain(uint32_t n_device, pst_cluster **cluster);
+/* As YAML, from which it is read as the same cluster. ENOMEM: cannot write. */
+pst_status pst_cluster_print(const pst_cluster *cluster, FILE *out);
 void pst_cluster_close(pst_cluster *cluster);
 #endif

@@ -71,6 +71,40 @@ int pst_number_bytes(const char *text, double *out) {
     return 1;
 }
 
+int pst_number_rate(const char *text, double *out) {
+    static const char prefixes[] = "kKMGT";
+    const char *end = number_end(text), *prefix;
+    double value, unit = 1;
+    if (!end || !convert(text, &value) || value < 0) return 0;
+    if (*end && (prefix = strchr(prefixes, *end)) != NULL) {
+        int power = prefix - prefixes < 2 ? 1 : (int)(prefix - prefixes);
+        int binary = end[1] == 'i';
+        for (int i = 0; i < power; i++) unit *= binary ? 1024 : 1000;
+        end += 1 + binary;
+    }
+    if (*end == 'b') unit /= 8;
+    if ((*end || unit != 1) && ((*end != 'b' && *end != 'B') || strcmp(end + 1, "/s") != 0)) return 0;
+    if (!isfinite(value * unit)) return 0;
+    *out = value * unit;
+    return 1;
+}
+
+int pst_number_time(const char *text, double *out) {
+    static const struct {
+        const char *name;
+        double ns;
+    } units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+    const char *end = number_end(text);
+    double value;
+    if (!end || !convert(text, &value) || value < 0) return 0;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++)
+        if (!strcmp(end, units[i].name) && isfinite(value * units[i].ns)) {
+            *out = value * units[i].ns;
+            return 1;
+        }
+    return 0;
+}
+
 const char *pst_number_print(double value, char out[PST_NUMBER_BYTES]) {
     locale_t plain = plain_locale(), before = plain ? uselocale(plain) : (locale_t)0;
     for (int precision = 15; precision <= 17; precision++) {
