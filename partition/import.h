@@ -25,7 +25,7 @@ typedef struct {
     uint32_t *class_of;/* [n_node] nodes of a class have to be together */
     uint8_t *backward; /* [n_node] */
     double *time;      /* [n_kind][n_node]; INFINITY where a node cannot be */
-    double *size;      /* [n_node] bytes of memory */
+    double *size;      /* [n_node] bytes of memory; PIPEDREAM: of activations and parameters */
     double *transfer;  /* [n_node] time to bring the node's output to or from another device */
     double *parameters;/* [n_node] bytes that replicas exchange */
     pst_import_edge *edge;
@@ -36,6 +36,11 @@ typedef struct {
         int pays;      /* for what it sends and receives */
     } kind[PST_IMPORT_KINDS];
     double bandwidth;  /* bytes per unit of time, between replicas; 0: the file says nothing of it */
+    /* PIPEDREAM: kind[0].count is the devices of one machine; 0 or 1: no second level. */
+    uint32_t machines;
+    double between;    /* as bandwidth, between machines */
+    int straight;      /* no replicas */
+    double compression;/* > 0: activations travel, so many times smaller; 0: in no time */
     const char *unit;  /* of times and objectives */
     pst_tensor_problem *tensor; /* PIPER: all but ids and edges is here; else NULL */
 } pst_import;
@@ -71,6 +76,8 @@ typedef struct {
     uint32_t *part_of; /* [n_node]; parts are numbered in the order in which data runs through them */
     uint32_t *kind, *devices; /* [n_part] which kind, how many replicas */
     uint32_t *tensor;  /* [n_part] devices of a replica */
+    uint32_t *group, *copies; /* [n_part] of two levels: the group of stages that it is in, ascending, and how many
+                                 machines have a copy of that; else NULL */
     uint8_t *way;      /* [n_node] PIPER: how it runs; else NULL */
     double *load;      /* [n_part] as the judge finds it */
     double objective, lower_bound;
@@ -86,6 +93,18 @@ pst_status pst_import_contract(const pst_import *import, pst_downset_problem *pr
 pst_status pst_import_circles(uint32_t n, const pst_downset_edge *edge, uint32_t n_edge, uint32_t *group);
 /* of items that cost nothing beside another. memory_matters: sizes count as a cost. */
 pst_status pst_import_join(const pst_downset_problem *problem, int memory_matters, uint32_t *group);
+
+/* For pst_import_solve: problem is of one kind, with exchanges over the links within a machine. */
+typedef struct {
+    uint32_t devices, machines; /* devices of each */
+    int straight;
+    double ratio;               /* how much longer bytes take between machines */
+    double transfer;            /* time of a byte that goes from stage to stage and comes back as a gradient, */
+    const double *bytes;        /* [n_item] of which an item has so many */
+    uint32_t *group, *copies;   /* [n_item] of the parts of the plan */
+} pst_import_levels;
+pst_status pst_import_levels_solve(const pst_downset_problem *problem, const pst_import_levels *levels, double seconds,
+                                   pst_downset_plan *plan);
 
 /* Finds the best plan; seconds: how long it may take. EINPUT when there is none: what would do. */
 pst_status pst_import_solve(const pst_import *import, double seconds, pst_import_plan *plan);

@@ -68,7 +68,9 @@ static void fill_costs(const pst_import *im, const uint32_t *item_of, pst_downse
     }
     for (uint32_t k = 0; k < im->n_kind; k++)
         p->kind[k] = (pst_downset_kind){.count = im->kind[k].count,
-                                        .replicas = im->format == PST_IMPORT_PIPEDREAM ? im->kind[k].count : 1,
+                                        .replicas = im->format == PST_IMPORT_PIPEDREAM && !im->straight
+                                                        ? im->kind[k].count
+                                                        : 1,
                                         .memory = im->kind[k].memory,
                                         .pays = im->kind[k].pays};
 }
@@ -147,6 +149,7 @@ static pst_status contract(const pst_import *im, pst_downset_edge *edge, uint32_
     PST_TRY(pst_import_circles(n, edge, n_edge, group));
     PST_TRY(renumber(im, group, item_of, edge, &n_edge, &n));
     PST_TRY(make_problem(im, item_of, n, edge, n_edge, p));
+    if (im->compression > 0) return PST_OK; /* what costs nothing may have the smallest activation */
     PST_TRY(pst_import_join(p, memory_matters(im), group));
     PST_TRY(renumber(im, group, item_of, edge, &n_edge, &n));
     pst_downset_problem_close(p);

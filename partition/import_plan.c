@@ -36,6 +36,9 @@ static pst_status apply_tensor(const pst_plan_graph_options *o, pst_tensor_probl
 
 static pst_status apply(const pst_plan_graph_options *o, pst_import *im) {
     PST_TRY(check_model(im, o));
+    if (im->format != PST_IMPORT_PIPEDREAM && (o->machines > 0 || o->between > 0 || o->straight || o->compression > 0))
+        return pst_fail(PST_EINPUT, "%s: machines, straight and compression are PipeDream's; %s knows none", o->graph,
+                        formats[im->format].format);
     if (o->devices > MOST_DEVICES) return pst_fail(PST_EINPUT, "more than %d devices", MOST_DEVICES);
     if (im->tensor) return apply_tensor(o, im->tensor);
     if (o->devices > 0) im->kind[0].count = (uint32_t)o->devices;
@@ -50,7 +53,13 @@ static pst_status apply(const pst_plan_graph_options *o, pst_import *im) {
         return pst_fail(PST_EINPUT, "%s says nothing of %s, which has to be given", o->graph,
                         o->devices > 0 ? "the bandwidth" : "devices");
     if (o->memory > 0) return pst_fail(PST_EINPUT, "PipeDream's costs know no memory: leave it out");
-    im->bandwidth = o->bandwidth;
+    if (o->machines * o->devices > MOST_DEVICES) return pst_fail(PST_EINPUT, "more than %d devices", MOST_DEVICES);
+    if (o->machines > 1 && !(o->between > 0))
+        return pst_fail(PST_EINPUT, "%s says nothing of the bandwidth between machines, which has to be given", o->graph);
+    im->bandwidth = o->bandwidth, im->straight = o->straight != 0;
+    im->compression = o->compression;
+    im->machines = o->machines > 1 ? (uint32_t)o->machines : 1;
+    im->between = o->between > 0 ? o->between : o->bandwidth;
     return PST_OK;
 }
 
@@ -83,6 +92,10 @@ static void print_ways(const pst_import *im, const pst_import_plan *plan, uint32
     }
 }
 
+static uint32_t devices_of(const pst_import_plan *plan, uint32_t s) {
+    return plan->devices[s] * plan->tensor[s] * (plan->copies ? plan->copies[s] : 1);
+}
+
 static void print_json(const pst_import *im, const pst_import_plan *plan, FILE *out) {
     fprintf(
         out,
@@ -92,9 +105,10 @@ static void print_json(const pst_import *im, const pst_import_plan *plan, FILE *
         is_proven(plan) ? "true" : "false", im->n_node, plan->n_item, plan->n_downset, plan->seconds);
     for (uint32_t s = 0; s < plan->n_part; s++) {
         const char *comma = "";
-        fprintf(out, "%s{\"kind\":\"%s\",\"devices\":%u,\"tensor\":%u,\"data\":%u,\"load\":%.17g,\"nodes\":[",
-                s ? "," : "", im->kind[plan->kind[s]].name, plan->devices[s] * plan->tensor[s], plan->tensor[s],
-                plan->devices[s], plan->load[s]);
+        fprintf(out, "%s{\"kind\":\"%s\",\"devices\":%u,\"tensor\":%u,\"data\":%u,", s ? "," : "",
+                im->kind[plan->kind[s]].name, devices_of(plan, s), plan->tensor[s], plan->devices[s]);
+        if (plan->group) fprintf(out, "\"group\":%u,\"machines\":%u,", plan->group[s], plan->copies[s]);
+        fprintf(out, "\"load\":%.17g,\"nodes\":[", plan->load[s]);
         for (uint32_t v = 0; v < im->n_node; v++)
             if (plan->part_of[v] == s) fprintf(out, "%s%lld", comma, (long long)im->id[v]), comma = ",";
         if (im->tensor) print_ways(im, plan, s, out);
@@ -110,8 +124,11 @@ static void print_stage(const pst_import *im, const pst_import_plan *plan, uint3
     int used = snprintf(devices, sizeof devices, "%u %s%s", plan->devices[s], im->kind[plan->kind[s]].name,
                         plan->devices[s] == 1 ? "" : "s");
     if (im->tensor) snprintf(devices + used, sizeof devices - (size_t)used, " x %u", plan->tensor[s]);
+    if (plan->group)
+        snprintf(devices + used, sizeof devices - (size_t)used, " of %u machine%s", plan->copies[s],
+                 plan->copies[s] == 1 ? "" : "s");
     for (uint32_t v = 0; v < im->n_node; v++) n += plan->part_of[v] == s;
-    fprintf(out, "%5u  %-16s %12.6g  %5u:", s, devices, plan->load[s], n);
+    fprintf(out, "%5u  %-*s %12.6g  %5u:", s, plan->group ? 20 : 16, devices, plan->load[s], n);
     n = 0;
     for (uint32_t v = 0; v < im->n_node; v++)
         if (plan->part_of[v] == s && n++ < SHOWN) fprintf(out, " %lld", (long long)im->id[v]);
@@ -123,7 +140,7 @@ static void print_text(const pst_import *im, const pst_import_plan *plan, FILE *
             im->unit, plan->lower_bound, im->unit, 100 * gap_of(plan), is_proven(plan) ? ": none is better" : "");
     fprintf(out, "%u nodes as %u items; %u downsets%s; %.3f s\n", im->n_node, plan->n_item, plan->n_downset,
             plan->whole ? "" : ", those near one order of the items, for all are too many", plan->seconds);
-    fprintf(out, "stage  devices          load (%s)  nodes\n", im->unit);
+    fprintf(out, "stage  %-*s load (%s)  nodes\n", plan->group ? 20 : 16, "devices", im->unit);
     for (uint32_t s = 0; s < plan->n_part; s++) print_stage(im, plan, s, out);
 }
 

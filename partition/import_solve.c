@@ -10,6 +10,8 @@ void pst_import_plan_close(pst_import_plan *plan) {
     free(plan->kind);
     free(plan->devices);
     free(plan->tensor);
+    free(plan->group);
+    free(plan->copies);
     free(plan->way);
     free(plan->load);
     *plan = (pst_import_plan){0};
@@ -141,9 +143,35 @@ static pst_status solve_tensor(const pst_import *im, double seconds, pst_import_
 
 /* ---------------------------------------------------------------------------------------------------------------- */
 
+/* Where activations travel every item is a node. */
+static pst_status solve_levels(const pst_import *im, const pst_downset_problem *p, const uint32_t *item_of,
+                               double seconds, pst_import_plan *plan) {
+    pst_downset_plan found = {0};
+    double *bytes = calloc((size_t)im->n_node + 1, sizeof *bytes);
+    pst_import_levels levels = {.devices = im->kind[0].count,
+                                .machines = im->machines,
+                                .straight = im->straight,
+                                .ratio = im->bandwidth / im->between,
+                                .transfer = im->compression > 0 ? 2 / im->bandwidth / im->compression : 0,
+                                .bytes = bytes,
+                                .group = calloc((size_t)p->n_item + 1, sizeof *levels.group),
+                                .copies = calloc((size_t)p->n_item + 1, sizeof *levels.copies)};
+    for (uint32_t v = 0; bytes && v < im->n_node; v++) bytes[item_of[v]] = im->size[v] - im->parameters[v];
+    pst_status status =
+        bytes && levels.group && levels.copies ? pst_import_levels_solve(p, &levels, seconds, &found) : no_memory();
+    if (status == PST_OK) status = take(im, item_of, &found, plan);
+    plan->group = levels.group, plan->copies = levels.copies;
+    if (status == PST_OK) status = judge(im, found.objective, plan);
+    plan->n_item = p->n_item;
+    pst_downset_plan_close(&found);
+    free(bytes);
+    return status;
+}
+
 static pst_status solve_parts(const pst_import *im, pst_downset_problem *p, const uint32_t *item_of, double seconds,
                               pst_import_plan *plan) {
     pst_downset_plan found;
+    if (im->machines > 1 || im->compression > 0) return solve_levels(im, p, item_of, seconds, plan);
     PST_TRY(pst_downset_solve(p, PST_DOWNSET_MOST, seconds, &found));
     pst_status status = found.n_part ? take(im, item_of, &found, plan) : no_plan(im, p, &found, seconds);
     if (status == PST_OK) status = judge(im, found.objective, plan);

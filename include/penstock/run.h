@@ -82,6 +82,10 @@ typedef struct {
     const char *cost_model;  /* "max-load", "pipedream" or "piper"; NULL or "": the format's own */
     int json;
     double time_limit;       /* seconds; 0: 60 */
+    int64_t machines;        /* PipeDream: so many with `devices` each; 0: one */
+    double between;          /* PipeDream: bytes per second of a machine */
+    int64_t straight;        /* PipeDream: no replicas */
+    double compression;      /* PipeDream: activations travel, so many times smaller; 0: in no time */
 } pst_plan_graph_options;
 /* Splits another planner's workload into contiguous parts over devices, so that the largest load under that planner's own
  * cost model is smallest; writes objective, lower bound and parts. EINPUT also when there is no plan: what would do. */

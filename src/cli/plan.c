@@ -3,12 +3,18 @@
 
 int pst_cli_plan(const pst_cli_call *call) {
     pst_plan_graph_options o = {.size = sizeof o, .time_limit = 60};
+    int straight = 0;
     const pst_option rows[] = {
         {0, "graph", "FILE", PST_OPTION_STRING, 0, 0,
          "JSON of dnn-partitioning or Piper, graph.txt of PipeDream; which one is found out.", &o.graph},
         {0, "devices", "K", PST_OPTION_INT, 1, 4096, "Accelerators; as many as the file says by default.", &o.devices},
         {0, "memory", "BYTES", PST_OPTION_FLOAT, 1, 1e18, "Of each; as the file says by default.", &o.memory},
         {0, "bandwidth", "BYTES/S", PST_OPTION_FLOAT, 1, 1e18, "PipeDream, Piper: of a device.", &o.bandwidth},
+        {0, "machines", "N", PST_OPTION_INT, 1, 4096, "PipeDream: so many with --devices each.", &o.machines},
+        {0, "between", "BYTES/S", PST_OPTION_FLOAT, 1, 1e18, "PipeDream: bandwidth of a machine.", &o.between},
+        {0, "straight", NULL, PST_OPTION_FLAG, 0, 0, "PipeDream: no replicas.", &straight},
+        {0, "compression", "R", PST_OPTION_FLOAT, 1e-6, 1e6,
+         "PipeDream: activations travel, R times smaller; in no time by default.", &o.compression},
         {0, "cost-model", "max-load|pipedream|piper", PST_OPTION_STRING, 0, 0,
          "What is minimized; the format's own by default, and no other.", &o.cost_model},
         {0, "time-limit", "S", PST_OPTION_FLOAT, 0.001, 1e6, "Then the best so far, and how far it is from a bound.",
@@ -25,5 +31,6 @@ int pst_cli_plan(const pst_cli_call *call) {
     if (pst_cli_parse(&command, call, &n, &done)) return done;
     if (pst_cli_operands(&command, n, 0, 0)) return pst_status_exit(PST_EINPUT);
     if (!o.graph) return pst_cli_wrong("nothing to plan for; usage: %s %s", command.command, command.operands);
+    o.straight = straight;
     return pst_cli_end(pst_plan_graph(&o, stdout));
 }

@@ -33,6 +33,19 @@ pipedream densenet121 4 0.0819839208
 pipedream squeezenet1_0 4 0.0714772843
 pipedream gnmt 4 0.025868
 pipedream vgg16 16 0.0432270743
+# Two levels and straight pipelines: activations travel in these rows of the reference
+levels() { # FILE OBJECTIVE OPTION...
+    file=$1 wanted=$2
+    shift 2
+    exact "pipedream/profiles/$file.graph.txt" "$wanted" --devices 4 --bandwidth 1e10 "$@"
+}
+levels vgg16 0.0671339969 --machines 4 --between 1.25e9 --compression 1
+levels alexnet 0.0150994944 --machines 4 --between 1.25e9 --compression 1
+levels vgg16 0.23559 --straight --compression 1
+levels gnmt 0.025868 --compression 1
+levels vgg16 0.0441210743 --machines 4 --between 1.25e9
+levels alexnet 0.0060111784 --machines 4 --between 1.25e9
+levels vgg16 0.21645 --straight
 piper() { # DEVICES BYTES OBJECTIVE: likewise, with 25 GiB/s
     exact piper/bert32a100.json "$3" --devices "$1" --memory "$2" --bandwidth 26843545600
 }
