@@ -85,7 +85,7 @@ static pst_status check_lists(const pst_checker *c) {
     for (uint32_t t = 0; t < job->grid.tensor; t++) {
         if (job->n_chunk != c->cuts[t]->n_chunk)
             return pst_fail(PST_EINPUT, "the job's sizes are not those of its cut");
-        for (uint32_t k = 0; k < job->n_chunk; k++)
+        for (uint32_t k = 0; k < job->n_chunk && !job->alone; k++)
             if (c->cuts[t]->chunk[k].n_local != c->cuts[0]->chunk[k].n_local)
                 return pst_fail(PST_EINPUT, "chunk %u has other values on tensor rank %u", k, t);
     }
@@ -146,7 +146,7 @@ static pst_status check_passes(pst_checker *c) {
     const pst_job *job = c->job;
     uint32_t *next = malloc(job->n_chunk * sizeof *next);
     pst_status status = next ? PST_OK : pst_fail(PST_ENOMEM, "no memory to check %u chunks", job->n_chunk);
-    for (uint32_t lane = 0; lane < pst_grid_lanes(job->grid) && status == PST_OK; lane++) {
+    for (uint32_t lane = pst_job_first_lane(job); lane < pst_job_end_lane(job) && status == PST_OK; lane++) {
         pst_checker_enter(c, lane);
         memset(next, 0, job->n_chunk * sizeof *next);
         for (uint32_t s = 0; s < job->grid.pipeline && status == PST_OK; s++) {
@@ -172,9 +172,9 @@ void pst_checker_enter(pst_checker *c, uint32_t lane) {
 
 static pst_status open_checker(pst_checker *c) {
     const pst_job *job = c->job;
-    uint32_t longest = 0, locals = 0, lanes = pst_grid_lanes(job->grid);
+    uint32_t longest = 0, locals = 0, lanes = pst_job_end_lane(job) - pst_job_first_lane(job);
     size_t instrs = 0;
-    pst_checker_enter(c, 0);
+    pst_checker_enter(c, pst_job_first_lane(job));
     c->local_first = malloc((c->cut->n_chunk + 1) * sizeof *c->local_first);
     if (!c->local_first) return pst_fail(PST_ENOMEM, "no memory to check a job");
     for (uint32_t k = 0; k < c->cut->n_chunk; k++) {
@@ -244,16 +244,16 @@ static pst_status check_all(pst_checker *c, pst_check_mode mode) {
     PST_TRY(pst_walk_open(c->job, &c->walk));
     PST_TRY(pst_checker_messages(c, mode));
     PST_TRY(pst_walk_run(c->walk));
-    for (uint32_t lane = 0; c->all_slots && lane < pst_grid_lanes(c->job->grid); lane++) {
+    for (uint32_t lane = pst_job_first_lane(c->job); c->all_slots && lane < pst_job_end_lane(c->job); lane++) {
         pst_checker_enter(c, lane);
         PST_TRY(check_slot_table(c));
     }
-    for (uint32_t r = 0; r < c->job->n_rank; r++) {
+    for (uint32_t r = pst_job_gathers(c->job); r < c->job->n_rank; r += pst_job_every(c->job)) {
         pst_checker_enter(c, pst_grid_lane(c->job->grid, r));
         pst_checker_order(c, r);
         PST_TRY(pst_checker_values(c, r));
         if (c->slots) PST_TRY(pst_checker_slots(c, r));
-        PST_TRY(pst_checker_head(c, r));
+        if (!c->job->alone) PST_TRY(pst_checker_head(c, r));
         PST_TRY(pst_checker_flush(c, r));
     }
     return PST_OK;

@@ -46,7 +46,8 @@ static pst_status check_computes(flush *f) {
         if (in->opcode == PST_OP_STEP || in->opcode == PST_OP_VALIDATE) f->last = i;
     }
     if (counts[PST_OP_NORM] != 1) return fail_flush(f, "not exactly one NORM");
-    if (counts[PST_OP_GATHER] != (f->rank == 0)) return fail_flush(f, "GATHER belongs on rank 0, once,");
+    if (counts[PST_OP_GATHER] != (f->rank == pst_job_gathers(f->c->job)))
+        return fail_flush(f, "GATHER belongs on rank 0, once,");
     if (counts[PST_OP_STEP] != 1) return fail_flush(f, "not exactly one STEP");
     if (counts[PST_OP_VALIDATE] != (uint32_t)post) return fail_flush(f, "not exactly one VALIDATE");
     for (uint32_t x = 0; post && x < f->first; x++)
@@ -84,8 +85,11 @@ static pst_status check_partial(const flush *f) {
 /* Norms go to rank 0 after NORM and before GATHER, answers come back after GATHER and before STEP, or VALIDATE. */
 static pst_status check_norm_message(flush *f, uint32_t i) {
     int sends = f->list->instr[i].opcode == PST_OP_SEND;
-    uint32_t made = f->rank ? f->norm : f->gather, read = f->rank ? f->last : f->gather;
-    if (f->rank && f->list->instr[i].peer) return fail_flush(f, "a norm that does not go by rank 0");
+    uint32_t to = pst_job_gathers(f->c->job);
+    if (f->c->job->alone && f->rank == to && f->list->instr[i].peer == to)
+        return PST_OK; /* of its stage's other ranks */
+    uint32_t made = f->rank != to ? f->norm : f->gather, read = f->rank != to ? f->last : f->gather;
+    if (f->rank != to && f->list->instr[i].peer != to) return fail_flush(f, "a norm that does not go by rank 0");
     sends ? f->n_send++ : f->n_recv++;
     return sends ? need(f, made, i) : need(f, i, read);
 }
@@ -139,7 +143,8 @@ static pst_status check_accumulator(const flush *f, uint32_t i) {
 
 /* The sum of a shared parameter comes back to every other rank that has it. */
 static pst_status check_return(const flush *f, uint32_t param) {
-    uint32_t n_use = uses_of(f->c, param), owner = n_use ? pst_checker_stage_of_use(f->c, param, 0) : 0, here = 0, back = 0;
+    uint32_t n_use = uses_of(f->c, param), owner = n_use ? pst_checker_stage_of_use(f->c, param, 0) : 0, here = 0,
+             back = 0;
     if (n_use < 2 || f->stage == owner) return PST_OK;
     for (uint32_t use = 0; use < n_use; use++) here += pst_checker_stage_of_use(f->c, param, use) == f->stage;
     for (uint32_t i = f->first; i < f->list->n_instr; i++) {
@@ -163,12 +168,14 @@ static pst_status check_flush(flush *f) {
         if (in->queue == PST_Q_COMPUTE || in->n) continue; /* pieces: check_replicas.c */
         PST_TRY(in->param == PST_NONE ? check_norm_message(f, i) : check_accumulator(f, i));
     }
-    uint32_t n = f->rank ? 1 : f->c->job->n_rank - 1;
+    const pst_job *job = f->c->job;
+    uint32_t every = pst_job_every(job), n = f->rank != pst_job_gathers(job) ? every : job->n_rank - every;
     if (f->n_send != n || f->n_recv != n) return fail_flush(f, "norms or their answers are missing");
     for (uint32_t p = 0; p < n_param; p++) PST_TRY(check_return(f, p));
     PST_TRY(pst_checker_sums(f->c, f->rank));
-    if (f->c->job->grid.data > 1) PST_TRY(pst_checker_replicas(f->c, f->rank));
-    return f->c->job->zero == 2 ? pst_checker_rounds(f->c, f->rank) : PST_OK;
+    if (job->alone) return PST_OK; /* what replicas exchange is only as long as it would be */
+    if (job->grid.data > 1) PST_TRY(pst_checker_replicas(f->c, f->rank));
+    return job->zero == 2 ? pst_checker_rounds(f->c, f->rank) : PST_OK;
 }
 
 pst_status pst_checker_flush(const pst_checker *c, uint32_t rank) {
@@ -178,6 +185,7 @@ pst_status pst_checker_flush(const pst_checker *c, uint32_t rank) {
                .rank = rank,
                .stage = pst_checker_stage(c, rank),
                .first = list->n_instr - list->n_flush};
-    if (!list->n_flush != !c->job->list[0].n_flush) return fail_flush(&f, "some ranks take no part");
+    if (!list->n_flush != !c->job->list[pst_job_gathers(c->job)].n_flush)
+        return fail_flush(&f, "some ranks take no part");
     return list->n_flush ? check_flush(&f) : PST_OK;
 }

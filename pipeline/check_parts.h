@@ -28,11 +28,11 @@ typedef struct {
 } pst_checker;
 
 static inline uint32_t *pst_checker_pass(const pst_checker *c, uint32_t chunk, uint32_t opcode, uint32_t micro) {
-    return &c->pass_at[(((size_t)c->lane * c->job->n_chunk + chunk) * 4 + opcode) * c->job->n_micro + micro];
+    return &c->pass_at[(((size_t)(c->lane - pst_job_first_lane(c->job)) * c->job->n_chunk + chunk) * 4 + opcode) * c->job->n_micro + micro];
 }
 static inline size_t pst_checker_cell(const pst_checker *c, uint32_t chunk, uint32_t local, uint32_t micro) {
     size_t of_lane = c->local_first[c->job->n_chunk];
-    return (c->lane * of_lane + c->local_first[chunk] + local) * c->job->n_micro + micro;
+    return ((c->lane - pst_job_first_lane(c->job)) * of_lane + c->local_first[chunk] + local) * c->job->n_micro + micro;
 }
 static inline uint32_t pst_checker_stage(const pst_checker *c, uint32_t rank) { return pst_job_stage(c->job, rank); }
 /* What follows is about a rank of this lane. */

@@ -159,19 +159,54 @@ static uint32_t norm_doubles(const pst_job_builder *b, uint32_t rank) {
            pst_share_pieces(j->share[at.tensor], b->spec->cut[at.tensor], j->rank_of_chunk, at.stage, at.replica);
 }
 
-static uint32_t emit_norm(pst_job_builder *b, uint8_t opcode, uint32_t peer, uint32_t doubles, uint32_t channel) {
+/* Norms and answers of ranks [from, to) stand in the list at hand: its own, and, of a lane on its own, those of all ranks of
+ * the stage, which it sends, or takes, in their place. */
+typedef struct {
+    uint32_t from, to;
+} ranks;
+
+static ranks stands_for(const pst_job_builder *b) {
+    uint32_t lanes = pst_grid_lanes(b->job->grid);
+    return b->job->alone ? (ranks){b->stage * lanes, (b->stage + 1) * lanes} : (ranks){b->rank, b->rank + 1};
+}
+
+static uint32_t list_of(const pst_job_builder *b, uint32_t rank) {
+    return b->job->alone ? pst_grid_in_lane(b->job->grid, pst_job_stage(b->job, rank), b->lane) : rank;
+}
+
+/* The norm, or the answer, of `rank`. */
+static uint32_t emit_norm(pst_job_builder *b, uint8_t opcode, uint32_t peer, uint32_t rank, uint32_t doubles,
+                          uint32_t channel) {
     uint64_t bytes = doubles * sizeof(double);
     pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
-    instr.peer = peer, instr.bytes = bytes, instr.channel = channel;
+    instr.peer = peer, instr.bytes = bytes, instr.channel = channel, instr.seq = b->job->alone ? rank : 0;
     return pst_builder_emit(b, &instr);
+}
+
+static void send_norms(pst_job_builder *b, uint32_t to, uint32_t norm) {
+    ranks all = stands_for(b);
+    for (uint32_t r = all.from; r < all.to; r++)
+        if (r != to) pst_builder_depend(b, emit_norm(b, PST_OP_SEND, to, r, norm_doubles(b, r), b->channel), norm);
 }
 
 static void gather(pst_job_builder *b) {
     uint32_t n = b->job->n_rank, first = b->n_instr;
-    for (uint32_t r = 1; r < n; r++) emit_norm(b, PST_OP_RECV, r, norm_doubles(b, r), b->channel);
+    for (uint32_t r = 0; r < n; r++)
+        if (r != b->rank) emit_norm(b, PST_OP_RECV, list_of(b, r), r, norm_doubles(b, r), b->channel);
     uint32_t at = pst_builder_emit_compute(b, PST_OP_GATHER, b->cost->gather_ns);
     for (uint32_t i = first; i < at; i++) pst_builder_depend(b, at, i);
-    for (uint32_t r = 1; r < n; r++) pst_builder_depend(b, emit_norm(b, PST_OP_SEND, r, 3, b->channel + 1), at);
+    for (uint32_t r = 0; r < n; r++)
+        if (r != b->rank) pst_builder_depend(b, emit_norm(b, PST_OP_SEND, list_of(b, r), r, 3, b->channel + 1), at);
+}
+
+/* Returns the first RECV, and one behind the last in *end. */
+static uint32_t take_answers(pst_job_builder *b, uint32_t from, uint32_t *end) {
+    ranks all = stands_for(b);
+    uint32_t first = b->n_instr;
+    for (uint32_t r = all.from; r < all.to; r++)
+        if (r != from) emit_norm(b, PST_OP_RECV, from, r, 3, b->channel + 1);
+    *end = b->n_instr;
+    return first;
 }
 
 /* Whether no other rank ends its passes later, by the pace of this pipeline and the micro-batches of the others: then no norm
@@ -192,20 +227,21 @@ static int ends_last(const pst_job_builder *b) {
 
 /* Returns STEP. */
 static uint32_t norm_and_step(pst_job_builder *b, passes before) {
-    uint32_t norm = pst_builder_emit_compute(b, PST_OP_NORM, b->cost->norm_ns), step = PST_NONE, answer = PST_NONE;
-    if (b->rank) pst_builder_depend(b, emit_norm(b, PST_OP_SEND, 0, norm_doubles(b, b->rank), b->channel), norm);
-    int answers_first = !b->rank && (!b->job->post || ends_last(b));
+    uint32_t norm = pst_builder_emit_compute(b, PST_OP_NORM, b->cost->norm_ns), step = PST_NONE, answered;
+    uint32_t to = pst_job_gathers(b->job);
+    send_norms(b, to, norm);
+    int answers_first = b->rank == to && (!b->job->post || ends_last(b));
     if (answers_first) gather(b);
     if (b->job->post) {
         step = pst_builder_emit_compute(b, PST_OP_STEP, b->cost->step_ns);
         wait_for_all(b, step, before);
     }
-    if (b->rank) answer = emit_norm(b, PST_OP_RECV, 0, 3, b->channel + 1);
-    else if (!answers_first) gather(b);
+    if (b->rank == to && !answers_first) gather(b);
+    uint32_t answer = take_answers(b, to, &answered);
     uint32_t last = b->job->post ? pst_builder_emit_compute(b, PST_OP_VALIDATE, b->cost->gather_ns)
                                  : pst_builder_emit_compute(b, PST_OP_STEP, b->cost->step_ns);
     if (!b->job->post) step = last;
-    if (answer != PST_NONE) pst_builder_depend(b, last, answer);
+    for (uint32_t i = answer; i < answered; i++) pst_builder_depend(b, last, i);
     for (uint32_t i = 0; i < b->n_head; i++) /* of the weights that it changes */
         if (b->instr[i].opcode == PST_OP_SEND) pst_builder_depend(b, step, i);
     b->channel += 2;

@@ -137,12 +137,20 @@ static void add_in_round(pst_job_builder *b, const piece *in, void *arg) {
 }
 
 void pst_replica_send_round(pst_job_builder *b, pst_round *round) {
+    if (b->job->alone) {
+        pst_summary_send_round(b, round);
+        return;
+    }
     b->channel = b->cut->n_channel;
     round->n_send = 0;
     if (round->micro < b->n_micro) each_piece(b, send_in_round, round);
 }
 
 void pst_replica_add_round(pst_job_builder *b, pst_round *round) {
+    if (b->job->alone) {
+        pst_summary_add_round(b, round);
+        return;
+    }
     b->channel = b->cut->n_channel;
     each_piece(b, add_in_round, round);
 }
@@ -173,11 +181,12 @@ static void reduce_piece(pst_job_builder *b, const piece *at, void *arg) {
 
 void pst_replica_reduce(pst_job_builder *b, pst_replica_sums *sums, int shared, uint32_t ready) {
     reducing r = {sums, shared, ready};
-    each_piece(b, reduce_piece, &r);
+    if (b->job->alone) pst_summary_reduce(b, sums, shared, ready);
+    else each_piece(b, reduce_piece, &r);
 }
 
 pst_status pst_replica_sums_open(const pst_job_builder *b, pst_replica_sums *sums) {
-    uint32_t n = pst_share_count(b->share);
+    uint32_t n = b->job->alone ? pst_summary_sums(b) : pst_share_count(b->share);
     *sums = (pst_replica_sums){.at = malloc((n + (size_t)1) * sizeof *sums->at)};
     if (!sums->at) return pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);
     for (uint32_t i = 0; i < n; i++) sums->at[i] = PST_NONE;
@@ -229,5 +238,6 @@ void pst_replica_spread_sums(pst_job_builder *b, const pst_replica_sums *sums, c
                              uint32_t received[2]) {
     spreading s = {sums, lent, received};
     received[0] = received[1] = PST_NONE;
-    each_piece(b, spread_piece, &s);
+    if (b->job->alone) pst_summary_spread_sums(b, sums, lent, received);
+    else each_piece(b, spread_piece, &s);
 }

@@ -26,7 +26,7 @@ uint32_t pst_builder_emit(pst_job_builder *b, const pst_instr *instr) {
     b->instr = grow(b, b->instr, b->n_instr, &b->cap_instr, sizeof *b->instr);
     if (b->status != PST_OK) return 0;
     b->instr[b->n_instr] = *instr;
-    b->instr[b->n_instr].queue = pst_opcode_computes(instr->opcode)                       ? PST_Q_COMPUTE
+    b->instr[b->n_instr].queue = pst_opcode_computes(instr->opcode)                   ? PST_Q_COMPUTE
                                  : instr->param != PST_NONE && instr->use == PST_NONE ? PST_Q_HEAD
                                  : instr->opcode == PST_OP_SEND                       ? PST_Q_SEND
                                                                                       : PST_Q_RECV;
@@ -173,9 +173,10 @@ static pst_status build_rank(pst_job_builder *b, uint32_t stage) {
     const pst_action *action = b->schedule->action[stage];
     uint32_t n = b->schedule->n_action[stage];
     b->stage = stage, b->rank = pst_grid_in_lane(b->job->grid, stage, b->lane);
-    b->n_instr = b->cap_instr = b->n_pair = b->n_head = b->n_flush = b->turn = b->n_sent = b->n_added = b->n_gradient = 0;
+    b->n_instr = b->cap_instr = b->n_pair = b->n_head = b->n_flush = b->turn = b->n_sent = b->n_added = b->n_gradient =
+        0;
     for (uint32_t k = 0; k < PST_PIECES_IN_FLIGHT; k++) b->buffer_read[k] = PST_NONE;
-    if (b->job->zero) pst_builder_head(b);
+    if (b->job->zero) (b->job->alone ? pst_summary_head : pst_builder_head)(b);
     if (n) emit_recvs(b, 0);
     for (uint32_t i = 0; i < n && b->status == PST_OK; i++) {
         if (i + 1 < n) emit_recvs(b, i + 1);
@@ -206,18 +207,21 @@ static pst_status check_fit(const pst_schedule *s, const pst_cut *cut) {
 static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
     const pst_schedule *s = spec->schedule[0];
     pst_grid grid = spec->grid;
+    const pst_cut *cut = spec->cut[spec->alone ? spec->lane % grid.tensor : 0];
     pst_job *j = calloc(1, sizeof *j);
     *job = j; /* the caller closes it */
     if (!j) return pst_fail(PST_ENOMEM, "no memory for a job");
     *j = (pst_job){.n_rank = pst_grid_size(grid),
                    .n_chunk = s->n_chunk,
-                   .backward = spec->cut[0]->backward,
-                   .split = spec->cut[0]->split,
+                   .backward = cut->backward,
+                   .split = cut->split,
                    .rank_of_chunk = s->rank_of_chunk,
                    .grid = grid,
-                   .zero = grid.data > 1 && spec->cost->flush && spec->cut[0]->backward ? spec->zero : 0,
+                   .zero = grid.data > 1 && spec->cost->flush && cut->backward ? spec->zero : 0,
                    .parts = spec->parts ? spec->parts : 1,
-                   .post = spec->cost->post && spec->cost->flush && spec->cut[0]->backward};
+                   .alone = spec->alone,
+                   .lane = spec->lane,
+                   .post = spec->cost->post && spec->cost->flush && cut->backward};
     j->list = calloc(j->n_rank, sizeof *j->list);
     j->micros = calloc(grid.data, sizeof *j->micros);
     j->share = calloc(grid.tensor, sizeof(pst_share *));
@@ -246,10 +250,11 @@ static pst_status check_channels(const pst_cut *cut) {
     for (uint32_t p = 0; cut->graph && p < cut->graph->n_param; p++)
         if (cut->graph->param[p].n_use > 1) n += 2 * (uint64_t)cut->graph->param[p].n_use;
     if (n <= PST_CHANNEL_COLLECTIVE) return PST_OK;
-    return pst_fail(PST_EINPUT,
-                    "messages of %llu kinds, too many to tell apart (at most %d): fewer chunks, or fewer uses of shared "
-                    "parameters",
-                    (unsigned long long)n, PST_CHANNEL_COLLECTIVE);
+    return pst_fail(
+        PST_EINPUT,
+        "messages of %llu kinds, too many to tell apart (at most %d): fewer chunks, or fewer uses of shared "
+        "parameters",
+        (unsigned long long)n, PST_CHANNEL_COLLECTIVE);
 }
 
 static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
@@ -286,7 +291,8 @@ static pst_status build_lane(pst_job_builder *b, uint32_t lane, pst_slots **slot
 
 pst_status pst_job_build_grid(const pst_job_spec *spec, pst_job **job, pst_slots **slots) {
     pst_job_builder b = {.spec = spec, .cost = spec->cost};
-    uint32_t lane = 0, n = pst_grid_lanes(spec->grid);
+    uint32_t first = spec->alone ? spec->lane : 0, lane = first,
+             n = spec->alone ? lane + 1 : pst_grid_lanes(spec->grid);
     pst_status status = open_job(spec, &b.job);
     if (status == PST_OK) status = pst_rounds_open(spec, b.job, &b.rounds);
     for (; status == PST_OK && lane < n; lane++) status = build_lane(&b, lane, slots + lane);
@@ -295,7 +301,7 @@ pst_status pst_job_build_grid(const pst_job_spec *spec, pst_job **job, pst_slots
         *job = b.job;
         return PST_OK;
     }
-    while (lane-- > 0) pst_slots_close(slots[lane]), slots[lane] = NULL;
+    while (lane-- > first) pst_slots_close(slots[lane]), slots[lane] = NULL;
     pst_job_close(b.job);
     return status;
 }

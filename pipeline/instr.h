@@ -56,6 +56,8 @@ typedef struct {
     int post;                   /* post-validation: VALIDATE follows STEP */
     pst_share **share;          /* [grid.tensor] */
     double *slow;               /* [n_rank] what it computes takes so many times as long as the cut says; NULL: 1 */
+    int alone;                  /* 1: `lane` alone has lists, to be scored (pst_job_spec) */
+    uint32_t lane;
     uint32_t *host;             /* [n_rank] first rank of each rank's host: all of them share its link to others. NULL: each has
                                    one of its own */
 } pst_job;
@@ -129,6 +131,12 @@ typedef struct {
     int zero;                               /* 2 only with one accumulator per use */
     uint32_t parts;                         /* 0 and 1: one accumulator per use */
     const double *slow;                     /* [ranks of the grid] as in pst_job, copied; NULL */
+    /* 1: lists of one pipeline alone, to be scored and checked, never run: what its replicas exchange is as few messages, of a
+     * rank to itself, as tell how long it takes (summary.c), and all replicas are taken to do the same at the same time. What
+     * lies in its memory, and all else, is as in the whole job. cut: of other tensor ranks than the lane's,
+     * pst_cut_open_uses is enough; slots: [lane] alone is set. */
+    int alone;
+    uint32_t lane;
 } pst_job_spec;
 /* slots: [lanes of the grid], each owned by the caller, who has the room. */
 pst_status pst_job_build_grid(const pst_job_spec *spec, pst_job **job, pst_slots **slots);
@@ -142,6 +150,15 @@ static inline int pst_job_shards(const pst_job *job, uint32_t tensor, uint32_t p
     return job->zero == 2 && job->backward && !job->share[tensor]->whole[param];
 }
 static inline uint32_t pst_job_stage(const pst_job *job, uint32_t rank) { return pst_grid_at(job->grid, rank).stage; }
+/* The lanes that have lists: [first, end). */
+static inline uint32_t pst_job_first_lane(const pst_job *job) { return job->alone ? job->lane : 0; }
+static inline uint32_t pst_job_end_lane(const pst_job *job) {
+    return job->alone ? job->lane + 1 : pst_grid_lanes(job->grid);
+}
+/* From a rank that has a list to the next one. */
+static inline uint32_t pst_job_every(const pst_job *job) { return job->alone ? pst_grid_lanes(job->grid) : 1; }
+/* The rank that gathers norms: the first that has a list. */
+static inline uint32_t pst_job_gathers(const pst_job *job) { return pst_grid_in_lane(job->grid, 0, pst_job_first_lane(job)); }
 /* Micro-batches that a rank computes. */
 static inline uint32_t pst_job_micros(const pst_job *job, uint32_t rank) {
     return job->micros[pst_grid_at(job->grid, rank).replica];

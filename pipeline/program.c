@@ -138,6 +138,16 @@ pst_status pst_cut_build(const pst_graph *g, const uint32_t *chunk_of_node, uint
     return PST_OK;
 }
 
+pst_status pst_cut_open_uses(const pst_graph *g, const uint32_t *chunk_of_node, uint32_t n_chunk, pst_cut **cut) {
+    pst_cut *x;
+    PST_TRY(check_chunks(chunk_of_node, g->n_node, n_chunk));
+    PST_TRY(open_cut(g, chunk_of_node, g->n_node, n_chunk, 0, 0, &x));
+    pst_status status = find_uses(x);
+    if (status != PST_OK) pst_cut_close(x);
+    else *cut = x;
+    return status;
+}
+
 static void close_chunk(pst_chunk *chunk) {
     free(chunk->local), free(chunk->buffer);
     for (uint32_t p = 0; p < 4; p++) free(chunk->program[p].step);

@@ -51,7 +51,7 @@ static void mark_whole(const pst_cut *cut, uint8_t *whole) {
     for (uint32_t p = 0; p < g->n_param; p++) whole[p] = g->param[p].n_use != 1 || g->param[p].slice.partial;
     for (int marked = 1; marked;) {
         marked = 0;
-        for (uint32_t s = 0; s < cut->tape->n_step; s++) marked |= mark_step(cut->tape->step + s, whole);
+        for (uint32_t s = 0; cut->tape && s < cut->tape->n_step; s++) marked |= mark_step(cut->tape->step + s, whole);
     }
 }
 

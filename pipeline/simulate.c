@@ -92,7 +92,8 @@ pst_status pst_timing_from_spans(const pst_job *job, pst_span *const *span, pst_
 
 /* ns of each pass of the chunk for one micro-batch: passes[0] F, [1] B (BW), [2] W. */
 static void find_passes(const pst_job *job, uint32_t chunk, uint64_t passes[3]) {
-    const pst_instr_list *list = &job->list[pst_grid_in_lane(job->grid, job->rank_of_chunk[chunk], 0)];
+    const pst_instr_list *list =
+        &job->list[pst_grid_in_lane(job->grid, job->rank_of_chunk[chunk], pst_job_first_lane(job))];
     uint32_t left = job->backward ? job->split ? 3 : 2 : 1;
     memset(passes, 0, 3 * sizeof *passes);
     for (uint32_t i = 0; i < list->n_instr && left; i++) {
@@ -110,7 +111,7 @@ uint64_t pst_simulate_bound(const pst_job *job) {
         for (uint32_t k = c; k < job->n_chunk; k++) {
             if (job->rank_of_chunk[k] != job->rank_of_chunk[c]) continue;
             find_passes(job, k, passes);
-            work += (passes[0] + passes[1] + passes[2]) * job->micros[0];
+            work += (passes[0] + passes[1] + passes[2]) * job->micros[pst_job_first_lane(job) / job->grid.tensor];
         }
         if (there + work > bound) bound = there + work; /* of the first chunk of a rank all its work, of others less */
         find_passes(job, c, passes);

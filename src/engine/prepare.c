@@ -21,7 +21,8 @@ pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_ran
     else snprintf(degrees, sizeof degrees, "parallel.pipeline is %" PRId64, pipeline);
     int64_t times = pipeline && !(given % (pipeline * lanes)) ? given / (pipeline * lanes) : 1;
     if (given && pipeline && given != pipeline * lanes && times > 1)
-        return pst_fail(PST_EINPUT, "the job has %" PRId64 " ranks, but %s; with parallel.data=%" PRId64
+        return pst_fail(PST_EINPUT,
+                        "the job has %" PRId64 " ranks, but %s; with parallel.data=%" PRId64
                         " it has as many, or leave parallel.pipeline or the number of ranks out",
                         given, degrees, times * degree(c->parallel.data));
     if (given && pipeline && given != pipeline * lanes)
@@ -168,6 +169,21 @@ static pst_status build_plan(pst_prepared *p) {
     return pst_plan_check(p->plan, p->graph);
 }
 
+/* Whether two tensor ranks have parts of other sizes. */
+static int differ(const pst_graph *a, const pst_graph *b) {
+    for (uint32_t i = 0; i < a->n_tensor; i++)
+        if (pst_tensor_elements(a->tensor + i) != pst_tensor_elements(b->tensor + i)) return 1;
+    for (uint32_t i = 0; i < a->n_param; i++)
+        if (pst_param_elements(a->param + i) != pst_param_elements(b->param + i)) return 1;
+    return 0;
+}
+
+/* Of a pipeline on its own, whether programs of a tensor rank are wanted: its own, and those of the last one, which has the
+ * largest parts of what does not divide. */
+static int wants_programs(const pst_prepared *p, uint32_t t) {
+    return !p->options.lane || !t || (t + 1 == p->grid.tensor && differ(p->graphs[0], p->graphs[t]));
+}
+
 /* The ranks of a tensor group wait for each other in every layer: they are as fast as the slowest. */
 static void level(pst_cut *const *cut, uint32_t n) {
     for (uint32_t c = 0; c < cut[0]->n_chunk; c++)
@@ -175,10 +191,12 @@ static void level(pst_cut *const *cut, uint32_t n) {
             for (uint32_t s = 0; s < cut[0]->chunk[c].program[op].n_step; s++) {
                 uint64_t most = 0;
                 for (uint32_t t = 0; t < n; t++) {
+                    if (!cut[t]->tape) continue;
                     uint64_t ns = cut[t]->chunk[c].program[op].step[s].ns;
                     most = ns > most ? ns : most;
                 }
                 for (uint32_t t = 0; t < n; t++) {
+                    if (!cut[t]->tape) continue;
                     pst_program *program = &cut[t]->chunk[c].program[op];
                     program->ns += most - program->step[s].ns;
                     program->step[s].ns = most;
@@ -191,6 +209,10 @@ static pst_status build_cuts(const pst_prepared *p, int split, int train, pst_cu
     pst_chooser chooser = {&arg, choose, predict_ns, p->plan->recompute};
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
         const pst_graph *g = p->graphs[t];
+        if (!wants_programs(p, t)) {
+            PST_TRY(pst_cut_open_uses(g, p->plan->chunk_of_node, p->plan->n_chunk, &cut[t]));
+            continue;
+        }
         PST_TRY(pst_cut_build(g, p->plan->chunk_of_node, p->plan->n_chunk, split, train, &chooser, &cut[t]));
         PST_TRY(pst_cut_check(cut[t]));
         if (train) PST_TRY(pst_tape_check_gradients(cut[t]->tape, g));
@@ -209,7 +231,9 @@ static pst_status build_job(pst_prepared *p) {
                          .cut = (const pst_cut *const *)p->cuts,
                          .cost = &cost,
                          .slow = p->slow,
-                         .zero = zero_stage(p)};
+                         .zero = zero_stage(p),
+                         .alone = p->options.lane != 0,
+                         .lane = p->options.lane ? (p->options.lane - 1) * p->grid.tensor : 0};
     PST_TRY(pst_prepare_parts(p, &spec.parts));
     PST_TRY(pst_job_build_grid(&spec, &p->job, p->slots));
     PST_TRY(pst_job_check_grid(p->job, spec.cut, p->slots, PST_CHECK_TAGGED));
@@ -229,7 +253,7 @@ static pst_status build_layout(pst_prepared *p) {
     uint32_t n = p->options.n_rank;
     p->layout = calloc(n, sizeof *p->layout);
     if (!p->layout) return pst_fail(PST_ENOMEM, "no memory for the layouts of %u ranks", n);
-    for (uint32_t r = 0; r < n; r++) {
+    for (uint32_t r = pst_job_gathers(p->job); r < n; r += pst_job_every(p->job)) {
         uint32_t lane = pst_grid_lane(p->grid, r), stage = pst_grid_at(p->grid, r).stage;
         uint32_t t = pst_grid_at(p->grid, r).tensor;
         const pst_cut *cut = p->cuts[t], *eval = p->eval_cuts[t];
@@ -256,8 +280,8 @@ pst_status pst_prepare_predict(pst_prepared *p) {
 static pst_status predict(pst_prepared *p) {
     PST_TRY(pst_prepare_predict(p));
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
-        const pst_tape *tape = p->cuts[t]->tape;
-        for (uint32_t s = 0; s < tape->n_step; s++) /* the model's, so not what runs again */
+        const pst_tape *tape = p->cuts[p->options.lane ? 0 : t]->tape; /* on its own, it stands for all */
+        for (uint32_t s = 0; s < tape->n_step; s++)                    /* the model's, so not what runs again */
             if (!tape->step[s].again) p->flops += tape->step[s].flops * p->plan->n_micro;
     }
     for (uint32_t t = 0; t < p->graph->n_tensor; t++)
@@ -275,6 +299,7 @@ static pst_status open_grid(pst_prepared *p) {
     p->grid = (pst_grid){p->options.n_rank / lanes, lanes / (p->options.infer ? 1 : degree(c->parallel.tensor)),
                          p->options.infer ? 1 : degree(c->parallel.tensor)};
     uint32_t n = p->grid.data;
+    if (p->options.lane > n) return pst_fail(PST_EINPUT, "there is no replica %u among %u", p->options.lane - 1, n);
     p->micro = calloc(n + (size_t)1, sizeof *p->micro), p->eval_micro = calloc(n + (size_t)1, sizeof *p->eval_micro);
     p->schedules = calloc(n, sizeof *p->schedules), p->eval_schedules = calloc(n, sizeof *p->eval_schedules);
     p->slots = calloc(lanes, sizeof *p->slots), p->eval_slots = calloc(lanes, sizeof *p->eval_slots);
@@ -308,6 +333,8 @@ static pst_status prepare_into(pst_prepared *p) {
 
 pst_status pst_prepare(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared) {
     const char *schedule = options->plan ? options->plan->schedule : config->parallel.schedule;
+    if (!strcmp(schedule, "solved") && !options->schedules && !options->infer && options->lane)
+        return pst_fail(PST_EINPUT, "schedule solved is solved for all pipelines together, not for one");
     if (!strcmp(schedule, "solved") && !options->schedules && !options->infer)
         return pst_prepare_solved(config, options, prepared);
     pst_prepared *p = calloc(1, sizeof *p);

@@ -27,6 +27,10 @@ typedef struct {
     uint32_t n_schedule;
     int split;                  /* 1: W is a pass of its own, whatever the schedule of that name has */
     uint32_t vocabulary;        /* of the data set: the least the model may have, and its default */
+    /* 1 + k: of all these ranks only the pipeline of replica k and tensor rank 0, to be scored: job, slots and layouts of
+     * the other lanes are NULL or empty, and what replicas exchange is summarised (instr.h, pst_job_spec.alone). Layouts
+     * are to the byte those of the whole. 0: all. Not with schedule solved. */
+    uint32_t lane;
 } pst_prepare_options;
 
 typedef struct {

@@ -5,7 +5,7 @@
 
 uint64_t pst_prepare_excess(const pst_prepared *p, uint64_t limit, uint32_t *rank) {
     uint64_t most = 0;
-    for (uint32_t r = 0; r < p->options.n_rank; r++) {
+    for (uint32_t r = pst_job_gathers(p->job); r < p->options.n_rank; r += pst_job_every(p->job)) {
         uint64_t may = pst_prepare_room(p, limit, r), needs = p->layout[r]->total;
         if (may && needs > may && needs - may > most) most = needs - may, *rank = r;
     }
@@ -86,8 +86,9 @@ static void suggest(const pst_prepared *p, uint64_t limit, char *text, size_t by
         for (int one = 0; one < 2; one++) {
             if (!fits_with(p, limit, schedule, NULL, one ? 1 : micro_batch, n)) continue;
             uint32_t fixed = c->parallel.pipeline != 0; /* then -n alone would be refused */
-            snprintf(text, bytes, "%s%u%s would fit, with as much memory for each", fixed ? "parallel.pipeline=" : "-n ",
-                     fixed ? n / pst_prepare_lanes(c) : n, one ? " and train.micro_batch=1" : "");
+            snprintf(text, bytes, "%s%u%s would fit, with as much memory for each",
+                     fixed ? "parallel.pipeline=" : "-n ", fixed ? n / pst_prepare_lanes(c) : n,
+                     one ? " and train.micro_batch=1" : "");
             return;
         }
     snprintf(text, bytes, "no schedule, recomputation, micro-batch or number of ranks up to %d would fit", MOST_RANKS);
