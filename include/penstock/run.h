@@ -67,6 +67,7 @@ typedef struct {
     const double *memory;    /* n_memory 1 or stages: most micro-batches of a stage that every rank, or each in turn, may hold
                                 from the start of their F to the end of their W */
     int64_t n_memory;        /* 0: no limit */
+    const char *report;      /* a file, of a plan only: its report, one HTML file; NULL or "": none */
 } pst_simulate_options;
 /* Times a schedule, or the plan of a run, without training; writes what it finds as text or JSON, and the pictures
  * asked for (with a transport: rank 0 does). EINTERNAL: the executor on the virtual clock disagrees with the simulator.

@@ -49,6 +49,7 @@ static int check(const pst_command *command, size_t n, const pst_simulate_option
         return pst_cli_wrong("--times, --message and --memory go with --schedule; a plan has its own");
     if (n == 0 && !o->schedule)
         return pst_cli_wrong("nothing to simulate; usage: %s %s", command->command, command->operands);
+    if (n == 0 && *o->report) return pst_cli_wrong("--report goes with a plan: a schedule has no model to show");
     if (n == 0 && !strcmp(o->schedule, "all") && (o->transport || o->execute || *o->trace || *o->svg || *o->csv))
         return pst_cli_wrong(
             "--schedule all compares makespans only: leave out --transport, --execute, --trace, --svg and --csv");
@@ -70,6 +71,7 @@ int pst_cli_simulate(const pst_cli_call *call) {
                               .trace = "",
                               .svg = "",
                               .csv = "",
+                              .report = "",
                               .message_bytes = -1,
                               .rounds = 5,
                               .argv = call->program_argv};
@@ -90,6 +92,8 @@ int pst_cli_simulate(const pst_cli_call *call) {
          &memory},
         {0, "trace", "FILE", PST_OPTION_STRING, 0, 0, "Write the timeline as Chrome trace JSON (Perfetto).", &o.trace},
         {0, "svg", "FILE", PST_OPTION_STRING, 0, 0, "Write the timeline as a picture.", &o.svg},
+        {0, "report", "FILE", PST_OPTION_STRING, 0, 0,
+         "Of a plan: write its report, one HTML file: the cut, the timeline, times and memory.", &o.report},
         {0, "csv", "FILE", PST_OPTION_STRING, 0, 0,
          "Write the schedule as PyTorch's pipelining runtime reads it; --schedule custom is read from there.", &o.csv},
         {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Print JSON.", &o.json},

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/sized.h"
 #include "comm/launch.h"
+#include "engine/plan_page.h"
 #include "engine/planned.h"
 #include "engine/rehearse.h"
 #include "engine/study_parts.h"
@@ -48,7 +49,10 @@ static pst_status open_plan(const pst_simulate_options *o, pst_study *s) {
     }
     pst_plan_close(plan);
     PST_TRY(status);
-    if (o->transfer_ms > 0) set_transfers(s->prepared->job, (uint64_t)(o->transfer_ms * 1e6));
+    if (o->transfer_ms > 0) {
+        set_transfers(s->prepared->job, (uint64_t)(o->transfer_ms * 1e6));
+        PST_TRY(pst_prepare_predict(s->prepared));
+    }
     s->schedule = s->prepared->schedules[0], s->cut = s->prepared->cuts[0], s->job = s->prepared->job;
     s->bound_ns = pst_simulate_bound(s->job), s->fits = 1;
     return PST_OK;
@@ -194,6 +198,7 @@ static pst_status report(const pst_simulate_options *o, const pst_study *s, cons
     PST_TRY((o->json ? print_json : print_text)(o, s, t, r, out));
     PST_TRY(draw(s, t, o->trace, TRACE));
     PST_TRY(draw(s, t, o->svg, SVG));
+    if (s->prepared && *o->report) PST_TRY(pst_plan_page_of(s->prepared, NULL, o->report));
     return !o->plan && !strcmp(o->schedule, "custom") ? PST_OK : draw(s, t, o->csv, CSV);
 }
 
@@ -302,6 +307,7 @@ pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out) {
     if (!o->trace) taken.trace = "";
     if (!o->svg) taken.svg = "";
     if (!o->csv) taken.csv = "";
+    if (!o->report) taken.report = "";
     if (o->transport && (o->rounds < 0 || o->rounds > MOST_ROUNDS))
         return pst_fail(PST_EINPUT, "pst_simulate_study: %" PRId64 " rounds; 1 to %d are possible", o->rounds,
                         MOST_ROUNDS);

@@ -90,7 +90,7 @@ static void print_slices(const pst_report_trace *t, int predicted, FILE *out) {
     fputs("]</script>", out);
 }
 
-static void draw_panel(const pst_report_trace *t, pst_grid grid, int predicted, FILE *out) {
+void pst_report_draw_panel(const pst_report_trace *t, pst_grid grid, int predicted, const uint32_t *rank, FILE *out) {
     uint32_t n_row = rows(t), every = n_row > 64 ? 8 : 1;
     double scale = WIDTH / longest(t);
     char text[PST_HTML_NUMBER], place[PST_GRID_TEXT];
@@ -102,9 +102,11 @@ static void draw_panel(const pst_report_trace *t, pst_grid grid, int predicted, 
             : n_row > 16 ? "small"
                          : "large",
             n_row);
-    for (uint32_t r = 0; r < n_row; r += every)
+    for (uint32_t r = 0; r < n_row; r += every) {
+        uint32_t which = rank ? rank[r] : r;
         fprintf(out, "<span style=\"top:%.3f%%\" title=\"%s\">rank %u</span>", (r + 0.5) * 100 / n_row,
-                r < pst_grid_size(grid) ? pst_grid_place_text(grid, r, place) : "", r);
+                which < pst_grid_size(grid) ? pst_grid_place_text(grid, which, place) : "", which);
+    }
     fprintf(out,
             "</div><div class=\"canvas\"><svg viewBox=\"0 0 %d %u\" preserveAspectRatio=\"none\" role=\"img\" "
             "aria-label=\"timeline\">",
@@ -139,6 +141,21 @@ static void draw_time_axis(double end_us, FILE *out) {
     fputs("</div><span class=\"unit\">ms</span></div>\n", out);
 }
 
+void pst_report_open_lanes(const pst_report_trace *t, FILE *out) {
+    draw_legend(t, PST_REPORT_FLUSH, out);
+    fprintf(out,
+            "<div class=\"lanes\" data-end=\"%.3f\"><div class=\"tools script\"><button type=\"button\" "
+            "data-zoom=\"0.5\">zoom "
+            "in</button><button type=\"button\" data-zoom=\"2\">zoom out</button><button type=\"button\" "
+            "data-zoom=\"0\">whole step</button></div>\n",
+            longest(t));
+}
+
+void pst_report_close_lanes(const pst_report_trace *t, FILE *out) {
+    draw_time_axis(longest(t), out);
+    fputs("</div>\n", out);
+}
+
 static void note_rows(const pst_report_trace *t, FILE *out) {
     if (t->n_rank > PST_REPORT_ROWS)
         fprintf(out, "<p class=\"note\">The first %d of %u ranks are shown.</p>\n", PST_REPORT_ROWS, t->n_rank);
@@ -160,17 +177,10 @@ void pst_report_draw_lanes(const pst_report_data *d, FILE *out) {
           "buttons zoom, "
           "dragging moves.</span></p>\n",
           out);
-    draw_legend(t, PST_REPORT_FLUSH, out);
-    fprintf(out,
-            "<div class=\"lanes\" data-end=\"%.3f\"><div class=\"tools script\"><button type=\"button\" "
-            "data-zoom=\"0.5\">zoom "
-            "in</button><button type=\"button\" data-zoom=\"2\">zoom out</button><button type=\"button\" "
-            "data-zoom=\"0\">whole step</button></div>\n",
-            longest(t));
+    pst_report_open_lanes(t, out);
     for (int predicted = 0; predicted < 2; predicted++)
-        if (t->end[predicted] > 0) draw_panel(t, pst_report_grid(d), predicted, out);
-    draw_time_axis(longest(t), out);
-    fputs("</div>\n", out);
+        if (t->end[predicted] > 0) pst_report_draw_panel(t, pst_report_grid(d), predicted, NULL, out);
+    pst_report_close_lanes(t, out);
     note_rows(t, out);
     fputs("</section>\n", out);
 }

@@ -13,20 +13,20 @@
 extern const unsigned char pst_report_css[], pst_report_js[];
 extern const unsigned int pst_report_css_bytes, pst_report_js_bytes;
 
-static void open_page(const pst_report_data *d, FILE *out) {
+void pst_report_open_page(const char *title, FILE *out) {
     fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
           "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
           "<meta name=\"color-scheme\" content=\"light dark\">\n"
           "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
           "script-src 'unsafe-inline'; img-src data:\">\n<link rel=\"icon\" href=\"data:,\">\n<title>",
           out);
-    pst_html_text(out, d->name);
+    pst_html_text(out, title);
     fputs(" - penstock</title>\n<style>\n", out);
     fwrite(pst_report_css, 1, pst_report_css_bytes, out);
     fputs("</style>\n</head>\n<body>\n<main>\n", out);
 }
 
-static void close_page(FILE *out) {
+void pst_report_close_page(FILE *out) {
     fputs("<footer><p class=\"note\">Written by penstock " PST_VERSION
           ". Formulas: docs/metrics.md.</p></footer>\n</main>\n<script>\n",
           out);
@@ -35,7 +35,7 @@ static void close_page(FILE *out) {
 }
 
 pst_status pst_report_print(const pst_report_data *d, FILE *out) {
-    open_page(d, out);
+    pst_report_open_page(d->name, out);
     pst_report_draw_head(d, out);
     PST_TRY(pst_report_draw_tiles(d, out));
     PST_TRY(pst_report_draw_curves(d, out));
@@ -45,30 +45,30 @@ pst_status pst_report_print(const pst_report_data *d, FILE *out) {
     pst_report_draw_memory(d, out);
     pst_report_draw_events(d, out);
     pst_report_draw_files(d, out);
-    close_page(out);
+    pst_report_close_page(out);
     return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
 }
 
-static pst_status print_into(const pst_report_data *d, const char *path) {
+static pst_status print_into(pst_report_printer print, const void *what, const char *path) {
     FILE *f;
     PST_TRY(pst_file_create(path, &f));
-    return pst_file_close(f, path, pst_report_print(d, f));
+    return pst_file_close(f, path, print(what, f));
 }
 
-/* Replaces a file in one step: who has it open sees the old one or the new one. What is there and no file (/dev/stdout,
- * a pipe) is written to. */
-static pst_status print_to(const pst_report_data *d, const char *path) {
+pst_status pst_report_replace(const char *path, pst_report_printer print, const void *what) {
     char fresh[1400];
     struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) return print_into(d, path);
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) return print_into(print, what, path);
     if (snprintf(fresh, sizeof fresh, "%s.new", path) >= (int)sizeof fresh)
         return pst_fail(PST_EINPUT, "the path '%.60s...' is too long", path);
-    PST_TRY(print_into(d, fresh));
+    PST_TRY(print_into(print, what, fresh));
     if (rename(fresh, path) == 0) return PST_OK;
     pst_status status = pst_fail(pst_status_of_errno(errno), "cannot write %s: %s", path, strerror(errno));
     unlink(fresh);
     return status;
 }
+
+static pst_status print_run(const void *data, FILE *out) { return pst_report_print(data, out); }
 
 pst_status pst_report_write(const char *run, const char *file) {
     pst_report_data data;
@@ -76,7 +76,7 @@ pst_status pst_report_write(const char *run, const char *file) {
     if (snprintf(path, sizeof path, "%s/report.html", run) >= (int)sizeof path)
         return pst_fail(PST_EINPUT, "the path '%.60s...' is too long", run);
     PST_TRY(pst_report_read(run, &data));
-    pst_status status = print_to(&data, file && *file ? file : path);
+    pst_status status = pst_report_replace(file && *file ? file : path, print_run, &data);
     pst_report_release(&data);
     return status;
 }

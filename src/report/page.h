@@ -14,6 +14,11 @@ pst_status pst_report_draw_curves(const pst_report_data *d, FILE *out);
 /* lanes.c: the traced step, measured and predicted, and what each rank's time went into. */
 void pst_report_draw_lanes(const pst_report_data *d, FILE *out);
 void pst_report_draw_times(const pst_report_data *d, FILE *out);
+/* One panel of lanes, within what open and close write. rank: [n_rank] which rank of the grid each row is; NULL: row r is
+ * rank r. */
+void pst_report_open_lanes(const pst_report_trace *t, FILE *out);
+void pst_report_draw_panel(const pst_report_trace *t, pst_grid grid, int predicted, const uint32_t *rank, FILE *out);
+void pst_report_close_lanes(const pst_report_trace *t, FILE *out);
 /* work.c: all steps, by what the kernels did. */
 void pst_report_draw_work(const pst_report_data *d, FILE *out);
 /* memory.c */
@@ -22,7 +27,14 @@ void pst_report_draw_memory(const pst_report_data *d, FILE *out);
 void pst_report_draw_events(const pst_report_data *d, FILE *out);
 void pst_report_draw_files(const pst_report_data *d, FILE *out);
 
-/* page.c: the whole page. ENOMEM: memory or the disk. */
+/* page.c: what every page begins and ends with, styles and script included. */
+void pst_report_open_page(const char *title, FILE *out);
+void pst_report_close_page(FILE *out);
+/* Replaces a file in one step: who has it open sees the old one or the new one. What is there and no file (/dev/stdout,
+ * a pipe) is written to. */
+typedef pst_status (*pst_report_printer)(const void *what, FILE *out);
+pst_status pst_report_replace(const char *path, pst_report_printer print, const void *what);
+/* The whole page. ENOMEM: memory or the disk. */
 pst_status pst_report_print(const pst_report_data *d, FILE *out);
 
 /* The middle of the values from `skip` on that are there, of n; NaN when there are none. ENOMEM. */

@@ -109,6 +109,10 @@ awk '/^makespan/ { ms[++n] = $2 } END { exit !(n == 2 && ms[1] > 20 && ms[2] > 2
 "$PENSTOCK" simulate runs/run/plan.yaml --transport ucx --rounds 1 >out 2>err || fail "plan over ucx: $(cat err)"
 grep -q '^over ucx .* in 1 rounds: .* x simulated' out || fail "plan over ucx: $(cat out)"
 "$PENSTOCK" simulate runs/run/plan.yaml --json >out 2>err && grep -q '"ranks"' out || fail "plan --json: $(cat err)"
+"$PENSTOCK" simulate runs/run/plan.yaml --report plan.html >out 2>err || fail "plan --report: $(cat err)"
+for part in plan numbers graph timeline times memory; do grep -q "id=\"$part\"" plan.html || fail "plan --report: no $part"; done
+expect 2 'nowhere' runs/run/plan.yaml --report nowhere/p.html
+expect 2 'goes with a plan' --schedule 1f1b --stages 2 --micro-batches 2 --report plan.html
 cp runs/run/plan.yaml alone.yaml && mv run.yaml away.yaml
 expect 2 'run.yaml' alone.yaml
 expect 2 'no key of a plan' runs/run/run.yaml

@@ -1,0 +1,10 @@
+/* The report of a plan: a page (report/plan.h) from what was prepared, its predicted step and what the search looked at. */
+#ifndef PST_ENGINE_PLAN_PAGE_H
+#define PST_ENGINE_PLAN_PAGE_H
+#include "engine/prepare.h"
+#include "partition/search.h"
+
+/* Writes it as one HTML file. result: NULL where nothing was searched. prepared->timing is of prepared->job and has spans.
+ * EINPUT: cannot be written there; ENOMEM. */
+pst_status pst_plan_page_of(const pst_prepared *prepared, const pst_search_result *result, const char *path);
+#endif

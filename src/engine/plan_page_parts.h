@@ -1,0 +1,11 @@
+/* Private to plan_page*.c: the parts of a plan's report that are filled apart. */
+#ifndef PST_ENGINE_PLAN_PAGE_PARTS_H
+#define PST_ENGINE_PLAN_PAGE_PARTS_H
+#include "engine/plan_page.h"
+#include "report/plan.h"
+
+/* plan_page_ranks.c: page->rank and page->trace, of the ranks that are shown. ENOMEM. */
+pst_status pst_plan_page_ranks(const pst_prepared *p, pst_plan_page *page);
+/* plan_page_memory.c: what a rank holds over the step, from the lives of its slots. ENOMEM. */
+pst_status pst_plan_page_held(const pst_prepared *p, uint32_t rank, pst_plan_rank *to);
+#endif
