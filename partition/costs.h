@@ -18,7 +18,8 @@ typedef struct {
 /* A pass of an operator for one micro-batch; extra: 0, or PST_EXTRA_SUM, PST_EXTRA_RESTORE. Exchanges: see below. */
 uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
                            uint64_t flops, uint64_t bytes);
-/* An exchange of `bytes` (of the whole, gathered tensor) among `parts` tensor ranks that `link` joins. */
+/* An exchange among `parts` tensor ranks that `link` joins (NULL: the nominal one), of which each sends `bytes`: those
+ * that the cost of its operator says. */
 uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts, const pst_cluster_link *link,
                                uint64_t bytes);
 /* The flush: the norm reads gradients once; a step moves weight, gradient and states; ns for so many elements. */
@@ -30,24 +31,30 @@ uint64_t pst_costs_reduce_ns(const pst_costs *costs, uint64_t elements);
 /* --- tables for the search ---------------------------------------------------------------------------------------- */
 
 /* What the operators (items, in the order of the graph) of one micro-batch cost one rank, when so many tensor ranks share
- * each. A chunk is a run of items. Sums over a chunk's items are what the chunk costs, but for rounding of addresses. */
+ * each. A chunk is a run of items [a, b). The sums of times are what the chunk costs. Bytes are never more than the static
+ * layout has:
+ *     for every micro-batch in flight    sum of stash + enter[a]
+ *     once per rank, the most of         sum of held - enter[a] (if positive), each scratch[i]    over all its chunks */
 typedef struct {
     uint32_t n;
     uint64_t *f_ns, *b_ns, *w_ns;            /* [n] exchanges of the tensor group included */
     uint64_t *exchange_ns;                   /* [n] of these three, what is exchanges */
     uint64_t *again_ns[PST_RECOMPUTE_COUNT]; /* [n] what B takes longer; that of NONE is NULL */
-    uint64_t *stash[PST_RECOMPUTE_COUNT];    /* [n] bytes kept from F to the end of B or W */
+    uint64_t *stash[PST_RECOMPUTE_COUNT];    /* [n] bytes kept from F to the end of B or W, */
+    uint64_t *enter[PST_RECOMPUTE_COUNT];    /* [n] and of what a chunk that begins here has received */
+    uint64_t *held[PST_RECOMPUTE_COUNT];     /* [n] bytes that are there at once when B has run F again; NONE: NULL */
+    uint64_t *scratch;                       /* [n] most bytes that a pass works on beside the stash */
     uint64_t *cross;                         /* [n] bytes of activations over a cut before the item; as many gradients come
                                                 back; [0] is 0 */
     uint64_t *elements;                      /* [n] of parameters (this tensor rank's part) whose first use is here, */
     uint64_t *accumulated;                   /* [n] and of accumulators: one for every use */
     uint64_t *kept;                          /* [n] bytes of data and outputs of a micro-batch, kept for all of a step */
     double norm_ns, step_ns, reduce_ns;      /* per element: of the norm, of the optimizer's step, of adding a replica's */
-    uint64_t scratch;                        /* most bytes of values and scratch within any one pass */
     uint64_t flops;                          /* of F, B and W of all items, without what is computed again */
 } pst_cost_table;
 
-/* g: of the first tensor rank (all tensor ranks take as long). link: between tensor ranks; NULL with one. */
+/* g: of the first tensor rank (all tensor ranks take as long). link: between tensor ranks; NULL: the nominal one. scratch:
+ * its `choose` says what kernels need; NULL: nothing. ENOMEM. */
 pst_status pst_cost_table_build(const pst_graph *g, const pst_costs *costs, const pst_cluster_link *link,
                                 const pst_chooser *scratch, pst_cost_table **table);
 void pst_cost_table_close(pst_cost_table *table);

@@ -108,6 +108,8 @@ pst_status pst_cut_build(const pst_graph *g, const uint32_t *chunk_of_node, uint
                          const pst_chooser *chooser, pst_cut **cut);
 /* Only where parameters are used (use_first, use_chunk): no programs, no tape. */
 pst_status pst_cut_open_uses(const pst_graph *g, const uint32_t *chunk_of_node, uint32_t n_chunk, pst_cut **cut);
+/* The tape that a cut into one chunk has which recomputes like this, without a cut. */
+pst_status pst_cut_tape(const pst_graph *g, pst_recompute mode, pst_tape **tape);
 /* Without a model, for studies of schedules: each program is one step of f, b, w ns (BW: b + w); neighbouring chunks
  * exchange one value of `bytes` each way. */
 pst_status pst_cut_synthetic(uint32_t n_chunk, int split, int backward, uint64_t f, uint64_t b, uint64_t w,

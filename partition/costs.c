@@ -1,0 +1,54 @@
+/* Costs of passes, exchanges and of the flush: see costs.h. On a CPU core (of shared memory, two of them on the host)
+ * operations and bytes add up; on other kinds of devices costs_device.c says how far each operator gets. */
+#include "partition/costs_parts.h"
+#include "partition/profile.h"
+#include <math.h>
+#include <string.h>
+
+/* Of an AVX2 core, and of a link through shared memory. */
+#define CPU_FLOPS 80e9
+#define CPU_BYTES 8e9
+static const pst_cluster_link nominal_link = {.latency_ns = 30000, .bytes_per_s = 4e9};
+
+uint64_t pst_costs_round(double ns) { return ns < 1e18 ? (uint64_t)llround(ns) : UINT64_C(1000000000000000000); }
+
+int pst_costs_is_cpu(const pst_costs *costs) { return !costs->kind || !strcmp(costs->kind->name, "cpu"); }
+
+static uint64_t cpu_ns(double flops, double bytes) {
+    return pst_costs_round((flops / CPU_FLOPS + bytes / CPU_BYTES) * 1e9);
+}
+
+uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
+                           uint64_t flops, uint64_t bytes) {
+    uint64_t ns = costs->profile ? pst_profile_pass_ns(costs->profile, g, node, extra, pass, costs->busy) : 0;
+    if (ns) return ns;
+    if (pst_costs_is_cpu(costs)) return cpu_ns((double)flops, (double)bytes);
+    return pst_costs_device_ns(costs->kind, g, node, extra, pass, flops, bytes);
+}
+
+uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts, const pst_cluster_link *link,
+                               uint64_t bytes) {
+    if (!link || link->bytes_per_s <= 0) link = &nominal_link;
+    if (!pst_costs_is_cpu(costs)) return pst_costs_ring_ns(kind, parts, link, bytes);
+    return link->latency_ns + (uint64_t)((double)bytes * 1e9 / link->bytes_per_s);
+}
+
+/* A pass over `elements`, of which it moves so many bytes each. */
+static uint64_t flush_ns(const pst_costs *costs, pst_profile_kind kind, double bytes, uint64_t elements) {
+    uint64_t ns = costs->profile ? pst_profile_ns(costs->profile, kind, elements, costs->busy) : 0;
+    if (ns) return ns;
+    bytes *= (double)elements;
+    return pst_costs_is_cpu(costs) ? cpu_ns(0, bytes) : pst_costs_move_ns(costs->kind, bytes);
+}
+
+uint64_t pst_costs_norm_ns(const pst_costs *costs, uint64_t elements) {
+    return flush_ns(costs, PST_PROFILE_NORM, 4, elements);
+}
+
+uint64_t pst_costs_step_ns(const pst_costs *costs, uint64_t elements) {
+    return flush_ns(costs, PST_PROFILE_STEP, 28, elements);
+}
+
+uint64_t pst_costs_reduce_ns(const pst_costs *costs, uint64_t elements) {
+    return flush_ns(costs, PST_PROFILE_REDUCE, 4, elements);
+}

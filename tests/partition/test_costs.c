@@ -1,0 +1,184 @@
+/* Costs: what tables say of chunks is what cuts of the graph come to, and never more than the layout has; times grow
+ * with sizes. */
+#include "models/model.h"
+#include "partition/costs.h"
+#include "pipeline/case.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+static const pst_costs nominal = {.kind = NULL};
+
+/* The nominal core: so many operations and bytes per second, one after the other. */
+static void nominal_core(void **unused) {
+    (void)unused;
+    const pst_cluster_link link = {.latency_ns = 1000, .bytes_per_s = 1e9};
+    assert_int_equal(pst_costs_pass_ns(&nominal, NULL, NULL, 0, PST_PASS_F, 80000, 0), 1000);
+    assert_int_equal(pst_costs_pass_ns(&nominal, NULL, NULL, 0, PST_PASS_F, 80000, 8000), 2000);
+    assert_true(pst_costs_pass_ns(&nominal, NULL, NULL, 0, PST_PASS_F, UINT64_MAX, UINT64_MAX) <=
+                UINT64_C(1000000000000000000));
+    assert_int_equal(pst_costs_step_ns(&nominal, 2000), 7000);
+    assert_int_equal(pst_costs_norm_ns(&nominal, 2000), 1000);
+    assert_int_equal(pst_costs_exchange_ns(&nominal, PST_EXCHANGE_SUM, 2, NULL, 4000), 31000);
+    assert_int_equal(pst_costs_exchange_ns(&nominal, PST_EXCHANGE_SUM, 2, &link, 4000), 5000);
+}
+
+static uint64_t sum(const uint64_t *array, const uint32_t *chunk_of_node, uint32_t n, uint32_t c) {
+    uint64_t all = 0;
+    for (uint32_t i = 0; array && i < n; i++) all += chunk_of_node[i] == c ? array[i] : 0;
+    return all;
+}
+
+static uint64_t pass_ns(void *arg, const pst_node *node, int extra, pst_pass pass, uint64_t flops, uint64_t bytes) {
+    return pst_costs_pass_ns(&nominal, arg, node, extra, pass, flops, bytes);
+}
+
+/* Bytes of a chunk that last from F to the end of B or W, of one micro-batch. */
+static uint64_t stashed(const pst_cut *cut, uint32_t c) {
+    uint64_t bytes = 0;
+    for (uint32_t k = 0; k < cut->n_class; k++) {
+        const pst_cut_class *x = cut->class_ + k;
+        if (x->chunk == c && x->birth <= PST_EV_F && x->deaths >> PST_EV_B) bytes += x->bytes;
+    }
+    return bytes;
+}
+
+/* Everything that one micro-batch needs besides. */
+static uint64_t worked_on(const pst_cut *cut, uint32_t c) {
+    uint64_t bytes = 0, scratch = 0;
+    for (uint32_t k = 0; k < cut->n_class; k++) bytes += cut->class_[k].chunk == c ? cut->class_[k].bytes : 0;
+    for (int p = 0; p < 4; p++)
+        if (cut->chunk[c].program[p].scratch_bytes > scratch) scratch = cut->chunk[c].program[p].scratch_bytes;
+    return bytes - stashed(cut, c) + scratch;
+}
+
+typedef struct {
+    uint64_t estimated, exact, worst_seed;
+    double worst;
+} account;
+
+static void compare_chunk(const pst_cost_table *t, const pst_cut *cut, uint32_t c, pst_recompute mode, account *sums) {
+    const uint32_t *of = cut->chunk_of_node, n = cut->n_node;
+    uint32_t first = 0;
+    while (of[first] != c) first++;
+    uint64_t enter = t->enter[mode][first], stash = sum(t->stash[mode], of, n, c) + enter, exact = stashed(cut, c);
+    uint64_t held = sum(t->held[mode], of, n, c), most = held > enter ? held - enter : 0;
+    for (uint32_t i = 0; i < n && mode == PST_RECOMPUTE_NONE; i++)
+        if (of[i] == c && t->scratch[i] > most) most = t->scratch[i];
+    if (stash > exact) fail_msg("recompute %s: chunk %u of %u: a stash of %lu bytes (%lu received), but there are %lu",
+                 pst_recompute_name(mode), c, cut->n_chunk, stash, enter, exact);
+    if (stash + most > exact + worked_on(cut, c))
+        fail_msg("recompute %s: chunk %u of %u: work on %lu bytes, but there are %lu", pst_recompute_name(mode), c,
+                 cut->n_chunk, most, worked_on(cut, c));
+    sums->estimated += stash, sums->exact += exact;
+}
+
+static void compare_times(const pst_cost_table *t, const pst_cut *cut, uint32_t c, pst_recompute mode) {
+    const uint32_t *of = cut->chunk_of_node, n = cut->n_node;
+    const pst_program *p = cut->chunk[c].program;
+    uint64_t all = sum(t->f_ns, of, n, c) + sum(t->b_ns, of, n, c) + sum(t->w_ns, of, n, c);
+    assert_int_equal(sum(t->f_ns, of, n, c), p[PST_OP_F].ns);
+    if (mode == PST_RECOMPUTE_NONE)
+        assert_int_equal(all, p[PST_OP_F].ns + p[PST_OP_B].ns + p[PST_OP_W].ns + p[PST_OP_BW].ns);
+    else if (cut->n_chunk == 1)
+        assert_int_equal(all + sum(t->again_ns[mode], of, n, c),
+                         p[PST_OP_F].ns + p[PST_OP_B].ns + p[PST_OP_W].ns + p[PST_OP_BW].ns);
+}
+
+static void cut_at_random(uint32_t n, uint32_t n_chunk, uint64_t *state, uint32_t *of) {
+    for (uint32_t c = 0, i = 0; c < n_chunk; c++) {
+        uint32_t left = n_chunk - c - 1, room = n - i - left;
+        uint32_t take = left ? 1 + (uint32_t)(next_random(state) % room) : room;
+        while (take-- > 0) of[i++] = c;
+    }
+}
+
+static void compare_cuts(const pst_graph *g, uint64_t *state, account sums[PST_RECOMPUTE_COUNT]) {
+    pst_cost_table *t;
+    uint32_t *of = malloc(g->n_node * sizeof *of);
+    MUST(pst_cost_table_build(g, &nominal, NULL, &(pst_chooser){.choose = choose_odd_scratch}, &t));
+    for (uint32_t k = 0; k < 6; k++) {
+        uint32_t n_chunk = k < 2 ? 1 : 1 + (uint32_t)(next_random(state) % (g->n_node < 6 ? g->n_node : 6));
+        uint8_t mode[6];
+        uint8_t way = (uint8_t)(next_random(state) % PST_RECOMPUTE_COUNT);
+        for (uint32_t c = 0; c < n_chunk; c++) mode[c] = way;
+        pst_chooser chooser = {.arg = (void *)(uintptr_t)g, .choose = choose_odd_scratch, .ns = pass_ns, .recompute = mode};
+        pst_cut *cut;
+        cut_at_random(g->n_node, n_chunk, state, of);
+        MUST(pst_cut_build(g, of, n_chunk, k % 2, 1, &chooser, &cut));
+        for (uint32_t c = 0; c < n_chunk; c++) {
+            compare_chunk(t, cut, c, mode[c], sums + way);
+            compare_times(t, cut, c, mode[c]);
+        }
+        pst_cut_close(cut);
+    }
+    pst_cost_table_close(t);
+    free(of);
+}
+
+static void print_account(const char *what, const account *sums) {
+    for (uint32_t m = 0; m < PST_RECOMPUTE_COUNT; m++)
+        print_message("%s, recompute %s: estimated stash is %.1f%% of that of the cuts\n", what,
+                      pst_recompute_name((pst_recompute)m),
+                      sums[m].exact ? 100.0 * (double)sums[m].estimated / (double)sums[m].exact : 100);
+}
+
+static void tables_agree_with_random_cuts(void **unused) {
+    (void)unused;
+    uint64_t seed = test_seed(1);
+    account sums[PST_RECOMPUTE_COUNT] = {0};
+    for (uint32_t i = 0; i < 200; i++) {
+        uint64_t state = seed * 1000 + i;
+        pst_graph *g = random_graph(state);
+        compare_cuts(g, &state, sums);
+        pst_graph_close(g);
+    }
+    print_account("random graphs", sums);
+}
+
+static pst_graph *gpt(const char *preset, pst_dtype dtype) {
+    pst_model_config c = {.kind = "gpt", .micro_batch = 1, .activation = PST_ACT_GELU_TANH, .dtype = dtype};
+    pst_graph *g;
+    strcpy(c.preset, preset);
+    MUST(pst_model_gpt.preset(&c));
+    MUST(pst_model_gpt.build(&c, &g));
+    return g;
+}
+
+static void tables_agree_with_cuts_of_gpt(void **unused) {
+    (void)unused;
+    uint64_t state = test_seed(1);
+    account sums[PST_RECOMPUTE_COUNT] = {0};
+    pst_graph *g = gpt("gpt2", PST_F32);
+    for (uint32_t i = 0; i < 3; i++) compare_cuts(g, &state, sums);
+    print_account("gpt2", sums);
+    for (uint32_t m = 0; m < PST_RECOMPUTE_FULL; m++) assert_true(sums[m].estimated * 100 > sums[m].exact * 95);
+    pst_graph_close(g);
+}
+
+static void large(void **unused) {
+    (void)unused;
+    pst_graph *g = gpt("gpt3-175b", PST_BF16);
+    pst_cost_table *t;
+    struct timespec a, b;
+    clock_gettime(CLOCK_MONOTONIC, &a);
+    MUST(pst_cost_table_build(g, &nominal, NULL, NULL, &t));
+    clock_gettime(CLOCK_MONOTONIC, &b);
+    print_message("%u operators: %.1f ms\n", g->n_node,
+                  (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) / 1e6);
+    pst_cost_table_close(t);
+    pst_graph_close(g);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(nominal_core),
+        cmocka_unit_test(tables_agree_with_random_cuts),
+        cmocka_unit_test(tables_agree_with_cuts_of_gpt),
+        cmocka_unit_test(large),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
