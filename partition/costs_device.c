@@ -2,9 +2,9 @@
 #include "partition/costs_parts.h"
 #include <string.h>
 
-#define LAUNCH_NS 3000.0   /* from the end of a kernel to the start of the next */
-#define MOVE_SHARE 0.85    /* of memory bandwidth that kernels reach which only move data */
-#define LINK_SHARE 0.8     /* of a link's rate that collectives reach */
+#define LAUNCH_NS 3000.0 /* from the end of a kernel to the start of the next */
+#define MOVE_SHARE 0.85  /* of memory bandwidth that kernels reach which only move data */
+#define LINK_SHARE 0.8   /* of a link's rate that collectives reach */
 
 static double peak(const pst_device_kind *kind, const pst_graph *g) {
     double flops = kind->flops[g->dtype];

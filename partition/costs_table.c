@@ -57,12 +57,13 @@ static void time_again(const builder *b, const pst_tape *tape, pst_recompute mod
 
 /* Values that are one memory always, as one. */
 typedef struct {
-    uint32_t into;       /* the value that stands for it */
-    uint32_t first, last; /* nodes whose B or W (again: B's F) need it: the first one; the one that was looked at last */
+    uint32_t into; /* the value that stands for it */
+    uint32_t first,
+        last; /* nodes whose B or W (again: B's F) need it: the first one; the one that was looked at last */
     uint64_t bytes;
-    uint8_t is_free;     /* of data and outputs, which are counted as kept */
-    uint8_t forward;     /* made by F */
-    uint8_t again;       /* made by F in B */
+    uint8_t is_free; /* of data and outputs, which are counted as kept */
+    uint8_t forward; /* made by F */
+    uint8_t again;   /* made by F in B */
 } life;
 
 static uint32_t find(life *x, uint32_t v) {
@@ -80,8 +81,7 @@ static void merge(const pst_tape *tape, life *x) {
 }
 
 static int is_free(const pst_graph *g, const pst_value *v) {
-    return v->def_step == PST_NONE ||
-           (v->kind == PST_VALUE_TENSOR && g->tensor[v->tensor].role == PST_TENSOR_OUTPUT);
+    return v->def_step == PST_NONE || (v->kind == PST_VALUE_TENSOR && g->tensor[v->tensor].role == PST_TENSOR_OUTPUT);
 }
 
 static void find_lives(const pst_graph *g, const pst_tape *tape, life *x) {
@@ -153,13 +153,15 @@ static pst_status sum_scratch(const builder *b, const pst_tape *tape, life *x) {
             if (!is_value(o) || o->share >= 0) continue;
             const life *l = x + find(x, o->index);
             int seen = 0;
-            for (uint32_t j = 0; j < i; j++) seen |= is_value(step->operand + j) && find(x, step->operand[j].index) == l->into;
+            for (uint32_t j = 0; j < i; j++)
+                seen |= is_value(step->operand + j) && find(x, step->operand[j].index) == l->into;
             if (!seen && !l->is_free && !(l->forward && l->first != PST_NONE)) bytes += l->bytes;
         }
         uint64_t work = 0;
         int extra = tape->is_sum[s] ? PST_EXTRA_SUM : 0;
         if (b->scratch && b->scratch->choose)
-            PST_TRY(b->scratch->choose(b->scratch->arg, b->g, b->g->node + step->node, extra, step->pass, &kernel, &work));
+            PST_TRY(
+                b->scratch->choose(b->scratch->arg, b->g, b->g->node + step->node, extra, step->pass, &kernel, &work));
         if (bytes + work > b->t->scratch[step->node]) b->t->scratch[step->node] = bytes + work;
     }
     return PST_OK;

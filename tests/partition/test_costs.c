@@ -68,7 +68,8 @@ static void compare_chunk(const pst_cost_table *t, const pst_cut *cut, uint32_t 
     uint64_t held = sum(t->held[mode], of, n, c), most = held > enter ? held - enter : 0;
     for (uint32_t i = 0; i < n && mode == PST_RECOMPUTE_NONE; i++)
         if (of[i] == c && t->scratch[i] > most) most = t->scratch[i];
-    if (stash > exact) fail_msg("recompute %s: chunk %u of %u: a stash of %lu bytes (%lu received), but there are %lu",
+    if (stash > exact)
+        fail_msg("recompute %s: chunk %u of %u: a stash of %lu bytes (%lu received), but there are %lu",
                  pst_recompute_name(mode), c, cut->n_chunk, stash, enter, exact);
     if (stash + most > exact + worked_on(cut, c))
         fail_msg("recompute %s: chunk %u of %u: work on %lu bytes, but there are %lu", pst_recompute_name(mode), c,
@@ -105,7 +106,8 @@ static void compare_cuts(const pst_graph *g, uint64_t *state, account sums[PST_R
         uint8_t mode[6];
         uint8_t way = (uint8_t)(next_random(state) % PST_RECOMPUTE_COUNT);
         for (uint32_t c = 0; c < n_chunk; c++) mode[c] = way;
-        pst_chooser chooser = {.arg = (void *)(uintptr_t)g, .choose = choose_odd_scratch, .ns = pass_ns, .recompute = mode};
+        pst_chooser chooser = {
+            .arg = (void *)(uintptr_t)g, .choose = choose_odd_scratch, .ns = pass_ns, .recompute = mode};
         pst_cut *cut;
         cut_at_random(g->n_node, n_chunk, state, of);
         MUST(pst_cut_build(g, of, n_chunk, k % 2, 1, &chooser, &cut));
