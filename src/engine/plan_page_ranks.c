@@ -100,9 +100,10 @@ static pst_status add_slices(const pst_prepared *p, uint32_t rank, uint32_t row,
 
 static void describe_device(const pst_prepared *p, uint32_t rank, pst_plan_rank *to) {
     const pst_cluster *c = p->cluster;
-    if (!c || rank >= c->n_device) return;
-    const pst_cluster_device *d = &c->device[rank];
-    const char *kind = c->n_kind && d->kind < c->n_kind ? c->kind[d->kind].name : "";
+    uint32_t which = p->plan->device ? p->plan->device[rank] : rank;
+    if (!c || which >= c->n_device) return;
+    const pst_cluster_device *d = &c->device[which];
+    const char *kind = d->kind < c->n_kind ? c->kind[d->kind].name : "";
     int n = snprintf(to->device, sizeof to->device, "node %u%s%s", d->node, *kind ? ", " : "", kind);
     if (d->speed != 1) snprintf(to->device + n, sizeof to->device - (size_t)n, ", speed %g", d->speed);
 }
@@ -114,15 +115,19 @@ static void add_layout(const pst_prepared *p, uint32_t rank, pst_plan_rank *to) 
     to->room = pst_prepare_room(p, p->memory_limit, rank);
 }
 
-/* All ranks; of many, those of one tensor rank of each stage and replica; of more, one pipeline; of more, its first. */
-static uint32_t choose(pst_grid grid, uint32_t rank[PST_PLAN_ROWS], const char **shown) {
-    uint32_t data = grid.data, tensor = grid.tensor, n = 0;
-    if (grid.pipeline * data * tensor > PST_PLAN_ROWS) tensor = 1, *shown = "tensor rank 0 of each stage and replica";
-    if (grid.pipeline * data * tensor > PST_PLAN_ROWS) data = 1, *shown = "the pipeline of replica 0";
-    if (data == 1 && *shown && grid.tensor > 1 && grid.data > 1) *shown = "the pipeline of replica 0 and tensor rank 0";
+/* All ranks; of many, those of one tensor rank of each stage and replica; of more, or where only one has lists, one
+ * pipeline; of more, its first stages. */
+static uint32_t choose(const pst_prepared *p, uint32_t rank[PST_PLAN_ROWS], const char **shown) {
+    pst_grid grid = p->grid;
+    uint32_t lane = pst_job_first_lane(p->job), data = grid.data, tensor = grid.tensor, n = 0;
+    int many = p->job->alone || pst_grid_size(grid) > PST_PLAN_ROWS;
+    if (many && tensor > 1) tensor = 1, *shown = "tensor rank 0 of each stage and replica";
+    if (p->job->alone || grid.pipeline * data * tensor > PST_PLAN_ROWS)
+        if (pst_grid_lanes(grid) > 1) data = tensor = 1, *shown = "one pipeline, which stands for all";
     for (uint32_t s = 0; s < grid.pipeline; s++)
         for (uint32_t k = 0; k < data; k++)
-            for (uint32_t t = 0; t < tensor && n < PST_PLAN_ROWS; t++) rank[n++] = pst_grid_rank(grid, s, k, t);
+            for (uint32_t t = 0; t < tensor && n < PST_PLAN_ROWS; t++)
+                rank[n++] = pst_grid_in_lane(grid, s, lane + k * grid.tensor + t);
     if (n < grid.pipeline * data * tensor) *shown = "the first stages of one pipeline";
     return n;
 }
@@ -131,7 +136,7 @@ pst_status pst_plan_page_ranks(const pst_prepared *p, pst_plan_page *page) {
     uint32_t rank[PST_PLAN_ROWS];
     size_t slices = 0;
     page->all_ranks = pst_grid_size(p->grid);
-    page->n_rank = choose(p->grid, rank, &page->shown);
+    page->n_rank = choose(p, rank, &page->shown);
     for (uint32_t r = 0; r < page->n_rank; r++) slices += p->job->list[rank[r]].n_instr;
     page->rank = calloc(page->n_rank, sizeof *page->rank);
     page->trace.slice = malloc((slices + 1) * sizeof *page->trace.slice);

@@ -1,11 +1,12 @@
 /* One step as lanes, one per rank, measured above predicted on one time axis; and its time by kind. */
 #include "report/chart.h"
 #include "report/html.h"
+#include "report/lanes.h"
 #include "report/page.h"
 #include <math.h>
 
-/* WIDTH: units of the SVG across. Beyond LISTED slices the script gets none. */
-enum { WIDTH = 100000, ROW = 10, BOX = 8, LISTED = 20000, APART = 300 };
+/* Beyond LISTED boxes in a panel its rows are folded, and the script gets none. */
+enum { WIDTH = PST_LANES_WIDTH, ROW = PST_LANES_ROW, BOX = PST_LANES_BOX, LISTED = 20000, APART = 300 };
 
 typedef struct {
     const char *name, *look, *help;
@@ -52,6 +53,15 @@ static int has_chunks(const pst_report_slice *s, size_t n) {
     return 0;
 }
 
+static int is_folded(const pst_report_trace *t, int predicted) {
+    size_t all = 0, n;
+    for (uint32_t r = 0; r < rows(t); r++) {
+        const pst_report_slice *s = pst_report_slices(t, predicted, r, &n);
+        for (size_t i = 0; i < n; i++) all += s[i].kind < PST_REPORT_TRANSFER;
+    }
+    return all > LISTED;
+}
+
 /* Every box of one kind in one row, of odd or even chunks. Boxes that touch at this resolution are joined. */
 static void draw_boxes(const pst_report_slice *s, size_t n, uint32_t row, int kind, uint32_t odd, double scale,
                        FILE *out) {
@@ -75,10 +85,9 @@ static void draw_boxes(const pst_report_slice *s, size_t n, uint32_t row, int ki
 
 /* Per rank a flat list: kind, chunk, micro-batch, start, duration (us). */
 static void print_slices(const pst_report_trace *t, int predicted, FILE *out) {
-    size_t all = 0, n;
-    for (uint32_t r = 0; r < rows(t); r++) pst_report_slices(t, predicted, r, &n), all += n;
+    size_t n;
     fputs("<script type=\"application/json\">[", out);
-    for (uint32_t r = 0; all <= LISTED && r < rows(t); r++) {
+    for (uint32_t r = 0; !is_folded(t, predicted) && r < rows(t); r++) {
         const pst_report_slice *s = pst_report_slices(t, predicted, r, &n);
         fprintf(out, "%s[", r ? "," : "");
         for (size_t i = 0, k = 0; i < n; i++)
@@ -90,13 +99,39 @@ static void print_slices(const pst_report_trace *t, int predicted, FILE *out) {
     fputs("]</script>", out);
 }
 
+static void draw_row(const pst_report_trace *t, int predicted, uint32_t row, int folded, FILE *out) {
+    static const char *const look[] = {"kF", "kB", "kW", "kBW", "kflush"};
+    double scale = WIDTH / longest(t);
+    size_t n;
+    const pst_report_slice *s = pst_report_slices(t, predicted, row, &n);
+    fprintf(out, "<g%s><path class=\"row\" d=\"M0 %uh%dv%dh-%dz\"/>", has_chunks(s, n) ? " class=\"chunks\"" : "",
+            row * ROW + 1, WIDTH, BOX, WIDTH);
+    if (folded) pst_lanes_draw_folded(s, n, row, longest(t), look, out);
+    else
+        for (int k = 0; k < PST_REPORT_TRANSFER; k++)
+            for (uint32_t odd = 0; odd < 2; odd++) draw_boxes(s, n, row, k, odd, scale, out);
+    fputs("</g>", out);
+}
+
+static void draw_busy(const pst_report_trace *t, int predicted, uint32_t every, FILE *out) {
+    fputs("<div class=\"busy\">", out);
+    for (uint32_t r = 0; r < rows(t); r += every) {
+        double us[PST_REPORT_KIND_COUNT], busy = 0;
+        pst_report_times(t, predicted, r, us);
+        for (int k = 0; k <= PST_REPORT_BW; k++) busy += us[k];
+        fprintf(out, "<span style=\"top:%.3f%%\">%.0f%%</span>", (r + 0.5) * 100 / rows(t),
+                100 * busy / t->end[predicted]);
+    }
+    fputs("</div>", out);
+}
+
 void pst_report_draw_panel(const pst_report_trace *t, pst_grid grid, int predicted, const uint32_t *rank, FILE *out) {
     uint32_t n_row = rows(t), every = n_row > 64 ? 8 : 1;
-    double scale = WIDTH / longest(t);
+    int folded = is_folded(t, predicted);
     char text[PST_HTML_NUMBER], place[PST_GRID_TEXT];
-    size_t n;
-    fprintf(out, "<h3>%s <span class=\"unit\">%s</span></h3>\n", predicted ? "Predicted" : "Measured",
-            pst_html_ms(t->end[predicted] * 1e-3, text));
+    fprintf(out, "<h3>%s <span class=\"unit\">%s%s</span></h3>\n", predicted ? "Predicted" : "Measured",
+            pst_html_ms(t->end[predicted] * 1e-3, text),
+            folded ? "; too many boxes to draw: each column is shared out by what the rank does in that time" : "");
     fprintf(out, "<div class=\"panel %s\" style=\"--rows:%u\"><div class=\"names\">",
             n_row > 64   ? "tiny"
             : n_row > 16 ? "small"
@@ -111,23 +146,9 @@ void pst_report_draw_panel(const pst_report_trace *t, pst_grid grid, int predict
             "</div><div class=\"canvas\"><svg viewBox=\"0 0 %d %u\" preserveAspectRatio=\"none\" role=\"img\" "
             "aria-label=\"timeline\">",
             WIDTH, n_row * ROW);
-    for (uint32_t r = 0; r < n_row; r++) {
-        const pst_report_slice *s = pst_report_slices(t, predicted, r, &n);
-        fprintf(out, "<g%s><path class=\"row\" d=\"M0 %uh%dv%dh-%dz\"/>", has_chunks(s, n) ? " class=\"chunks\"" : "",
-                r * ROW + 1, WIDTH, BOX, WIDTH);
-        for (int k = 0; k < PST_REPORT_TRANSFER; k++)
-            for (uint32_t odd = 0; odd < 2; odd++) draw_boxes(s, n, r, k, odd, scale, out);
-        fputs("</g>", out);
-    }
-    fputs("</svg><div class=\"numbers\"></div></div><div class=\"busy\">", out);
-    for (uint32_t r = 0; r < n_row; r += every) {
-        double us[PST_REPORT_KIND_COUNT], busy = 0;
-        pst_report_times(t, predicted, r, us);
-        for (int k = 0; k <= PST_REPORT_BW; k++) busy += us[k];
-        fprintf(out, "<span style=\"top:%.3f%%\">%.0f%%</span>", (r + 0.5) * 100 / n_row,
-                100 * busy / t->end[predicted]);
-    }
-    fputs("</div>", out);
+    for (uint32_t r = 0; r < n_row; r++) draw_row(t, predicted, r, folded, out);
+    fputs("</svg><div class=\"numbers\"></div></div>", out);
+    draw_busy(t, predicted, every, out);
     print_slices(t, predicted, out);
     fputs("</div>\n", out);
 }

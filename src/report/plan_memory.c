@@ -79,7 +79,7 @@ static void draw_rank(const pst_plan_page *page, const pst_plan_rank *r, double 
     double tick = pst_report_tick(full, 3, 0), unit = 1;
     while (unit * 1024 <= full) unit *= 1024; /* ticks at whole numbers of the unit that is shown */
     tick = pst_report_tick(full / unit, 3, 0) * unit;
-    fprintf(out, "<figure class=\"chart\"><figcaption><b>rank %u</b><span class=\"note\">", r->rank);
+    fprintf(out, "<figure class=\"stack\"><figcaption><b>rank %u</b><span class=\"note\">", r->rank);
     pst_html_text(out, r->place);
     fprintf(out, "%s", *r->place && *r->device ? ", " : "");
     pst_html_text(out, r->device);

@@ -43,7 +43,7 @@ static pst_plan_page made(uint32_t n_rank, uint32_t n_micro, uint32_t layers) {
         *to = (pst_plan_rank){.rank = r, .fixed = 1000, .total = 1300, .room = 1500, .region = {1000}};
         to->held = calloc(2 * n_micro, sizeof *to->held), to->n_held = 2 * n_micro;
         for (uint32_t m = 0; m < n_micro; m++) {
-            to->held[2 * m] = (pst_plan_held){3.0 * m, 200, m == 7 ? 100 : 50};
+            to->held[2 * m] = (pst_plan_held){3.0 * m, 200, m == n_micro / 2 ? 100 : 50};
             to->held[2 * m + 1] = (pst_plan_held){3.0 * m + 1, 100, 0};
             for (uint32_t k = 0; k < 2; k++)
                 p.trace.slice[p.trace.n++] = (pst_report_slice){.start = 3.0 * m + k,
@@ -139,6 +139,38 @@ static void test_hostile(void **state) {
     pst_plan_page_release(&p);
 }
 
+/* Layouts of any size make a page that a browser opens at once. */
+static void test_large(void **state) {
+    (void)state;
+    size_t bytes;
+    pst_plan_page p = made(64, 512, 20);
+    char *text = drawn(&p, &bytes);
+    assert_true(bytes < 3 << 20);
+    assert_non_null(strstr(text, "too many boxes to draw"));
+    free(text);
+    pst_plan_page_release(&p);
+    p = made(64, 2, 20000);
+    text = drawn(&p, &bytes);
+    assert_true(bytes < 1 << 20);
+    assert_non_null(strstr(text, "several layers together"));
+    free(text);
+    pst_plan_page_release(&p);
+}
+
+/* What is held most is drawn, however many changes there are. */
+static void test_peak_is_drawn(void **state) {
+    (void)state;
+    size_t bytes;
+    pst_plan_page p = made(1, 4000, 1);
+    char *text = drawn(&p, &bytes);
+    assert_int_equal(count(text, "at most 1.27 KiB in use at once"), 1);
+    char at[40]; /* the peak: 1,300 of 1.04 x 1,500 bytes, at one column only */
+    snprintf(at, sizeof at, "V%.1fH", 1000 - 1300 / (1.04 * 1500) * 1000);
+    assert_int_equal(count(text, at), 1);
+    free(text);
+    pst_plan_page_release(&p);
+}
+
 /* Stages without operators, ranks without times: nothing to draw is no failure. */
 static void test_empty(void **state) {
     (void)state;
@@ -153,6 +185,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_sections),
         cmocka_unit_test(test_hostile),
+        cmocka_unit_test(test_large),
+        cmocka_unit_test(test_peak_is_drawn),
         cmocka_unit_test(test_empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
