@@ -155,8 +155,7 @@ static void join_shared(pst_job_builder *b, passes before, uint32_t *returned) {
 static uint32_t norm_doubles(const pst_job_builder *b, uint32_t rank) {
     const pst_job *j = b->job;
     pst_grid_place at = pst_grid_at(j->grid, rank);
-    return j->micros[at.replica] +
-           pst_share_pieces(j->share[at.tensor], b->spec->cut[at.tensor], j->rank_of_chunk, at.stage, at.replica);
+    return j->micros[at.replica] + pst_share_pieces(j->share[at.tensor], at.stage, at.replica);
 }
 
 /* Norms and answers of ranks [from, to) stand in the list at hand: its own, and, of a lane on its own, those of all ranks of

@@ -76,8 +76,7 @@ static pst_status find_owned(pst_layout_builder *b) {
         pst_grid_place at = pst_grid_at(b->job->grid, r);
         if (x->rank && r != x->rank) continue; /* rank 0 hears of all */
         x->loss_of_rank[r] = b->job->micros[at.replica];
-        x->piece_of_rank[r] =
-            pst_share_pieces(b->job->share[at.tensor], b->cut, b->job->rank_of_chunk, at.stage, at.replica);
+        x->piece_of_rank[r] = pst_share_pieces(b->job->share[at.tensor], at.stage, at.replica);
     }
     return PST_OK;
 }

@@ -71,15 +71,18 @@ pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, u
     if (s) *s = (pst_share){.n_param = n, .n_replica = n_replica};
     if (s) s->bound = calloc((size_t)n * (n_replica + 1) + 1, sizeof *s->bound);
     if (s) s->whole = calloc(n + (size_t)1, sizeof *s->whole);
-    if (!s || !load || !s->bound || !s->whole) {
+    if (s) s->pieces = calloc((size_t)n_stage * n_replica + 1, sizeof *s->pieces);
+    if (!s || !load || !s->bound || !s->whole || !s->pieces) {
         pst_share_close(s);
         free(load);
         return pst_fail(PST_ENOMEM, "no memory to share %u parameters among %u replicas", n, n_replica);
     }
     for (uint32_t p = 0; p < n; p++) {
         if (!g->param[p].n_use) continue;
-        uint64_t *of_stage = load + (size_t)first_stage(cut, stage_of_chunk, p) * n_replica;
-        share_param(pst_param_elements(g->param + p), of_stage, n_replica, s->bound + (size_t)p * (n_replica + 1));
+        size_t stage = (size_t)first_stage(cut, stage_of_chunk, p) * n_replica;
+        uint64_t *bound = s->bound + (size_t)p * (n_replica + 1);
+        share_param(pst_param_elements(g->param + p), load + stage, n_replica, bound);
+        for (uint32_t k = 0; k < n_replica; k++) s->pieces[stage + k] += pst_pieces(bound[k + 1] - bound[k]);
     }
     free(load);
     if (g) mark_whole(cut, s->whole);
@@ -89,7 +92,7 @@ pst_status pst_share_build(const pst_cut *cut, const uint32_t *stage_of_chunk, u
 
 void pst_share_close(pst_share *s) {
     if (!s) return;
-    free(s->bound), free(s->whole);
+    free(s->bound), free(s->whole), free(s->pieces);
     free(s);
 }
 
@@ -97,14 +100,5 @@ uint32_t pst_share_count(const pst_share *s) {
     uint32_t n = 0;
     for (uint32_t p = 0; p < s->n_param; p++)
         for (uint32_t k = 0; k < s->n_replica; k++) n += pst_pieces(pst_share_to(s, p, k) - pst_share_from(s, p, k));
-    return n;
-}
-
-uint32_t pst_share_pieces(const pst_share *s, const pst_cut *cut, const uint32_t *stage_of_chunk, uint32_t stage,
-                          uint32_t replica) {
-    uint32_t n = 0;
-    for (uint32_t p = 0; p < s->n_param; p++)
-        if (cut->graph->param[p].n_use && first_stage(cut, stage_of_chunk, p) == stage)
-            n += pst_pieces(pst_share_to(s, p, replica) - pst_share_from(s, p, replica));
     return n;
 }

@@ -19,6 +19,7 @@ typedef struct {
     uint32_t n_param, n_replica;
     uint64_t *bound;            /* [n_param][n_replica + 1] elements: replica k has [bound[k], bound[k + 1]) */
     uint8_t *whole;             /* [n_param] 1: whole accumulators with zero 2, too */
+    uint32_t *pieces;           /* [n_stage][n_replica] of parameters whose first use lies on the stage */
 } pst_share;
 
 /* stage_of_chunk: [cut->n_chunk]. A cut without a graph has no parameters. ENOMEM; EINPUT
@@ -52,8 +53,9 @@ static inline uint32_t pst_pieces(uint64_t n) { return (uint32_t)((n + PST_PIECE
 /* Of all parameters, as replicas share them. */
 uint32_t pst_share_count(const pst_share *s);
 /* Pieces of all parameters of a replica whose first use lies on `stage`. */
-uint32_t pst_share_pieces(const pst_share *s, const pst_cut *cut, const uint32_t *stage_of_chunk, uint32_t stage,
-                          uint32_t replica);
+static inline uint32_t pst_share_pieces(const pst_share *s, uint32_t stage, uint32_t replica) {
+    return s->pieces[(size_t)stage * s->n_replica + replica];
+}
 
 /* Replica sums are added as a binary tree over replica indices: [lo, hi) is [lo, split) + [split, hi). */
 static inline uint32_t pst_share_split(uint32_t lo, uint32_t hi) {

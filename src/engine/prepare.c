@@ -169,19 +169,10 @@ static pst_status build_plan(pst_prepared *p) {
     return pst_plan_check(p->plan, p->graph);
 }
 
-/* Whether two tensor ranks have parts of other sizes. */
-static int differ(const pst_graph *a, const pst_graph *b) {
-    for (uint32_t i = 0; i < a->n_tensor; i++)
-        if (pst_tensor_elements(a->tensor + i) != pst_tensor_elements(b->tensor + i)) return 1;
-    for (uint32_t i = 0; i < a->n_param; i++)
-        if (pst_param_elements(a->param + i) != pst_param_elements(b->param + i)) return 1;
-    return 0;
-}
-
 /* Of a pipeline on its own, whether programs of a tensor rank are wanted: its own, and those of the last one, which has the
  * largest parts of what does not divide. */
 static int wants_programs(const pst_prepared *p, uint32_t t) {
-    return !p->options.lane || !t || (t + 1 == p->grid.tensor && differ(p->graphs[0], p->graphs[t]));
+    return !p->options.lane || !t || (p->uneven && t + 1 == p->grid.tensor);
 }
 
 /* The ranks of a tensor group wait for each other in every layer: they are as fast as the slowest. */
@@ -363,7 +354,8 @@ void pst_prepared_close(pst_prepared *p) {
     pst_job_close(p->eval_job);
     for (uint32_t t = 0; p->graphs && p->cuts && p->eval_cuts && t < p->grid.tensor; t++) {
         pst_cut_close(p->cuts[t]), pst_cut_close(p->eval_cuts[t]);
-        if (p->graphs[t] != p->whole) pst_graph_close(p->graphs[t]);
+        if (p->graphs[t] != p->whole && (t + 1 == p->grid.tensor || p->graphs[t] != p->graphs[t + 1]))
+            pst_graph_close(p->graphs[t]);
     }
     free(p->graphs), free(p->cuts), free(p->eval_cuts);
     pst_prepare_close_schedules(p);

@@ -42,7 +42,9 @@ typedef struct {
     pst_cost_model cost;
     pst_measured *measured;     /* parallel.measured, while programs are built; else NULL */
     pst_graph *whole;           /* the model */
-    pst_graph **graphs;         /* [grid.tensor] what each tensor rank computes of it; of one, the model itself */
+    pst_graph **graphs;         /* [grid.tensor] what each tensor rank computes of it; of one, the model itself;
+                                   may be the same for several */
+    int uneven;                 /* tensor ranks have parts of different sizes; the last has the largest */
     const pst_graph *graph;     /* the first of these; all have the same operators and parameters, by number and name */
     pst_plan *plan;             /* of one pipeline; its micro-batches are those of a step, of all replicas */
     pst_grid grid;

@@ -96,15 +96,33 @@ static pst_status take_graph(pst_prepared *p, const pst_graph *given) {
     return pst_graph_copy(given, &p->whole);
 }
 
+static int differ(const pst_graph *a, const pst_graph *b) {
+    for (uint32_t i = 0; i < a->n_tensor; i++)
+        if (pst_tensor_elements(a->tensor + i) != pst_tensor_elements(b->tensor + i)) return 1;
+    for (uint32_t i = 0; i < a->n_param; i++)
+        if (pst_param_elements(a->param + i) != pst_param_elements(b->param + i)) return 1;
+    return 0;
+}
+
+static pst_status split_for(pst_prepared *p, uint32_t part) {
+    pst_shard_options o = {
+        .parts = p->grid.tensor, .part = part, .sequence = !strcmp(p->config->parallel.sequence, "true")};
+    PST_TRY(pst_graph_shard(p->whole, &o, &p->graphs[part]));
+    return pst_graph_check(p->graphs[part]);
+}
+
+/* Of a pipeline on its own, parts of equal sizes are built once for all but the first, which alone adds biases. */
 static pst_status split_graph(pst_prepared *p) {
-    pst_shard_options o = {.parts = p->grid.tensor, .sequence = !strcmp(p->config->parallel.sequence, "true")};
+    uint32_t last = p->grid.tensor - 1;
     PST_TRY(pst_graph_check(p->whole));
-    if (o.parts == 1) p->graphs[0] = p->whole;
-    for (; o.parts > 1 && o.part < o.parts; o.part++) {
-        PST_TRY(pst_graph_shard(p->whole, &o, &p->graphs[o.part]));
-        PST_TRY(pst_graph_check(p->graphs[o.part]));
-    }
+    if (!last) p->graphs[0] = p->whole;
+    else PST_TRY(split_for(p, 0));
     p->graph = p->graphs[0];
+    if (last) PST_TRY(split_for(p, last));
+    p->uneven = differ(p->graphs[0], p->graphs[last]);
+    for (uint32_t t = 1; t < last; t++)
+        if (p->options.lane && !p->uneven) p->graphs[t] = p->graphs[last];
+        else PST_TRY(split_for(p, t));
     return PST_OK;
 }
 
