@@ -273,6 +273,7 @@ static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
     if (b->cost->fifo) PST_TRY(pst_fifo_open(b, &b->fifo));
     PST_TRY(pst_slots_open(b->cut, b->n_micro, &b->slots));
     if (!b->rounds) return PST_OK;
+    if (b->job->alone) PST_TRY(pst_summary_open(b));
     b->slots->gradient = calloc((size_t)b->cut->n_chunk * b->n_micro, sizeof *b->slots->gradient);
     return b->slots->gradient ? PST_OK : pst_fail(PST_ENOMEM, "no memory for gradient slots");
 }
@@ -282,8 +283,8 @@ static pst_status build_lane(pst_job_builder *b, uint32_t lane, pst_slots **slot
     pst_status status = open_lane(b, lane);
     for (uint32_t s = 0; status == PST_OK && s < b->spec->grid.pipeline; s++) status = build_rank(b, s);
     pst_pace_close(&b->pace), pst_fifo_close(&b->fifo);
-    free(b->compute_at), free(b->recv_at), free(b->instr), free(b->pair);
-    b->compute_at = b->recv_at = NULL, b->instr = NULL, b->pair = NULL, b->cap_pair = 0;
+    free(b->compute_at), free(b->recv_at), free(b->instr), free(b->pair), free(b->sharded);
+    b->sharded = NULL, b->compute_at = b->recv_at = NULL, b->instr = NULL, b->pair = NULL, b->cap_pair = 0;
     b->pace = (pst_pace){0}, b->fifo = (pst_fifo){0};
     *slots = b->slots, b->slots = NULL;
     return status;

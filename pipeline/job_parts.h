@@ -39,6 +39,14 @@ typedef struct {
     uint32_t *occupant; /* [n] of the rank at hand: the round that has a gradient slot */
 } pst_rounds;
 
+/* summary.c: a group of parameters that replicas exchange. Their elements; of the replica that has most to add up, or step,
+ * its own and the pieces that these are. */
+typedef struct {
+    uint64_t all, own, pieces;
+    uint32_t param;    /* the first of them; PST_NONE: there are none */
+    uint32_t segments; /* into which it may be cut */
+} pst_summary;
+
 typedef struct {
     const pst_job_spec *spec;
     const pst_instr_cost *cost;
@@ -50,6 +58,7 @@ typedef struct {
     const pst_cut *cut;
     const pst_share *share;
     pst_slots *slots;
+    pst_summary *sharded; /* [n_chunk] of a lane on its own whose gradients are shared out */
     pst_pace pace;
     pst_fifo fifo; /* with cost->fifo, else 0 */
     uint32_t *compute_at; /* [n_chunk][4][n_micro] instruction index in its rank's list */
@@ -130,6 +139,7 @@ void pst_replica_spread_sums(pst_job_builder *b, const pst_replica_sums *sums, c
                              uint32_t received[2]);
 
 /* summary.c: the same, and the head, of a lane on its own. Of the sums: how many numbers are noted. */
+pst_status pst_summary_open(pst_job_builder *b); /* fills b->sharded */
 void pst_summary_head(pst_job_builder *b);
 void pst_summary_send_round(pst_job_builder *b, pst_round *round);
 void pst_summary_add_round(pst_job_builder *b, pst_round *round);

@@ -7,15 +7,9 @@
  * pieces as receive buffers have room for come first, while other passes still compute; the rest is cut into segments, so
  * that sending and adding overlap as they would. */
 #include "pipeline/job_parts.h"
+#include <stdlib.h>
 
 enum { SEGMENTS = 8, ROUND_SEGMENTS = 2, WINDOW = 4 << 20 }; /* WINDOW: head.c's, bytes */
-
-/* What a replica adds up, or steps: its own pieces, of the replica that has most; all: elements of the group. */
-typedef struct {
-    uint64_t all, own, pieces;
-    uint32_t param;    /* the first of them; PST_NONE: there are none */
-    uint32_t segments; /* into which it may be cut */
-} group;
 
 typedef int (*group_fn)(const pst_job_builder *b, uint32_t param, uint32_t chunk);
 
@@ -32,9 +26,9 @@ static int is_whole(const pst_job_builder *b, uint32_t param, uint32_t chunk) {
     return is_single(b, param, chunk) && !is_sharded(b, param, chunk);
 }
 
-static group group_of(const pst_job_builder *b, uint32_t chunk, group_fn takes) {
+static pst_summary group_of(const pst_job_builder *b, uint32_t chunk, group_fn takes) {
     const pst_graph *g = b->cut->graph;
-    group x = {.param = PST_NONE, .segments = takes == is_sharded ? ROUND_SEGMENTS : SEGMENTS};
+    pst_summary x = {.param = PST_NONE, .segments = takes == is_sharded ? ROUND_SEGMENTS : SEGMENTS};
     for (uint32_t k = 0; g && k < b->job->grid.data; k++) {
         uint64_t own = 0, pieces = 0;
         for (uint32_t p = 0; p < g->n_param; p++) {
@@ -55,14 +49,21 @@ static int is_param(const pst_job_builder *b, uint32_t param, uint32_t wanted) {
     return param == wanted;
 }
 
-static group group_of_param(const pst_job_builder *b, uint32_t param) { return group_of(b, param, is_param); }
+static pst_summary group_of_param(const pst_job_builder *b, uint32_t param) { return group_of(b, param, is_param); }
+
+pst_status pst_summary_open(pst_job_builder *b) {
+    b->sharded = calloc(b->cut->n_chunk, sizeof *b->sharded);
+    if (!b->sharded) return pst_fail(PST_ENOMEM, "no memory for a job");
+    for (uint32_t c = 0; c < b->cut->n_chunk; c++) b->sharded[c] = group_of(b, c, is_sharded);
+    return PST_OK;
+}
 
 /* --- segments --------------------------------------------------------------------------------------------------- */
 
-static uint32_t segments_of(const group *x) { return x->pieces > PST_PIECES_IN_FLIGHT ? x->segments : 1; }
+static uint32_t segments_of(const pst_summary *x) { return x->pieces > PST_PIECES_IN_FLIGHT ? x->segments : 1; }
 
 /* Of n things that go with the group's pieces, those of segment i. */
-static uint64_t part_of(const group *x, uint64_t n, uint32_t i) {
+static uint64_t part_of(const pst_summary *x, uint64_t n, uint32_t i) {
     uint64_t behind[2], rest = x->pieces - PST_PIECES_IN_FLIGHT;
     if (segments_of(x) == 1) return n;
     for (uint32_t k = 0; k < 2; k++) {
@@ -73,7 +74,7 @@ static uint64_t part_of(const group *x, uint64_t n, uint32_t i) {
 }
 
 /* A message of the rank to itself, or of two ranks: one of its ends. */
-static uint32_t emit_end(pst_job_builder *b, uint8_t opcode, const group *x, uint32_t peer, uint64_t bytes,
+static uint32_t emit_end(pst_job_builder *b, uint8_t opcode, const pst_summary *x, uint32_t peer, uint64_t bytes,
                          uint64_t wire_ns) {
     pst_instr in = pst_builder_blank(opcode, b->cost->latency_ns + wire_ns);
     in.param = x->param, in.use = 0, in.n = 1, in.peer = peer, in.bytes = bytes;
@@ -87,13 +88,13 @@ static uint64_t wire_ns(const pst_job_builder *b, uint64_t bytes) {
 
 /* What comes to a rank, or leaves it, when each of `replicas` sends its elements to whoever owns them, or each owner
  * sends its own to the others. */
-static uint64_t moved(const group *x, uint32_t replicas) {
+static uint64_t moved(const pst_summary *x, uint32_t replicas) {
     uint64_t in = x->own * (replicas - 1), out = x->all - x->own;
     return in > out ? in : out;
 }
 
 /* Of a segment of gradients. Where latency is long, pieces come as fast as receive buffers are free again. */
-static uint64_t gather_ns(const pst_job_builder *b, const group *x, uint32_t replicas, uint32_t i) {
+static uint64_t gather_ns(const pst_job_builder *b, const pst_summary *x, uint32_t replicas, uint32_t i) {
     uint64_t ns = wire_ns(b, part_of(x, moved(x, replicas) * sizeof(float), i)), pieces = part_of(x, x->pieces, i);
     uint64_t each = wire_ns(b, x->pieces ? x->own * sizeof(float) / x->pieces : 0) + b->cost->reduce_ns;
     uint64_t turn = b->cost->latency_ns + (replicas - 1) * each, sums = pieces * replicas * b->cost->reduce_ns;
@@ -105,9 +106,9 @@ static uint64_t gather_ns(const pst_job_builder *b, const group *x, uint32_t rep
 /* --- gradients -------------------------------------------------------------------------------------------------- */
 
 /* Whether `replicas` exchange anything. */
-static int moves(const group *x, uint32_t replicas) { return x->param != PST_NONE && moved(x, replicas) > 0; }
+static int moves(const pst_summary *x, uint32_t replicas) { return x->param != PST_NONE && moved(x, replicas) > 0; }
 
-static uint32_t emit_sum(pst_job_builder *b, const group *x, uint64_t additions) {
+static uint32_t emit_sum(pst_job_builder *b, const pst_summary *x, uint64_t additions) {
     uint32_t reduce = pst_builder_emit_compute(b, PST_OP_REDUCE, additions * b->cost->reduce_ns);
     if (b->status != PST_OK) return PST_NONE;
     b->instr[reduce].param = x->param, b->instr[reduce].use = 0, b->instr[reduce].n = 1;
@@ -115,7 +116,7 @@ static uint32_t emit_sum(pst_job_builder *b, const group *x, uint64_t additions)
 }
 
 /* Sends segment i to itself, once `ready` (PST_NONE: nothing to wait for) is done. */
-static uint32_t send(pst_job_builder *b, const group *x, uint32_t replicas, uint32_t i, uint32_t ready) {
+static uint32_t send(pst_job_builder *b, const pst_summary *x, uint32_t replicas, uint32_t i, uint32_t ready) {
     uint32_t at = emit_end(b, PST_OP_SEND, x, b->rank, part_of(x, moved(x, replicas) * sizeof(float), i),
                            gather_ns(b, x, replicas, i));
     if (ready != PST_NONE) pst_builder_depend(b, at, ready);
@@ -123,7 +124,7 @@ static uint32_t send(pst_job_builder *b, const group *x, uint32_t replicas, uint
 }
 
 /* Receives segment i, once buffers are free, and adds it; returns the REDUCE (RECV: nothing is this rank's to add). */
-static uint32_t add(pst_job_builder *b, const group *x, uint32_t replicas, uint32_t i, uint32_t more) {
+static uint32_t add(pst_job_builder *b, const pst_summary *x, uint32_t replicas, uint32_t i, uint32_t more) {
     uint32_t at = PST_NONE;
     if (moves(x, replicas)) {
         at = emit_end(b, PST_OP_RECV, x, b->rank, part_of(x, moved(x, replicas) * sizeof(float), i),
@@ -155,7 +156,7 @@ static void mark(pst_job_builder *b, uint32_t at, const pst_round *round) {
 }
 
 void pst_summary_send_round(pst_job_builder *b, pst_round *round) {
-    group x = group_of(b, round->chunk, is_sharded);
+    pst_summary x = b->sharded[round->chunk];
     uint32_t n = replicas_with(b, round->micro), pass = b->cut->split ? PST_OP_W : PST_OP_BW;
     round->n_send = 0;
     if (round->micro >= b->n_micro || !moves(&x, n)) return;
@@ -169,7 +170,7 @@ void pst_summary_send_round(pst_job_builder *b, pst_round *round) {
 }
 
 void pst_summary_add_round(pst_job_builder *b, pst_round *round) {
-    group x = group_of(b, round->chunk, is_sharded);
+    pst_summary x = b->sharded[round->chunk];
     uint32_t n = replicas_with(b, round->micro);
     if (round->micro >= b->n_micro || x.param == PST_NONE) return;
     for (uint32_t i = 0; i < segments_of(&x) && b->status == PST_OK; i++) {
@@ -181,7 +182,7 @@ void pst_summary_add_round(pst_job_builder *b, pst_round *round) {
 }
 
 /* What the last REDUCE of each segment of a group waited for, in sums->at: [n_param][SEGMENTS], by the first parameter. */
-static void reduce_group(pst_job_builder *b, const group *x, pst_replica_sums *sums, uint32_t ready) {
+static void reduce_group(pst_job_builder *b, const pst_summary *x, pst_replica_sums *sums, uint32_t ready) {
     uint32_t n = b->job->grid.data, base = b->turn;
     if (x->param == PST_NONE) return;
     for (uint32_t i = 0; i < segments_of(x) && moves(x, n); i++, b->turn++) send(b, x, n, i, ready);
@@ -208,13 +209,13 @@ void pst_summary_reduce(pst_job_builder *b, pst_replica_sums *sums, int shared, 
     int later = b->job->parts > 1 || (b->cut->graph && has_partial(b));
     for (uint32_t c = b->cut->n_chunk; c-- > 0 && !shared;) {
         if (b->job->rank_of_chunk[c] != b->stage) continue;
-        group x = group_of(b, c, is_whole);
+        pst_summary x = group_of(b, c, is_whole);
         uint32_t done = b->compute_at[((size_t)c * 4 + pass) * b->n_micro + b->n_micro - 1];
         reduce_group(b, &x, sums, later ? ready : done);
     }
     for (uint32_t p = b->cut->graph ? b->cut->graph->n_param : 0; p-- > 0 && shared;) {
         if (!is_owner(b, p)) continue;
-        group x = group_of_param(b, p);
+        pst_summary x = group_of_param(b, p);
         reduce_group(b, &x, sums, ready);
     }
 }
@@ -224,7 +225,7 @@ uint32_t pst_summary_sums(const pst_job_builder *b) { return b->cut->graph ? b->
 /* --- to all who hold the parameter ------------------------------------------------------------------------------ */
 
 /* All of a group, from its owners to a stage that has it, too. */
-static uint32_t emit_hop(pst_job_builder *b, uint8_t opcode, const group *x, uint32_t peer, uint64_t bytes) {
+static uint32_t emit_hop(pst_job_builder *b, uint8_t opcode, const pst_summary *x, uint32_t peer, uint64_t bytes) {
     b->turn = x->param;
     return emit_end(b, opcode, x, peer, bytes, wire_ns(b, bytes));
 }
@@ -232,7 +233,7 @@ static uint32_t emit_hop(pst_job_builder *b, uint8_t opcode, const group *x, uin
 /* The ends of the messages that bring owners' elements (of `size` bytes) to the other stages that hold a parameter. */
 static void hop(pst_job_builder *b, uint8_t opcode, uint32_t param, uint64_t size, uint32_t after,
                 uint32_t received[2]) {
-    group x = group_of_param(b, param);
+    pst_summary x = group_of_param(b, param);
     uint32_t owner = pst_builder_stage_of_use(b, param, 0), n_use = b->cut->graph->param[param].n_use;
     for (uint32_t stage = 0; stage < b->job->grid.pipeline && b->status == PST_OK; stage++) {
         int here = opcode == PST_OP_SEND ? b->stage == owner : b->stage == stage;
@@ -245,7 +246,7 @@ static void hop(pst_job_builder *b, uint8_t opcode, uint32_t param, uint64_t siz
     }
 }
 
-static void spread_group(pst_job_builder *b, const group *x, const pst_replica_sums *sums, uint32_t received[2]) {
+static void spread_group(pst_job_builder *b, const pst_summary *x, const pst_replica_sums *sums, uint32_t received[2]) {
     uint64_t bytes = moved(x, b->job->grid.data) * sizeof(float);
     for (uint32_t i = 0; i < segments_of(x) && moves(x, b->job->grid.data); i++, b->turn++) {
         uint32_t reduce = sums->at[x->param * SEGMENTS + i], part = b->n_instr;
@@ -264,12 +265,12 @@ void pst_summary_spread_sums(pst_job_builder *b, const pst_replica_sums *sums, c
     received[0] = received[1] = PST_NONE;
     b->channel++; /* behind gradients */
     for (uint32_t c = b->cut->n_chunk; g && c-- > 0;) {
-        group x = group_of(b, c, is_whole);
+        pst_summary x = group_of(b, c, is_whole);
         if (b->job->rank_of_chunk[c] == b->stage && x.param != PST_NONE) spread_group(b, &x, sums, received);
     }
     for (uint32_t p = g ? g->n_param : 0; p-- > 0;) {
         if (g->param[p].n_use < 2) continue;
-        group x = group_of_param(b, p);
+        pst_summary x = group_of_param(b, p);
         int owner = is_owner(b, p);
         uint32_t turn = b->turn, last = owner ? sums->at[p * SEGMENTS + segments_of(&x) - 1] : lent[p];
         if (owner) spread_group(b, &x, sums, received), turn = b->turn;
@@ -282,7 +283,7 @@ void pst_summary_spread_sums(pst_job_builder *b, const pst_replica_sums *sums, c
 /* --- the head --------------------------------------------------------------------------------------------------- */
 
 /* Weights that are stepped elsewhere, two segments under way at a time. */
-static void head_group(pst_job_builder *b, uint8_t opcode, const group *x, uint32_t *before) {
+static void head_group(pst_job_builder *b, uint8_t opcode, const pst_summary *x, uint32_t *before) {
     uint64_t bytes = moved(x, b->job->grid.data) * pst_dtype_bytes(b->cut->graph->dtype);
     for (uint32_t i = 0; i < segments_of(x) && moves(x, b->job->grid.data) && b->status == PST_OK; i++) {
         uint64_t part = part_of(x, bytes, i), ns = wire_ns(b, part), least = part / WINDOW * b->cost->latency_ns;
@@ -299,12 +300,12 @@ static void head_ends(pst_job_builder *b, uint8_t opcode) {
     uint32_t before[2] = {PST_NONE, PST_NONE}, none[2] = {PST_NONE, PST_NONE};
     for (uint32_t c = 0; c < b->cut->n_chunk; c++) {
         if (b->job->rank_of_chunk[c] != b->stage) continue;
-        group x = group_of(b, c, is_single);
+        pst_summary x = group_of(b, c, is_single);
         if (x.param != PST_NONE) head_group(b, opcode, &x, before);
     }
     for (uint32_t p = 0; p < g->n_param; p++) {
         if (g->param[p].n_use < 2) continue;
-        group x = group_of_param(b, p);
+        pst_summary x = group_of_param(b, p);
         if (is_owner(b, p)) head_group(b, opcode, &x, before);
         uint32_t first = b->n_instr;
         hop(b, opcode, p, pst_dtype_bytes(g->dtype), PST_NONE, none);
