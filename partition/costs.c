@@ -8,7 +8,7 @@
 /* Of an AVX2 core, and of a link through shared memory. */
 #define CPU_FLOPS 80e9
 #define CPU_BYTES 8e9
-static const pst_cluster_link nominal_link = {.latency_ns = 30000, .bytes_per_s = 4e9};
+const pst_cluster_link pst_costs_link = {.latency_ns = 30000, .bytes_per_s = 4e9};
 
 uint64_t pst_costs_round(double ns) { return ns < 1e18 ? (uint64_t)llround(ns) : UINT64_C(1000000000000000000); }
 
@@ -18,19 +18,21 @@ static uint64_t cpu_ns(double flops, double bytes) {
     return pst_costs_round((flops / CPU_FLOPS + bytes / CPU_BYTES) * 1e9);
 }
 
+uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts, uint64_t bytes) {
+    const pst_cluster_link *link = costs->tensor_link ? costs->tensor_link : &pst_costs_link;
+    if (!pst_costs_is_cpu(costs)) return pst_costs_ring_ns(kind, parts, link, bytes);
+    return link->latency_ns + (uint64_t)((double)bytes * 1e9 / link->bytes_per_s);
+}
+
 uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
                            uint64_t flops, uint64_t bytes) {
     uint64_t ns = costs->profile ? pst_profile_pass_ns(costs->profile, g, node, extra, pass, costs->busy) : 0;
     if (ns) return ns;
+    pst_exchange kind = extra ? PST_EXCHANGE_NONE : pst_node_exchange(node, 0, pass);
+    if (kind != PST_EXCHANGE_NONE && kind != PST_EXCHANGE_COPY)
+        return pst_costs_exchange_ns(costs, kind, node->attr.parts, bytes);
     if (pst_costs_is_cpu(costs)) return cpu_ns((double)flops, (double)bytes);
     return pst_costs_device_ns(costs->kind, g, node, extra, pass, flops, bytes);
-}
-
-uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts, const pst_cluster_link *link,
-                               uint64_t bytes) {
-    if (!link || link->bytes_per_s <= 0) link = &nominal_link;
-    if (!pst_costs_is_cpu(costs)) return pst_costs_ring_ns(kind, parts, link, bytes);
-    return link->latency_ns + (uint64_t)((double)bytes * 1e9 / link->bytes_per_s);
 }
 
 /* A pass over `elements`, of which it moves so many bytes each. */

@@ -13,15 +13,16 @@ typedef struct {
     const pst_profile *profile;  /* NULL: none. What it does not have is modelled */
     uint32_t busy;               /* ranks that compute at once on a host: a profile knows how they slow each other down; 0: 1 */
     uint32_t threads;            /* of a rank, on CPUs; 0: 1 */
+    /* Between the tensor ranks of a stage, and between neighbouring stages; NULL: the nominal one, shared memory. */
+    const pst_cluster_link *tensor_link, *stage_link;
 } pst_costs;
+extern const pst_cluster_link pst_costs_link;
 
-/* A pass of an operator for one micro-batch; extra: 0, or PST_EXTRA_SUM, PST_EXTRA_RESTORE. Exchanges: see below. */
+/* A pass of an operator for one micro-batch, exchanges included; extra: 0, or PST_EXTRA_SUM, PST_EXTRA_RESTORE. */
 uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
                            uint64_t flops, uint64_t bytes);
-/* An exchange among `parts` tensor ranks that `link` joins (NULL: the nominal one), of which each sends `bytes`: those
- * that the cost of its operator says. */
-uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts, const pst_cluster_link *link,
-                               uint64_t bytes);
+/* An exchange among `parts` tensor ranks, of which each sends `bytes`: those that the cost of its operator says. */
+uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts, uint64_t bytes);
 /* The flush: the norm reads gradients once; a step moves weight, gradient and states; ns for so many elements. */
 uint64_t pst_costs_norm_ns(const pst_costs *costs, uint64_t elements);
 uint64_t pst_costs_step_ns(const pst_costs *costs, uint64_t elements);
@@ -53,7 +54,7 @@ typedef struct {
     uint64_t flops;                          /* of F, B and W of all items, without what is computed again */
 } pst_cost_table;
 
-/* g: of the first tensor rank (all tensor ranks take as long). link: between tensor ranks; NULL: the nominal one. scratch:
+/* g: of the first tensor rank (all tensor ranks take as long). link: between tensor ranks; NULL: that of costs. scratch:
  * its `choose` says what kernels need; NULL: nothing. ENOMEM. */
 pst_status pst_cost_table_build(const pst_graph *g, const pst_costs *costs, const pst_cluster_link *link,
                                 const pst_chooser *scratch, pst_cost_table **table);

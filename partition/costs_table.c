@@ -4,13 +4,11 @@
  * value. What a chunk needs whose first need lies in an earlier chunk is `enter`, as far as the chunk's first operator
  * needs it: less than the layout has, never more. */
 #include "partition/costs_parts.h"
-#include "partition/profile.h"
 #include <stdlib.h>
 
 typedef struct {
     const pst_graph *g;
-    const pst_costs *costs;
-    const pst_cluster_link *link;
+    pst_costs costs;
     const pst_chooser *scratch;
     pst_cost_table *t;
 } builder;
@@ -21,36 +19,36 @@ static int is_value(const pst_operand *o) { return o->kind == PST_OPERAND_VALUE;
 
 /* --- times -------------------------------------------------------------------------------------------------------- */
 
-static uint64_t step_ns(const builder *b, const pst_tape *tape, uint32_t s, int *exchange) {
+static int extra_of(const pst_tape *tape, uint32_t s) {
+    return tape->step[s].again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE : tape->is_sum[s] ? PST_EXTRA_SUM : 0;
+}
+
+static uint64_t step_ns(const builder *b, const pst_tape *tape, uint32_t s) {
     const pst_tape_step *step = tape->step + s;
-    const pst_node *node = b->g->node + step->node;
-    int extra = step->again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE : tape->is_sum[s] ? PST_EXTRA_SUM : 0;
-    pst_exchange kind = extra ? PST_EXCHANGE_NONE : pst_node_exchange(node, 0, step->pass);
-    *exchange = kind != PST_EXCHANGE_NONE && kind != PST_EXCHANGE_COPY;
-    uint64_t ns = *exchange && b->costs->profile
-                      ? pst_profile_pass_ns(b->costs->profile, b->g, node, 0, step->pass, b->costs->busy)
-                      : 0;
-    if (ns) return ns;
-    if (*exchange) return pst_costs_exchange_ns(b->costs, kind, node->attr.parts, b->link, step->bytes);
-    return pst_costs_pass_ns(b->costs, b->g, node, extra, step->pass, step->flops, step->bytes);
+    return pst_costs_pass_ns(&b->costs, b->g, b->g->node + step->node, extra_of(tape, s), step->pass, step->flops,
+                             step->bytes);
+}
+
+static int is_exchange(const builder *b, const pst_tape *tape, uint32_t s) {
+    if (extra_of(tape, s)) return 0;
+    pst_exchange kind = pst_node_exchange(b->g->node + tape->step[s].node, 0, tape->step[s].pass);
+    return kind != PST_EXCHANGE_NONE && kind != PST_EXCHANGE_COPY;
 }
 
 static void time_passes(const builder *b, const pst_tape *tape) {
     uint64_t *const ns[] = {b->t->f_ns, b->t->b_ns, b->t->w_ns};
     for (uint32_t s = 0; s < tape->n_step; s++) {
-        int exchange;
         uint32_t i = tape->step[s].node;
-        uint64_t took = step_ns(b, tape, s, &exchange);
+        uint64_t took = step_ns(b, tape, s);
         ns[tape->step[s].pass][i] += took;
-        if (exchange) b->t->exchange_ns[i] += took;
+        if (is_exchange(b, tape, s)) b->t->exchange_ns[i] += took;
         b->t->flops += tape->step[s].flops;
     }
 }
 
 static void time_again(const builder *b, const pst_tape *tape, pst_recompute mode) {
-    int exchange;
     for (uint32_t s = 0; s < tape->n_step; s++)
-        if (tape->step[s].again) b->t->again_ns[mode][tape->step[s].node] += step_ns(b, tape, s, &exchange);
+        if (tape->step[s].again) b->t->again_ns[mode][tape->step[s].node] += step_ns(b, tape, s);
 }
 
 /* --- what is kept --------------------------------------------------------------------------------------------------- */
@@ -259,15 +257,16 @@ static pst_status fill(const builder *b) {
         PST_TRY(status);
     }
     sum_parameters(b);
-    b->t->norm_ns = (double)pst_costs_norm_ns(b->costs, MANY) / MANY;
-    b->t->step_ns = (double)pst_costs_step_ns(b->costs, MANY) / MANY;
-    b->t->reduce_ns = (double)pst_costs_reduce_ns(b->costs, MANY) / MANY;
+    b->t->norm_ns = (double)pst_costs_norm_ns(&b->costs, MANY) / MANY;
+    b->t->step_ns = (double)pst_costs_step_ns(&b->costs, MANY) / MANY;
+    b->t->reduce_ns = (double)pst_costs_reduce_ns(&b->costs, MANY) / MANY;
     return sum_crossings(b);
 }
 
 pst_status pst_cost_table_build(const pst_graph *g, const pst_costs *costs, const pst_cluster_link *link,
                                 const pst_chooser *scratch, pst_cost_table **table) {
-    builder b = {.g = g, .costs = costs, .link = link, .scratch = scratch};
+    builder b = {.g = g, .costs = *costs, .scratch = scratch};
+    if (link) b.costs.tensor_link = link;
     PST_TRY(open_table(g->n_node, &b.t));
     pst_status status = fill(&b);
     if (status == PST_OK) *table = b.t;

@@ -2,8 +2,8 @@
  * largest chunk's modelled cost is smallest: exact, by dynamic programming, never an empty chunk. */
 #ifndef PST_PARTITION_PARTITION_H
 #define PST_PARTITION_PARTITION_H
+#include "partition/costs.h"
 #include "pipeline/plan.h"
-#include "pipeline/program.h"
 #include "pipeline/schedule.h"
 
 /* cost[i] of item i (any unit), and again[c][i] as well in chunk c (again and again[c] may be NULL);
@@ -14,17 +14,11 @@
 pst_status pst_partition_cut(const uint64_t *cost, const uint64_t *const *again, const uint64_t *boundary_cost,
                              const uint64_t *crossing, const double *slow, uint32_t n, uint32_t n_chunk,
                              uint32_t *chunk_of_item);
-/* Modelled time of a pass: flops / flops_per_s + bytes / bytes_per_s. */
-typedef struct {
-    double flops_per_s, bytes_per_s, link_bytes_per_s;
-} pst_cost_model;
-extern const pst_cost_model pst_cost_nominal;
-uint64_t pst_cost_ns(const pst_cost_model *model, uint64_t flops, uint64_t bytes);
 /* Cuts the graph into the schedule's chunks, on the ranks where it has them. predict: its ns say how long steps take
- * (NULL: the model does, as of messages in any case). slow: [ranks of the schedule] operators take so many times as
+ * (NULL: costs do, as of messages in any case). slow: [ranks of the schedule] operators take so many times as
  * long there; NULL: 1. recompute: [n_chunk] pst_recompute, which costs time and goes into the plan; NULL: none.
  * EINPUT when there are more chunks than operators. */
-pst_status pst_partition_solve(const pst_graph *g, const pst_cost_model *model, const pst_chooser *predict,
+pst_status pst_partition_solve(const pst_graph *g, const pst_costs *costs, const pst_chooser *predict,
                                const pst_schedule *schedule, const double *slow, const uint8_t *recompute,
                                pst_plan **plan);
 #endif

@@ -6,35 +6,27 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Two AVX2 cores shared by the ranks of one host; links are shared memory. */
-const pst_cost_model pst_cost_nominal = {.flops_per_s = 80e9, .bytes_per_s = 8e9, .link_bytes_per_s = 4e9};
-
-uint64_t pst_cost_ns(const pst_cost_model *model, uint64_t flops, uint64_t bytes) {
-    double ns = ((double)flops / model->flops_per_s + (double)bytes / model->bytes_per_s) * 1e9;
-    return ns < 1e18 ? (uint64_t)llround(ns) : UINT64_C(1000000000000000000);
-}
-
 /* What the solver knows of each node i, and of a cut before it. */
 typedef struct {
-    uint64_t *cost;     /* ns of its F, B and W */
+    uint64_t *cost;                       /* ns of its F, B and W */
     uint64_t *again[PST_RECOMPUTE_COUNT]; /* ns of what B computes again; NULL: not known */
-    uint64_t *boundary; /* ns of the transfers across the cut */
-    uint64_t *crossing; /* bytes across the cut, both directions */
+    uint64_t *boundary;                   /* ns of the transfers across the cut */
+    uint64_t *crossing;                   /* bytes across the cut, both directions */
 } profile;
 
 /* Where times come from. */
 typedef struct {
     const pst_graph *g;
-    const pst_cost_model *model;
-    const pst_chooser *predict; /* NULL: the model alone */
+    const pst_costs *costs;
+    const pst_chooser *predict; /* NULL: costs alone */
 } source;
 
 static uint64_t step_ns(const source *from, const pst_tape *tape, uint32_t s) {
     const pst_tape_step *step = tape->step + s;
     int extra = step->again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE : tape->is_sum[s] ? PST_EXTRA_SUM : 0;
-    if (!from->predict) return pst_cost_ns(from->model, step->flops, step->bytes);
-    return from->predict->ns(from->predict->arg, from->g->node + step->node, extra, step->pass, step->flops,
-                             step->bytes);
+    const pst_node *node = from->g->node + step->node;
+    if (from->predict) return from->predict->ns(from->predict->arg, node, extra, step->pass, step->flops, step->bytes);
+    return pst_costs_pass_ns(from->costs, from->g, node, extra, step->pass, step->flops, step->bytes);
 }
 
 /* A value that is made at one node and read at another crosses every cut between them, once. Data crosses none: every
@@ -81,8 +73,9 @@ static pst_status time_passes(const source *from, const profile *p) {
     PST_TRY(pst_tape_build(from->g, 1, &tape));
     for (uint32_t s = 0; s < tape->n_step; s++) p->cost[tape->step[s].node] += step_ns(from, tape, s);
     pst_status status = sum_crossings(tape, from->g->n_node, p->crossing);
+    const pst_cluster_link *link = from->costs->stage_link ? from->costs->stage_link : &pst_costs_link;
     for (uint32_t i = 0; i < from->g->n_node; i++)
-        p->boundary[i] = llround((double)p->crossing[i] / from->model->link_bytes_per_s * 1e9);
+        p->boundary[i] = (uint64_t)llround((double)p->crossing[i] / link->bytes_per_s * 1e9);
     pst_tape_close(tape);
     return status;
 }
@@ -147,10 +140,10 @@ static pst_status time_all(const source *from, const uint8_t *recompute, uint32_
     return PST_OK;
 }
 
-pst_status pst_partition_solve(const pst_graph *g, const pst_cost_model *model, const pst_chooser *predict,
+pst_status pst_partition_solve(const pst_graph *g, const pst_costs *costs, const pst_chooser *predict,
                                const pst_schedule *schedule, const double *slow, const uint8_t *recompute,
                                pst_plan **plan) {
-    const source from = {g, model, predict};
+    const source from = {g, costs, predict};
     if (schedule->n_chunk > g->n_node) return too_many(g, schedule);
     uint64_t *arrays = calloc(3 * (size_t)g->n_node, sizeof(*arrays));
     if (!arrays) return pst_fail(PST_ENOMEM, "no memory to partition %u operators", g->n_node);

@@ -41,10 +41,9 @@ pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_ran
 
 /* --- kernels and costs ------------------------------------------------------------------------------------------ */
 
-enum { LATENCY_NS = 30000 };
-
 typedef struct {
     const pst_prepared *p;
+    const pst_graph *graph; /* of the tensor rank */
     pst_device device;
 } chooser_arg;
 
@@ -63,12 +62,10 @@ static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, in
 
 static uint64_t predict_ns(void *arg, const pst_node *node, int extra, pst_pass pass, uint64_t flops, uint64_t bytes) {
     const chooser_arg *a = arg;
-    if (extra == PST_EXTRA_RESTORE) return pst_cost_ns(&a->p->cost, flops, bytes); /* measured was the pass itself */
-    uint64_t measured = pst_measured_ns(a->p->measured, node->name, pass, extra == PST_EXTRA_SUM);
-    if (measured) return measured;
-    pst_exchange kind = pst_node_exchange(node, extra, pass);
-    if (kind == PST_EXCHANGE_NONE || kind == PST_EXCHANGE_COPY) return pst_cost_ns(&a->p->cost, flops, bytes);
-    return LATENCY_NS + (uint64_t)((double)bytes * 1e9 / a->p->cost.link_bytes_per_s);
+    uint64_t measured = extra == PST_EXTRA_RESTORE /* a run measures the pass itself */
+                            ? 0
+                            : pst_measured_ns(a->p->measured, node->name, pass, extra == PST_EXTRA_SUM);
+    return measured ? measured : pst_costs_pass_ns(&a->p->costs, a->graph, node, extra, pass, flops, bytes);
 }
 
 static int zero_stage(const pst_prepared *p) { return p->grid.data > 1 ? (int)p->config->parallel.zero : 0; }
@@ -80,14 +77,14 @@ static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
     for (uint32_t i = 0; i < p->graph->n_param; i++) elements += pst_param_elements(p->graph->param + i);
     elements /= p->grid.pipeline;
     uint64_t added = replicas > 1 && elements > PST_PIECE ? PST_PIECE : elements;
-    return (pst_instr_cost){.latency_ns = LATENCY_NS,
-                            .bytes_per_s = p->cost.link_bytes_per_s,
+    return (pst_instr_cost){.latency_ns = pst_costs_link.latency_ns,
+                            .bytes_per_s = pst_costs_link.bytes_per_s,
                             .flush = flush,
                             .post = !strcmp(p->config->parallel.post_validation, "true"),
-                            .norm_ns = pst_cost_ns(&p->cost, 0, 4 * elements / replicas),
+                            .norm_ns = pst_costs_norm_ns(&p->costs, elements / replicas),
                             .gather_ns = 5000,
-                            .reduce_ns = pst_cost_ns(&p->cost, 0, 4 * added),
-                            .step_ns = pst_cost_ns(&p->cost, 0, 28 * elements / (zero_stage(p) ? replicas : 1))};
+                            .reduce_ns = pst_costs_reduce_ns(&p->costs, added),
+                            .step_ns = pst_costs_step_ns(&p->costs, elements / (zero_stage(p) ? replicas : 1))};
 }
 
 /* Micro-batches times ranks: lists of a few hundred bytes for each are built in memory. */
@@ -129,7 +126,7 @@ static pst_status choose_recompute(const pst_prepared *p, uint8_t *recompute) {
 }
 
 static pst_status solve_cut(pst_prepared *p) {
-    chooser_arg arg = {.p = p};
+    chooser_arg arg = {.p = p, .graph = p->graph};
     const pst_chooser predict = {.arg = &arg, .ns = predict_ns};
     double *slow = malloc(p->grid.pipeline * sizeof *slow);
     uint8_t *recompute = p->options.infer ? NULL : malloc(p->schedule->n_chunk);
@@ -139,7 +136,7 @@ static pst_status solve_cut(pst_prepared *p) {
     if (status == PST_OK && recompute) status = choose_recompute(p, recompute);
     if (status == PST_OK) {
         pst_prepare_slow_stages(p, slow);
-        status = pst_partition_solve(p->graph, &p->cost, &predict, p->schedule, slow, recompute, &p->plan);
+        status = pst_partition_solve(p->graph, &p->costs, &predict, p->schedule, slow, recompute, &p->plan);
     }
     free(slow), free(recompute);
     return status;
@@ -199,7 +196,7 @@ static pst_status build_cuts(const pst_prepared *p, int split, int train, pst_cu
     chooser_arg arg = {.p = p, .device = {.isa = p->options.isa, .threads = p->options.threads}};
     pst_chooser chooser = {&arg, choose, predict_ns, p->plan->recompute};
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
-        const pst_graph *g = p->graphs[t];
+        const pst_graph *g = arg.graph = p->graphs[t];
         if (!wants_programs(p, t)) {
             PST_TRY(pst_cut_open_uses(g, p->plan->chunk_of_node, p->plan->n_chunk, &cut[t]));
             continue;
@@ -302,8 +299,14 @@ static pst_status open_grid(pst_prepared *p) {
                : pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", p->options.n_rank);
 }
 
+static void choose_costs(pst_prepared *p) {
+    p->costs.threads = p->options.threads;
+    if (p->cluster) p->costs.kind = p->cluster->kind + p->cluster->device[0].kind;
+}
+
 static pst_status prepare_into(pst_prepared *p) {
     PST_TRY(open_grid(p));
+    choose_costs(p);
     PST_TRY(pst_prepare_graph(p));
     if (!p->options.infer) {
         p->optim = pst_optim_find(p->config->train.optimizer);
@@ -332,7 +335,6 @@ pst_status pst_prepare(const pst_config *config, const pst_prepare_options *opti
     if (!p) return pst_fail(PST_ENOMEM, "no memory to prepare a run");
     p->config = config;
     p->options = *options;
-    p->cost = pst_cost_nominal;
     pst_status status = prepare_into(p);
     if (status != PST_OK) {
         pst_prepared_close(p);

@@ -39,7 +39,7 @@ typedef struct {
     const pst_model_row *model; /* NULL with a graph that was given, of model.kind custom */
     pst_model_config model_config; /* 0 with a graph that was given */
     const pst_optim_row *optim; /* NULL when infer */
-    pst_cost_model cost;
+    pst_costs costs;            /* of a rank on a device of the first one's kind */
     pst_measured *measured;     /* parallel.measured, while programs are built; else NULL */
     pst_graph *whole;           /* the model */
     pst_graph **graphs;         /* [grid.tensor] what each tensor rank computes of it; of one, the model itself;

@@ -16,14 +16,16 @@ static const pst_costs nominal = {.kind = NULL};
 static void nominal_core(void **unused) {
     (void)unused;
     const pst_cluster_link link = {.latency_ns = 1000, .bytes_per_s = 1e9};
-    assert_int_equal(pst_costs_pass_ns(&nominal, NULL, NULL, 0, PST_PASS_F, 80000, 0), 1000);
-    assert_int_equal(pst_costs_pass_ns(&nominal, NULL, NULL, 0, PST_PASS_F, 80000, 8000), 2000);
-    assert_true(pst_costs_pass_ns(&nominal, NULL, NULL, 0, PST_PASS_F, UINT64_MAX, UINT64_MAX) <=
+    const pst_costs linked = {.tensor_link = &link};
+    const pst_node node = {.op = pst_op_find("linear")};
+    assert_int_equal(pst_costs_pass_ns(&nominal, NULL, &node, 0, PST_PASS_F, 80000, 0), 1000);
+    assert_int_equal(pst_costs_pass_ns(&nominal, NULL, &node, 0, PST_PASS_F, 80000, 8000), 2000);
+    assert_true(pst_costs_pass_ns(&nominal, NULL, &node, 0, PST_PASS_F, UINT64_MAX, UINT64_MAX) <=
                 UINT64_C(1000000000000000000));
     assert_int_equal(pst_costs_step_ns(&nominal, 2000), 7000);
     assert_int_equal(pst_costs_norm_ns(&nominal, 2000), 1000);
-    assert_int_equal(pst_costs_exchange_ns(&nominal, PST_EXCHANGE_SUM, 2, NULL, 4000), 31000);
-    assert_int_equal(pst_costs_exchange_ns(&nominal, PST_EXCHANGE_SUM, 2, &link, 4000), 5000);
+    assert_int_equal(pst_costs_exchange_ns(&nominal, PST_EXCHANGE_SUM, 2, 4000), 31000);
+    assert_int_equal(pst_costs_exchange_ns(&linked, PST_EXCHANGE_SUM, 2, 4000), 5000);
 }
 
 static uint64_t sum(const uint64_t *array, const uint32_t *chunk_of_node, uint32_t n, uint32_t c) {
