@@ -162,7 +162,7 @@ static void add_row(const pst_search_row *from, pst_plan_row *to) {
         if (layout->peak_bytes[s] > to->peak_bytes) to->peak_bytes = layout->peak_bytes[s];
 }
 
-static pst_status fill(const pst_prepared *p, const pst_search_result *r, pst_plan_page *page) {
+pst_status pst_plan_page_fill(const pst_prepared *p, const pst_search_result *r, pst_plan_page *page) {
     page->n_op = p->graph->n_node, page->n_chunk = p->plan->n_chunk, page->n_row = r ? r->n_row : 0;
     page->op = calloc(page->n_op + 1, sizeof *page->op);
     page->chunk = calloc(page->n_chunk + 1, sizeof *page->chunk);
@@ -177,7 +177,7 @@ static pst_status fill(const pst_prepared *p, const pst_search_result *r, pst_pl
 
 pst_status pst_plan_page_of(const pst_prepared *prepared, const pst_search_result *result, const char *path) {
     pst_plan_page page = {0};
-    pst_status status = fill(prepared, result, &page);
+    pst_status status = pst_plan_page_fill(prepared, result, &page);
     if (status == PST_OK) status = pst_plan_page_write(&page, path);
     pst_plan_page_release(&page);
     return status;

@@ -6,7 +6,8 @@
 #include <math.h>
 #include <string.h>
 
-enum { COLOURS = 8, MOST_OPS = 1500, MOST_LAYERS = 600 };
+/* DENSE: more chunks than that stand closer, with what crosses behind them. */
+enum { COLOURS = 8, MOST_OPS = 1500, MOST_LAYERS = 600, DENSE = 24 };
 
 /* Operators [first, end) of one chunk, `layers` layers of them. */
 typedef struct {
@@ -123,9 +124,11 @@ static void draw_chunk(const pst_plan_page *page, uint32_t c, uint64_t longest, 
         fputs(", recomputes ", out);
         pst_html_text(out, chunk->recompute);
     }
+    int crosses = c + 1 < page->n_chunk, dense = page->n_chunk > DENSE;
+    if (crosses && dense) fprintf(out, ", ↓ %s", pst_html_bytes((double)chunk->crossing, text));
     fputs("</div>\n", out);
-    if (c + 1 < page->n_chunk)
-        fprintf(out, "<div class=\"crossing\">%s</div>\n", pst_html_bytes((double)chunk->crossing, text));
+    if (crosses && !dense)
+        fprintf(out, "<div class=\"crossing\">↓ %s</div>\n", pst_html_bytes((double)chunk->crossing, text));
 }
 
 /* Of many chunks the first and the last. */
@@ -147,13 +150,14 @@ void pst_plan_draw_graph(const pst_plan_page *page, FILE *out) {
     if (!page->n_op) return;
     fputs(
         "<section id=\"graph\"><h2>Where the model is cut</h2>\n<p class=\"sub\">Operators in their order, a line per "
-        "chunk, the longer the more time it takes for one micro-batch (all passes); between lines what crosses per "
-        "micro-batch, and its gradient comes back. The pointer shows what operators cost.",
+        "chunk, the longer the more time it takes for one micro-batch (all passes). ↓: bytes that go on to the next "
+        "one "
+        "per micro-batch; their gradients come back. The pointer shows what operators cost.",
         out);
     if (!ops)
         fprintf(out, " %u operators: %s are drawn.", page->n_op,
                 together > 1 ? "several layers together" : "whole layers");
-    fputs("</p>\n<div class=\"bars cut\">\n", out);
+    fprintf(out, "</p>\n<div class=\"bars cut%s\">\n", page->n_chunk > DENSE ? " dense" : "");
     draw_chunks(page, together, ops, out);
     fputs("</div></section>\n", out);
 }

@@ -183,11 +183,8 @@ static void test_empty(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_sections),
-        cmocka_unit_test(test_hostile),
-        cmocka_unit_test(test_large),
-        cmocka_unit_test(test_peak_is_drawn),
-        cmocka_unit_test(test_empty),
+        cmocka_unit_test(test_sections),      cmocka_unit_test(test_hostile), cmocka_unit_test(test_large),
+        cmocka_unit_test(test_peak_is_drawn), cmocka_unit_test(test_empty),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
