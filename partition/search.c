@@ -1,0 +1,247 @@
+/* The search: rows of degrees, what may be tried in each by guess, a few of every row first, then whatever may still be
+ * shorter than the best; the best few are simulated, and verified where the caller can. */
+#include "partition/search_parts.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS_IN_FULL = 256, KEPT_CONFIGS = 24, FIRST_LOOKS = 4, LATER_LOOKS = 160, FINALISTS = 6 };
+
+typedef struct {
+    pst_search_context x;
+    pst_search_lot *lot;
+    uint32_t n_lot, room;
+} search;
+
+/* --- rows -------------------------------------------------------------------------------------------------------- */
+
+static pst_status add_lot(search *s, uint32_t pipeline, uint32_t tensor, uint32_t data) {
+    if (s->n_lot == s->room) {
+        uint32_t room = s->room ? 2 * s->room : 64;
+        pst_search_lot *more = realloc(s->lot, room * sizeof *more);
+        if (!more) return pst_fail(PST_ENOMEM, "no memory to search");
+        s->lot = more, s->room = room;
+    }
+    s->lot[s->n_lot++] = (pst_search_lot){.row = {.pipeline = pipeline, .tensor = tensor, .data = data},
+                                          .rest_ns = UINT64_MAX,
+                                          .small = pst_search_is_small(s->x.problem)};
+    return PST_OK;
+}
+
+static pst_status add_lots(search *s) {
+    const pst_search_problem *p = s->x.problem;
+    uint64_t n = p->cluster->n_device;
+    for (uint32_t i = 0; i < p->pipeline.n; i++)
+        for (uint32_t j = 0; j < p->tensor.n; j++)
+            for (uint32_t k = 0; k < p->data.n; k++) {
+                uint64_t size = (uint64_t)p->pipeline.value[i] * p->tensor.value[j];
+                size = size <= n ? size * p->data.value[k] : 0;
+                if (!size || size > n || (p->all_devices && size != n) || p->pipeline.value[i] > p->n_item) continue;
+                PST_TRY(add_lot(s, p->pipeline.value[i], p->tensor.value[j], p->data.value[k]));
+            }
+    if (s->n_lot) return PST_OK;
+    return pst_fail(PST_EINPUT, "no pipeline x tensor x data that may be chosen %s the %llu devices of the cluster",
+                    p->all_devices ? "makes use of just" : "is within", (unsigned long long)n);
+}
+
+/* With very many rows each keeps what is looked at first. */
+static void shorten(pst_search_lot *lot) {
+    for (uint32_t i = KEPT_CONFIGS; i < lot->n_config; i++)
+        if (lot->config[i].bound_ns < lot->rest_ns) lot->rest_ns = lot->config[i].bound_ns;
+    if (lot->n_config <= KEPT_CONFIGS) return;
+    pst_search_config *less = realloc(lot->config, KEPT_CONFIGS * sizeof *less);
+    if (less) lot->config = less;
+    lot->n_config = KEPT_CONFIGS;
+}
+
+static int by_first_guess(const void *a, const void *b) {
+    const pst_search_lot *x = a, *y = b;
+    uint64_t p = x->n_config ? x->config[0].guess_ns : UINT64_MAX, q = y->n_config ? y->config[0].guess_ns : UINT64_MAX;
+    if (p != q) return p < q ? -1 : 1;
+    if (x->row.tensor != y->row.tensor) return x->row.tensor < y->row.tensor ? -1 : 1;
+    return (x->row.pipeline > y->row.pipeline) - (x->row.pipeline < y->row.pipeline);
+}
+
+static pst_status fill_lots(search *s) {
+    for (uint32_t i = 0; i < s->n_lot; i++) {
+        pst_search_lot *lot = &s->lot[i];
+        PST_TRY(pst_search_configs(&s->x, lot->row.pipeline, lot->row.tensor, lot->row.data, &lot->config,
+                                   &lot->n_config, lot->row.why));
+        if (s->n_lot > ROWS_IN_FULL) shorten(lot);
+    }
+    qsort(s->lot, s->n_lot, sizeof *s->lot, by_first_guess);
+    return PST_OK;
+}
+
+/* --- looking ----------------------------------------------------------------------------------------------------- */
+
+static uint64_t step_of(const pst_search_lot *lot) { return lot->row.fits ? lot->row.layout->step_ns : UINT64_MAX; }
+
+static uint64_t shortest(const search *s) {
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < s->n_lot; i++)
+        if (step_of(&s->lot[i]) < least) least = step_of(&s->lot[i]);
+    return least;
+}
+
+/* A few of every row; all of small problems. */
+static pst_status look_at_all(search *s) {
+    for (uint32_t i = 0; i < s->n_lot; i++) {
+        pst_search_lot *lot = &s->lot[i];
+        while (lot->looked < lot->n_config && (lot->small || lot->looked < FIRST_LOOKS)) {
+            if (pst_search_late(&s->x)) return PST_OK;
+            PST_TRY(pst_search_look(&s->x, lot, step_of(lot)));
+        }
+        if (i >= ROWS_IN_FULL) break;
+    }
+    return PST_OK;
+}
+
+/* Of what may be shorter than the best, the one with the best guess; NULL: nothing. */
+static pst_search_lot *most_hopeful(search *s, uint64_t best) {
+    pst_search_lot *hope = NULL;
+    for (uint32_t i = 0; i < s->n_lot; i++) {
+        pst_search_lot *lot = &s->lot[i];
+        while (lot->looked < lot->n_config && lot->config[lot->looked].bound_ns >= best) lot->looked++;
+        if (lot->looked == lot->n_config) continue;
+        if (!hope || lot->config[lot->looked].guess_ns < hope->config[hope->looked].guess_ns) hope = lot;
+    }
+    return hope;
+}
+
+static pst_status look_further(search *s) {
+    for (uint32_t i = 0; i < LATER_LOOKS && !pst_search_late(&s->x); i++) {
+        uint64_t best = shortest(s);
+        pst_search_lot *lot = most_hopeful(s, best);
+        if (!lot) break;
+        PST_TRY(pst_search_look(&s->x, lot, best));
+    }
+    return PST_OK;
+}
+
+/* --- the best ---------------------------------------------------------------------------------------------------- */
+
+static int by_step(const void *a, const void *b) {
+    const pst_search_lot *x = a, *y = b;
+    uint64_t p = step_of(x), q = step_of(y);
+    if (p != q) return p < q ? -1 : 1;
+    if (!x->row.layout != !y->row.layout) return x->row.layout ? -1 : 1;
+    if (x->row.excess != y->row.excess) return x->row.excess < y->row.excess ? -1 : 1;
+    return by_first_guess(a, b);
+}
+
+static void sort(search *s) { qsort(s->lot, s->n_lot, sizeof *s->lot, by_step); }
+
+/* Walks end no later than simulations: whoever walks longer than the best was simulated is not the best. */
+static pst_status simulate_best(search *s) {
+    uint64_t best = UINT64_MAX;
+    for (uint32_t i = 0; i < s->n_lot && i < FINALISTS; i++) {
+        pst_search_lot *lot = &s->lot[i];
+        if (step_of(lot) >= best || (i && pst_search_late(&s->x))) break;
+        if (!lot->small) PST_TRY(pst_search_predict(&s->x, &lot->best, lot->row.layout, PST_SCORE_SIMULATE));
+        if (step_of(lot) < best) best = step_of(lot);
+    }
+    sort(s);
+    return PST_OK;
+}
+
+static void check_room(const pst_search_problem *p, pst_search_row *row) {
+    const pst_search_layout *l = row->layout;
+    uint32_t each = l->data * l->tensor;
+    row->excess = 0;
+    for (uint32_t r = 0; r < l->pipeline * each; r++) {
+        uint64_t room = pst_search_capacity(p, l->device[r]), needs = l->peak_bytes[r / each];
+        if (needs > room && needs - room > row->excess) row->excess = needs - room, row->stage = r / each;
+    }
+    row->fits = !row->excess;
+}
+
+/* Until the first is verified: what is not as good as predicted, or does not fit, falls behind. */
+static pst_status verify_best(search *s, uint64_t *n_verified) {
+    const pst_search_problem *p = s->x.problem;
+    while (p->verify && *n_verified < FINALISTS && s->lot[0].row.fits && !s->lot[0].row.layout->exact) {
+        if (*n_verified && pst_search_late(&s->x)) break;
+        pst_search_row *row = &s->lot[0].row;
+        pst_status status = p->verify(p->arg, row->layout);
+        ++*n_verified;
+        if (status == PST_EINPUT) {
+            row->fits = 0, row->excess = 1;
+            snprintf(row->why, sizeof row->why, "%s", pst_error());
+            pst_error_clear();
+        } else if (status != PST_OK) return status;
+        else check_room(p, row);
+        sort(s);
+    }
+    return PST_OK;
+}
+
+/* --- result ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t find_bound(const search *s, uint64_t best) {
+    uint64_t bound = best;
+    for (uint32_t i = 0; i < s->n_lot; i++) {
+        const pst_search_lot *lot = &s->lot[i];
+        if (lot->rest_ns < bound) bound = lot->rest_ns;
+        for (uint32_t k = 0; k < lot->n_config; k++)
+            if (!lot->config[k].closed && lot->config[k].bound_ns < bound) bound = lot->config[k].bound_ns;
+    }
+    return bound;
+}
+
+static pst_status make_result(search *s, uint64_t n_verified, pst_search_result **result) {
+    pst_search_result *r = calloc(1, sizeof *r);
+    if (r) r->row = calloc(s->n_lot, sizeof *r->row);
+    if (!r || !r->row) {
+        free(r);
+        return pst_fail(PST_ENOMEM, "no memory for %u rows", s->n_lot);
+    }
+    r->n_row = s->n_lot;
+    r->timed_out = pst_search_late(&s->x);
+    r->n_layout = s->x.n_layout, r->n_simulated = s->x.n_simulated, r->n_verified = n_verified;
+    const pst_search_layout *best = s->lot[0].row.fits ? s->lot[0].row.layout : NULL;
+    r->bound_ns = find_bound(s, best ? best->step_ns : UINT64_MAX);
+    if (r->bound_ns == UINT64_MAX) r->bound_ns = 0;
+    r->gap = best && r->bound_ns ? (double)best->step_ns / (double)r->bound_ns - 1 : 0;
+    pst_status status = best ? pst_search_layout_copy(best, &r->best) : PST_OK;
+    for (uint32_t i = 0; i < s->n_lot; i++) {
+        r->row[i] = s->lot[i].row;
+        s->lot[i].row.layout = NULL;
+        pst_search_why(s->x.problem, r->best, &r->row[i]);
+    }
+    if (status == PST_OK) *result = r;
+    else pst_search_result_close(r);
+    return status;
+}
+
+static pst_status run(search *s, pst_search_result **result) {
+    uint64_t n_verified = 0;
+    PST_TRY(add_lots(s));
+    PST_TRY(fill_lots(s));
+    PST_TRY(look_at_all(s));
+    PST_TRY(look_further(s));
+    sort(s);
+    PST_TRY(simulate_best(s));
+    PST_TRY(verify_best(s, &n_verified));
+    for (uint32_t i = 0; i < s->n_lot && i < ROWS_IN_FULL && s->lot[i].row.layout; i++)
+        if (!i || !pst_search_late(&s->x)) PST_TRY(pst_search_account(&s->x, &s->lot[i].best, s->lot[i].row.layout));
+    return make_result(s, n_verified, result);
+}
+
+pst_status pst_search(const pst_search_problem *problem, pst_search_result **result) {
+    search s = {0};
+    pst_status status = pst_search_context_open(problem, &s.x);
+    if (status == PST_OK) status = run(&s, result);
+    for (uint32_t i = 0; i < s.n_lot; i++) {
+        pst_search_layout_close(s.lot[i].row.layout);
+        free(s.lot[i].config), free(s.lot[i].orders.device);
+    }
+    free(s.lot);
+    pst_search_context_close(&s.x);
+    return status;
+}
+
+void pst_search_result_close(pst_search_result *r) {
+    if (!r) return;
+    pst_search_layout_close(r->best);
+    for (uint32_t i = 0; i < r->n_row; i++) pst_search_layout_close(r->row[i].layout);
+    free(r->row), free(r);
+}

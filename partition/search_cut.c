@@ -1,0 +1,379 @@
+/* Where to cut a chain, exactly for the surrogate: the longest stage (the way of the first micro-batch to it, all its
+ * work, the way back of the last one, its part of the flush) as short as can be, each stage within its memory with the
+ * quickest recomputation that fits. A stage that begins later or ends sooner never takes longer or needs more, so for a
+ * given longest stage it is right to give each stage as many items as it can have, and the least is found by halving.
+ * That bounds cuts of one chunk per stage; of several, chunks are given equal parts of it, without a proof. */
+#include "partition/search_parts.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* All replicas of a stage together: micro-batches go to them as their speeds are. */
+typedef struct {
+    double *speed;       /* [n_kind] sum of the speeds of its tensor groups of each kind */
+    uint64_t capacity;   /* bytes; UINT64_MAX: no limit */
+    double flush_ns;     /* per element */
+    uint64_t latency_ns; /* of its replica sums */
+    uint64_t hop_ns;     /* least that messages of the stages before take, on the way there (and back) */
+} stage;
+
+typedef struct {
+    const pst_search_problem *problem;
+    const pst_search_config *c;
+    const pst_search_flight *flight;
+    const pst_search_table **table; /* [n_kind] NULL: not used */
+    uint32_t n_kind, only, n_chunk, chunks, micros, quickest;
+    int even, split; /* even: all replicas of each stage are as fast; split: B and W apart */
+    stage *stage;
+    double *speeds, *fastest;       /* [pipeline][n_kind]; [n_kind] of the devices in use */
+    uint64_t *there, *back;         /* [n_item + 1] least time of F, and of what comes back, of the items before */
+    uint64_t *used_ns, *used_bytes; /* [pipeline] of chunks before, where there are several */
+    uint64_t answer_ns, more;       /* more: bytes that every stage may have besides its capacity */
+} ground;
+
+/* --- ground ------------------------------------------------------------------------------------------------------ */
+
+static pst_status open_ground(pst_search_context *x, const pst_search_config *c, ground *g) {
+    const pst_search_problem *p = x->problem;
+    uint32_t kinds = p->cluster->n_kind ? p->cluster->n_kind : 1;
+    *g = (ground){.problem = p, .c = c, .n_kind = kinds, .n_chunk = pst_search_chunk_count(x, c)};
+    g->chunks = g->n_chunk / c->pipeline, g->micros = (c->n_micro + c->data - 1) / c->data;
+    g->table = calloc(kinds, sizeof *g->table);
+    g->stage = calloc(c->pipeline, sizeof *g->stage);
+    g->speeds = calloc((size_t)kinds * (c->pipeline + 1u), sizeof *g->speeds);
+    g->there = calloc(2 * ((size_t)p->n_item + 1), sizeof *g->there);
+    g->used_ns = calloc(2 * (size_t)c->pipeline, sizeof *g->used_ns);
+    if (!g->table || !g->stage || !g->speeds || !g->there || !g->used_ns)
+        return pst_fail(PST_ENOMEM, "no memory to cut for %u stages", c->pipeline);
+    g->back = g->there + p->n_item + 1, g->used_bytes = g->used_ns + c->pipeline;
+    g->fastest = g->speeds + (size_t)kinds * c->pipeline, g->even = 1, g->split = x->row[c->schedule]->split;
+    for (uint32_t s = 0; s < c->pipeline; s++) g->stage[s].speed = g->speeds + (size_t)s * kinds;
+    return pst_search_flight_of(x, c->schedule, c->pipeline, g->chunks, g->micros, &g->flight);
+}
+
+static void close_ground(ground *g) {
+    free(g->table), free(g->stage), free(g->speeds), free(g->there), free(g->used_ns);
+}
+
+static pst_status fill_stage(pst_search_context *x, ground *g, const uint32_t *device, uint32_t at) {
+    const pst_cluster_device *of = g->problem->cluster->device;
+    uint32_t each = g->c->data * g->c->tensor;
+    stage *s = &g->stage[at];
+    double first = 0;
+    s->capacity = UINT64_MAX;
+    for (uint32_t k = 0; k < g->c->data; k++) {
+        const uint32_t *group = device + (size_t)at * each + k * g->c->tensor;
+        double speed = of[*group].speed;
+        uint32_t kind = of[*group].kind;
+        for (uint32_t t = 0; t < g->c->tensor; t++) {
+            uint64_t room = pst_search_capacity(g->problem, group[t]);
+            if (room < s->capacity) s->capacity = room;
+            if (of[group[t]].speed < speed) speed = of[group[t]].speed;
+        }
+        s->speed[kind] += speed;
+        g->only = kind;
+        if (speed > g->fastest[kind]) g->fastest[kind] = speed;
+        if (k && (speed != first || kind != of[device[(size_t)at * each]].kind)) g->even = 0;
+        if (!k) first = speed;
+        if (!g->table[kind])
+            PST_TRY(pst_search_table_of(x, kind, g->c->tensor, g->c->sequence, g->c->micro_batch, &g->table[kind]));
+        if (!g->table[kind]->table) return pst_fail(PST_EINPUT, "tensor %u cannot be had", g->c->tensor);
+    }
+    return PST_OK;
+}
+
+/* The quickest that an item's pass may be on any device in use. */
+static void fill_ways(ground *g, int split) {
+    uint32_t n = g->problem->n_item;
+    double there = 0, back = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        double f = INFINITY, b = INFINITY;
+        for (uint32_t k = 0; k < g->n_kind; k++) {
+            if (!g->table[k]) continue;
+            const pst_cost_table *t = g->table[k]->table;
+            f = fmin(f, (double)t->f_ns[i] / g->fastest[k]);
+            b = fmin(b, (double)(t->b_ns[i] + (split ? 0 : t->w_ns[i])) / g->fastest[k]);
+        }
+        there += f, back += b;
+        g->there[i + 1] = (uint64_t)there, g->back[i + 1] = (uint64_t)back;
+    }
+}
+
+static uint32_t quickest_mode(const pst_search_problem *p) {
+    uint32_t mode = 0;
+    while (mode + 1 < PST_RECOMPUTE_COUNT && !p->recompute[mode]) mode++;
+    return p->recompute[mode] ? mode : PST_RECOMPUTE_NONE;
+}
+
+/* Over each cut the least bytes, on the quickest of its replicas' links. */
+static void fill_hops(ground *g, const uint32_t *device) {
+    uint32_t each = g->c->data * g->c->tensor;
+    uint64_t bytes = g->table[g->only]->least_cross, sum = 0;
+    for (uint32_t s = 0; s < g->c->pipeline; s++) {
+        uint64_t least = UINT64_MAX;
+        g->stage[s].hop_ns = sum;
+        for (uint32_t k = 0; k < g->c->data && s + 1 < g->c->pipeline; k++) {
+            pst_cluster_link link;
+            const uint32_t *from = device + (size_t)s * each + k * g->c->tensor;
+            if (!pst_search_link(g->problem->cluster, *from, from[each], &link)) continue;
+            uint64_t ns = link.latency_ns + pst_search_wire_ns(&link, bytes);
+            if (ns < least) least = ns;
+        }
+        if (least != UINT64_MAX) sum += least;
+    }
+}
+
+static pst_status fill_flushes(pst_search_context *x, ground *g, const uint32_t *device) {
+    pst_search_flush *flush = calloc(g->c->pipeline, sizeof *flush);
+    if (!flush) return pst_fail(PST_ENOMEM, "no memory to cut for %u stages", g->c->pipeline);
+    pst_status status = pst_search_flush_of(x, g->c, device, flush, &g->answer_ns);
+    for (uint32_t s = 0; status == PST_OK && s < g->c->pipeline; s++) {
+        g->stage[s].flush_ns = flush[s].norm_ns + (g->c->data > 1 ? flush[s].sum_ns : 0);
+        g->stage[s].latency_ns = g->c->data > 1 ? flush[s].sum_latency_ns : 0;
+    }
+    free(flush);
+    return status;
+}
+
+static pst_status fill_ground(pst_search_context *x, ground *g, const uint32_t *device) {
+    for (uint32_t s = 0; s < g->c->pipeline; s++) PST_TRY(fill_stage(x, g, device, s));
+    fill_ways(g, g->split);
+    fill_hops(g, device);
+    g->quickest = quickest_mode(g->problem);
+    return fill_flushes(x, g, device);
+}
+
+/* --- one chunk --------------------------------------------------------------------------------------------------- */
+
+/* ns of all micro-batches of a sum of passes on a stage. */
+static double work_of(const ground *g, const stage *s, uint32_t from, uint32_t to, uint32_t mode, int with_w) {
+    double rate = 0;
+    uint32_t n_micro = g->even ? g->micros * g->c->data : g->c->n_micro;
+    for (uint32_t k = 0; k < g->n_kind; k++) {
+        const pst_search_table *t = g->table[k];
+        if (!t || s->speed[k] <= 0) continue;
+        uint64_t ns = pst_search_run(t, PST_SUM_F, from, to) + pst_search_run(t, PST_SUM_B, from, to) +
+                      pst_search_run(t, PST_SUM_AGAIN + mode, from, to);
+        if (with_w) ns += pst_search_run(t, PST_SUM_W, from, to);
+        if (!ns) return 0;
+        rate += s->speed[k] / (double)ns;
+    }
+    return n_micro / rate;
+}
+
+/* What is received: the least that a chunk may, so that a chunk that begins later never needs more. */
+static uint64_t bytes_of(const ground *g, uint32_t chunk, uint32_t from, uint32_t to, uint32_t mode) {
+    const pst_search_table *t = g->table[g->only];
+    uint64_t enter = from ? t->least_enter[mode] : t->table->enter[mode][0];
+    return pst_search_chunk_bytes(g->problem, g->c, t, from, to, mode, enter, g->flight->most[chunk], g->micros);
+}
+
+/* 1: a chunk of [from, to) is within `longest` ns and its stage's memory. */
+static int can_have(const ground *g, uint32_t chunk, uint32_t from, uint32_t to, double longest) {
+    uint32_t at = g->flight->stage[chunk], nth = chunk / g->c->pipeline;
+    const stage *s = &g->stage[at];
+    const pst_search_table *t = g->table[g->only];
+    uint64_t elements = pst_search_run(t, PST_SUM_ELEMENTS, from, to), room = s->capacity;
+    double share = (nth + 1.) / g->chunks, least = INFINITY;
+    if (room != UINT64_MAX) {
+        uint64_t besides = t->least_cross * (2 * (chunk > 0) + 2 * (chunk + 1 < g->n_chunk));
+        room = (room > besides ? room - besides : 0) + g->more;
+        room = g->chunks > 1 ? (uint64_t)((double)room * share) : room;
+        room = room > g->used_bytes[at] ? room - g->used_bytes[at] : 0;
+    }
+    for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
+        if (!g->problem->recompute[mode] && mode != g->quickest) continue;
+        if (room != UINT64_MAX &&
+            bytes_of(g, chunk, from, to, mode) + pst_search_work_bytes(t, from, to, mode) / g->chunks > room)
+            continue;
+        double work = work_of(g, s, from, to, mode, 1);
+        if (g->chunks == 1) {
+            double input = work_of(g, s, from, to, mode, !g->split) + (double)g->back[from] + (double)s->hop_ns;
+            double flush = s->flush_ns * (double)elements + (elements ? (double)s->latency_ns : 0);
+            work = (work + flush > input ? work + flush : input) + (double)g->there[from] + (double)s->hop_ns;
+        }
+        if (work < least) least = work;
+        if (mode == g->quickest && least < INFINITY && g->c->pipeline > 0) break; /* others take longer */
+    }
+    return g->chunks == 1 ? least <= longest : least <= longest * share - (double)g->used_ns[at];
+}
+
+/* What the chunk has taken of its stage's time and memory. */
+static void take(ground *g, uint32_t chunk, uint32_t from, uint32_t to) {
+    uint32_t at = g->flight->stage[chunk];
+    if (g->chunks == 1) return;
+    g->used_ns[at] += (uint64_t)work_of(g, &g->stage[at], from, to, g->quickest, 1);
+    uint64_t least = UINT64_MAX;
+    for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
+        if (!g->problem->recompute[mode] && mode != g->quickest) continue;
+        uint64_t bytes = bytes_of(g, chunk, from, to, mode);
+        if (bytes < least) least = bytes;
+    }
+    g->used_bytes[at] += least;
+}
+
+/* --- all chunks -------------------------------------------------------------------------------------------------- */
+
+/* The most that a chunk can have from `from` on, at most up to `most`; `from`: nothing. */
+static uint32_t extend(const ground *g, uint32_t chunk, uint32_t from, uint32_t most, double longest) {
+    uint32_t low = from, high = most;
+    if (!can_have(g, chunk, from, from + 1, longest)) return from;
+    while (low < high) {
+        uint32_t middle = high - (high - low) / 2;
+        if (can_have(g, chunk, from, middle, longest)) low = middle;
+        else high = middle - 1;
+    }
+    return low;
+}
+
+/* Every chunk as long as can be, with one item at least, or (empty: a relaxation, of which this is exact) with none; 1: all
+ * items have a place. */
+static int pack(ground *g, double longest, int empty, uint32_t *first) {
+    uint32_t n = g->problem->n_item, at = 0;
+    memset(g->used_ns, 0, 2 * (size_t)g->c->pipeline * sizeof *g->used_ns);
+    for (uint32_t k = 0; k < g->n_chunk && at < n; k++) {
+        uint32_t most = empty ? n : n - (g->n_chunk - 1 - k), to = extend(g, k, at, most, longest);
+        first[k] = at;
+        if (to == at && !empty) return 0;
+        if (to > at) take(g, k, at, to);
+        at = to;
+    }
+    first[g->n_chunk] = n;
+    return at == n;
+}
+
+/* A longest stage with which everything has room if memory lets it. */
+static double longest_of_all(const ground *g) {
+    uint32_t n = g->problem->n_item;
+    double all = (double)g->there[n] + (double)g->back[n] + 1;
+    for (uint32_t s = 0; s < g->c->pipeline; s++) {
+        double most = 0;
+        for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++)
+            if (g->problem->recompute[mode] || mode == g->quickest)
+                most = fmax(most, work_of(g, &g->stage[s], 0, n, mode, 1));
+        all += most * g->chunks + 2 * (double)g->stage[s].hop_ns + (double)g->stage[s].latency_ns +
+               g->stage[s].flush_ns * (double)g->table[g->only]->sum[PST_SUM_ELEMENTS][n];
+    }
+    return all;
+}
+
+/* By halving between what cannot be and what can; returns what can, *low becomes what cannot. */
+static double halve(ground *g, double *low, double high, int empty, uint32_t *first) {
+    while (high - *low > high * 1e-4 + 0.5) {
+        double middle = (*low + high) / 2;
+        if (pack(g, middle, empty, first)) high = middle;
+        else *low = middle;
+    }
+    return high;
+}
+
+/* The least longest stage, into first; INFINITY: none fits. *least: below which it cannot be; INFINITY: nothing fits. */
+static double shortest(ground *g, uint32_t *first, double *least) {
+    double low = 0, high = longest_of_all(g);
+    *least = INFINITY;
+    if (!pack(g, high, 1, first)) return INFINITY;
+    double relaxed = halve(g, &low, high, 1, first);
+    *least = low;
+    if (pack(g, relaxed, 0, first)) return relaxed;
+    if (!pack(g, high, 0, first)) return INFINITY;
+    low = relaxed;
+    high = halve(g, &low, high, 0, first);
+    pack(g, high, 0, first);
+    return high;
+}
+
+/* --- where within what is as good --------------------------------------------------------------------------------- */
+
+/* Of one chunk per stage: as late as each may begin, from the end. */
+static int pack_back(const ground *g, double longest, uint32_t *first) {
+    uint32_t to = g->problem->n_item;
+    for (uint32_t k = g->n_chunk; k-- > 0;) {
+        uint32_t low = k, high = to - 1; /* the least `from` that can be had */
+        if (!can_have(g, k, high, to, longest)) return 0;
+        while (low < high) {
+            uint32_t middle = low + (high - low) / 2;
+            if (can_have(g, k, middle, to, longest)) high = middle;
+            else low = middle + 1;
+        }
+        first[k] = to = high;
+    }
+    return first[0] == 0;
+}
+
+/* Between the earliest and the latest place of each cut, the one over which least crosses, nearest to where work is shared
+ * out evenly; kept only if each stage is still within `longest`. */
+static void settle(const ground *g, double longest, const uint32_t *early, const uint32_t *late, uint32_t *first) {
+    const pst_search_table *t = g->table[g->only];
+    const uint64_t *cross = t->table->cross;
+    uint32_t n = g->problem->n_item, *own = first + g->n_chunk + 1;
+    uint64_t all = g->there[n] + g->back[n];
+    own[0] = 0, own[g->n_chunk] = n;
+    for (uint32_t k = 1; k < g->n_chunk; k++) {
+        uint32_t from = early[k] > own[k - 1] ? early[k] : own[k - 1] + 1, best = from;
+        uint64_t aim = all / g->n_chunk * k, off = UINT64_MAX;
+        for (uint32_t i = from; i <= late[k] && i <= n - (g->n_chunk - k); i++) {
+            uint64_t at = g->there[i] + g->back[i], away = at > aim ? at - aim : aim - at;
+            if (cross[i] < cross[best] || (cross[i] == cross[best] && away < off)) best = i, off = away;
+        }
+        if (!can_have(g, k - 1, own[k - 1], best, longest)) return;
+        own[k] = best;
+    }
+    if (can_have(g, g->n_chunk - 1, own[g->n_chunk - 1], n, longest))
+        memcpy(first, own, (g->n_chunk + 1) * sizeof *first);
+}
+
+/* Nothing fits: the least that every stage would need more. */
+static void least_over(ground *g, uint32_t *first) {
+    uint64_t low = 0, high = 1 << 20;
+    while (high < UINT64_MAX / 8) {
+        g->more = high;
+        if (pack(g, INFINITY, 0, first)) break;
+        low = high, high *= 2;
+    }
+    while (high - low > high / 1024) {
+        g->more = low + (high - low) / 2;
+        if (pack(g, INFINITY, 0, first)) high = g->more;
+        else low = g->more;
+    }
+    g->more = high;
+    pack(g, INFINITY, 0, first);
+    g->more = 0;
+}
+
+/* Of several chunks per stage: what is known of all. The work is shared out evenly at best. */
+static double bound_of_many(const ground *g) {
+    uint32_t n = g->problem->n_item;
+    double rate = 0;
+    for (uint32_t s = 0; s < g->c->pipeline; s++) {
+        double work = work_of(g, &g->stage[s], 0, n, g->quickest, 1);
+        if (work <= 0) return 0;
+        rate += 1 / work;
+    }
+    return 1 / rate;
+}
+
+pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst_search_layout *layout,
+                          uint64_t *bound_ns) {
+    ground g;
+    uint32_t n = pst_search_chunk_count(x, c);
+    uint32_t *first = calloc(4 * ((size_t)n + 1), sizeof *first), *early = first + 2 * ((size_t)n + 1);
+    pst_status status = open_ground(x, c, &g);
+    if (status == PST_OK && !first) status = pst_fail(PST_ENOMEM, "no memory to cut into %u chunks", n);
+    if (status == PST_OK) status = fill_ground(x, &g, layout->device);
+    if (status == PST_OK) {
+        double least, longest = shortest(&g, first, &least);
+        *bound_ns = UINT64_MAX;
+        if (longest == INFINITY) least_over(&g, first);
+        else {
+            double slack = longest * 1.001;
+            uint32_t *late = early + n + 1;
+            if (n == c->pipeline && pack_back(&g, slack, early) && pack(&g, slack, 0, late))
+                settle(&g, slack, early, late, first);
+        }
+        double bound = n == c->pipeline ? least : bound_of_many(&g);
+        if (bound < INFINITY) *bound_ns = (uint64_t)bound + g.answer_ns;
+        memcpy(layout->first_item, first, (n + 1) * sizeof *first);
+    }
+    close_ground(&g), free(first);
+    return status;
+}

@@ -1,0 +1,225 @@
+/* What may be tried with given degrees, each with a bound from totals (all work, shared out evenly over the fastest
+ * devices) and a guess of what it may come to, which says what to look at first. */
+#include "partition/search_parts.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const pst_search_table *table; /* of the first kind that can */
+    double work_ns, fb_ns,
+        rate; /* of a micro-batch, on what is quickest for each item; sum of the devices' shares of it */
+    int even; /* all devices are as fast */
+} totals;
+
+uint32_t pst_search_chunk_count(const pst_search_context *x, const pst_search_config *c) {
+    const pst_schedule_row *row = x->row[c->schedule];
+    return c->pipeline * (row->n_virtual ? row->n_virtual : c->chunks ? c->chunks : 2);
+}
+
+/* --- totals ------------------------------------------------------------------------------------------------------ */
+
+static double work_of(const pst_cost_table *t, uint32_t i) {
+    return (double)t->f_ns[i] + (double)t->b_ns[i] + (double)t->w_ns[i];
+}
+
+static int descending(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x < y) - (x > y);
+}
+
+/* The most that so many groups of `tensor` devices can do: rates sorted, each group is as fast as its slowest. */
+static pst_status add_rates(const pst_cluster *c, const double *of_kind, uint32_t groups, uint32_t tensor, totals *t) {
+    double *rate = malloc(c->n_device * sizeof *rate);
+    if (!rate) return pst_fail(PST_ENOMEM, "no memory to search");
+    t->even = 1, t->rate = 0;
+    for (uint32_t d = 0; d < c->n_device; d++) {
+        rate[d] = c->device[d].speed * of_kind[c->device[d].kind];
+        t->even &= rate[d] == rate[0];
+    }
+    if (!t->even) qsort(rate, c->n_device, sizeof *rate, descending);
+    for (uint32_t g = 0; g < groups; g++) t->rate += rate[g * tensor + tensor - 1];
+    free(rate);
+    return PST_OK;
+}
+
+/* table NULL: no kind can. of_kind: [n_kind] how near to the quickest its best item comes. */
+static pst_status find_totals(pst_search_context *x, const pst_search_config *c, double *of_kind, totals *t) {
+    const pst_cluster *cluster = x->problem->cluster;
+    uint32_t kinds = cluster->n_kind ? cluster->n_kind : 1, n = x->problem->n_item;
+    const pst_search_table *table[64] = {0};
+    if (kinds > 64) return pst_fail(PST_EINPUT, "%u kinds of devices; 64 are possible", kinds);
+    *t = (totals){0};
+    for (uint32_t k = 0; k < kinds; k++) {
+        PST_TRY(pst_search_table_of(x, k, c->tensor, c->sequence, c->micro_batch, &table[k]));
+        of_kind[k] = 0;
+        if (table[k]->table && !t->table) t->table = table[k];
+    }
+    for (uint32_t i = 0; i < n && t->table; i++) {
+        double least = INFINITY, least_fb = INFINITY;
+        for (uint32_t k = 0; k < kinds; k++) {
+            if (!table[k]->table) continue;
+            least = fmin(least, work_of(table[k]->table, i));
+            least_fb = fmin(least_fb, (double)table[k]->table->f_ns[i] + (double)table[k]->table->b_ns[i]);
+        }
+        t->work_ns += least, t->fb_ns += least_fb;
+        for (uint32_t k = 0; k < kinds; k++) {
+            if (!table[k]->table) continue;
+            double work = work_of(table[k]->table, i);
+            of_kind[k] = fmax(of_kind[k], work > 0 ? least / work : 1);
+        }
+    }
+    return t->table ? add_rates(cluster, of_kind, c->pipeline * c->data, c->tensor, t) : PST_OK;
+}
+
+/* --- guesses ----------------------------------------------------------------------------------------------------- */
+
+/* What of the bubble of 1F1B a schedule has where F, B and W are about the same, and how many micro-batches of a whole
+ * stage its first stage holds, p stages, m micro-batches. Only which layouts are looked at first depends on it. */
+static void character(const char *name, uint32_t chunks, double p, double m, double *bubble, double *held) {
+    static const struct {
+        const char *name;
+        double bubble, held;
+    } of[] = {{"1f1b", 1, 1},    {"1f1b-early", 0.67, 1}, {"zb-h1", 0.35, 1},   {"zb-h2", 0.03, 2},
+              {"zb-v", 0.05, 1}, {"v-half", 0.5, 0.55},   {"v-min", 0.67, 0.4}, {"dualpipev", 0.1, 1}};
+    *bubble = 1, *held = m;
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++)
+        if (!strcmp(of[i].name, name)) *bubble = of[i].bubble, *held = of[i].held * p;
+    if (!strcmp(name, "interleaved")) *bubble = 1. / chunks, *held = p + (p - 1) / chunks;
+    if (*held > m) *held = m;
+}
+
+static double replica_bytes_per_s(const pst_cluster *c, const pst_search_config *at) {
+    const pst_cluster_node *node = &c->node[0];
+    uint32_t each = c->n_device / c->n_node ? c->n_device / c->n_node : 1;
+    if (c->n_node == 1 || at->data * at->tensor <= each) return node->link[PST_LEVEL_DEVICE].bytes_per_s;
+    double one = node->link[PST_LEVEL_NODE].bytes_per_s, all = node->node_bytes_per_s / each;
+    return all > 0 && all < one ? all : one;
+}
+
+/* Room for what is in flight decides how much is computed again; without room it comes last. */
+static double guess(pst_search_context *x, const pst_search_config *c, const totals *t) {
+    const pst_search_problem *p = x->problem;
+    uint32_t n = p->n_item, chunks = pst_search_chunk_count(x, c) / c->pipeline, mode = 0;
+    double bubble, held, m = ceil((double)c->n_micro / c->data), stages = c->pipeline;
+    double room = (double)pst_search_capacity(p, 0), elements = (double)t->table->sum[PST_SUM_ELEMENTS][n] / stages;
+    double bytes = elements * (p->weight_bytes + (double)p->state_bytes / (c->zero ? c->data : 1) +
+                               (double)p->grad_bytes / (c->zero == 2 ? c->data : 1)) +
+                   (double)pst_search_work_bytes(t->table, 0, n, PST_RECOMPUTE_NONE);
+    character(x->row[c->schedule]->name, chunks, stages, m, &bubble, &held);
+    while (mode < PST_RECOMPUTE_COUNT &&
+           (!p->recompute[mode] || bytes + held * (double)t->table->sum[PST_SUM_STASH + mode][n] / stages > room))
+        mode++;
+    double work = (double)c->bound_ns;
+    if (mode < PST_RECOMPUTE_COUNT) work *= 1 + (double)t->table->sum[PST_SUM_AGAIN + mode][n] / fmax(t->work_ns, 1);
+    else work *= 100;
+    double bw = replica_bytes_per_s(p->cluster, c),
+           sums = c->data > 1 && bw > 0 ? elements * p->grad_bytes * 2e9 / bw : 0;
+    if (c->zero == 2) sums *= m / 2;
+    return work * (1 + bubble * (stages - 1) / m) + sums * (c->zero == 1 ? 1.01 : 1);
+}
+
+/* --- all --------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    pst_search_config *at;
+    uint32_t n, room;
+} list;
+
+static pst_status add(list *l, const pst_search_config *c) {
+    if (l->n == l->room) {
+        uint32_t room = l->room ? 2 * l->room : 64;
+        pst_search_config *more = realloc(l->at, room * sizeof *more);
+        if (!more) return pst_fail(PST_ENOMEM, "no memory to search");
+        l->at = more, l->room = room;
+    }
+    l->at[l->n++] = *c;
+    return PST_OK;
+}
+
+static int has(const pst_choices *c, uint32_t value) {
+    for (uint32_t i = 0; i < c->n; i++)
+        if (c->value[i] == value) return 1;
+    return 0;
+}
+
+/* One stage runs its micro-batches in one order; 1f1b holds the fewest. */
+static int is_the_same(const pst_search_context *x, const pst_search_config *c) {
+    if (c->pipeline > 1 || !strcmp(x->row[c->schedule]->name, "1f1b")) return 0;
+    for (uint32_t i = 0; i < x->problem->n_schedule; i++)
+        if (!strcmp(x->row[i]->name, "1f1b")) return 1;
+    return 0;
+}
+
+static pst_status add_chunks(pst_search_context *x, pst_search_config c, const totals *t, list *l) {
+    const pst_search_problem *p = x->problem;
+    const pst_schedule_row *row = x->row[c.schedule];
+    uint32_t own[1] = {row->n_virtual}, n = row->n_virtual ? 1 : p->chunks.n;
+    const uint32_t *value = row->n_virtual ? own : p->chunks.value;
+    if (row->n_virtual && !has(&p->chunks, 0) && !has(&p->chunks, row->n_virtual)) return PST_OK;
+    for (uint32_t i = 0; i < n; i++) {
+        c.chunks = value[i] ? value[i] : 2;
+        if (!row->n_virtual && i && !value[i]) continue;
+        if (!row->n_virtual && value[i] == 2 && has(&p->chunks, 0)) continue; /* 0 is 2 */
+        if ((uint64_t)c.pipeline * c.chunks > p->n_item) continue;
+        if (!row->n_virtual && c.chunks == 1 && p->chunks.n > 1) continue; /* 1f1b */
+        double most = t->even ? ceil((double)c.n_micro / c.data) * c.data : c.n_micro;
+        c.bound_ns = (uint64_t)(most * t->work_ns / t->rate);
+        c.guess_ns = (uint64_t)guess(x, &c, t);
+        PST_TRY(add(l, &c));
+    }
+    return PST_OK;
+}
+
+static int by_guess(const void *a, const void *b) {
+    const pst_search_config *x = a, *y = b;
+    if (x->guess_ns != y->guess_ns) return x->guess_ns < y->guess_ns ? -1 : 1;
+    if (x->zero != y->zero) return x->zero < y->zero ? -1 : 1;
+    if (x->micro_batch != y->micro_batch) return x->micro_batch < y->micro_batch ? -1 : 1;
+    return (x->schedule > y->schedule) - (x->schedule < y->schedule);
+}
+
+/* All schedules and zeros with one micro-batch and sequence. */
+static pst_status add_all(pst_search_context *x, pst_search_config c, list *l, int *table) {
+    const pst_search_problem *p = x->problem;
+    double of_kind[64];
+    totals t = {0};
+    PST_TRY(find_totals(x, &c, of_kind, &t));
+    *table |= t.table != NULL;
+    if (!t.table || t.rate <= 0) return PST_OK;
+    for (uint32_t z = 0; z < (c.data > 1 ? p->zero.n : 1); z++)
+        for (uint32_t s = 0; s < p->n_schedule; s++) {
+            c.zero = p->zero.value[z], c.schedule = s;
+            if (!is_the_same(x, &c)) PST_TRY(add_chunks(x, c, &t, l));
+        }
+    return PST_OK;
+}
+
+pst_status pst_search_configs(pst_search_context *x, uint32_t pipeline, uint32_t tensor, uint32_t data,
+                              pst_search_config **config, uint32_t *n, char why[160]) {
+    const pst_search_problem *p = x->problem;
+    list l = {0};
+    int table = 0, micros = 0;
+    pst_status status = PST_OK;
+    for (uint32_t b = 0; b < p->micro_batch.n && status == PST_OK; b++) {
+        uint32_t size = p->micro_batch.value[b];
+        if (!size || p->batch % size || p->batch / size < data) continue;
+        micros = 1;
+        for (uint32_t q = 0; q < (tensor > 1 ? p->sequence.n : 1) && status == PST_OK; q++) {
+            pst_search_config c = {.pipeline = pipeline,
+                                   .tensor = tensor,
+                                   .data = data,
+                                   .micro_batch = size,
+                                   .sequence = tensor > 1 ? p->sequence.value[q] : 0,
+                                   .n_micro = p->batch / size};
+            status = add_all(x, c, &l, &table);
+        }
+    }
+    if (!micros) snprintf(why, 160, "no micro_batch shares %u samples out to %u replicas", p->batch, data);
+    else if (!table) snprintf(why, 160, "the model cannot be shared by %u tensor ranks", tensor);
+    else if (!l.n) snprintf(why, 160, "no schedule has %u stages of %u operators", pipeline, p->n_item);
+    if (l.n) qsort(l.at, l.n, sizeof *l.at, by_guess);
+    if (status != PST_OK) free(l.at);
+    else *config = l.at, *n = l.n;
+    return status;
+}

@@ -1,0 +1,76 @@
+/* Why a row of the table is not the best: too large, or which part of its step makes it longer. */
+#include "partition/search_parts.h"
+#include <string.h>
+
+static void print_bytes(uint64_t bytes, char *text, size_t room) {
+    static const char *const unit[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+    double x = (double)bytes;
+    int u = 0;
+    while (x >= 1024 && u < 4) x /= 1024, u++;
+    snprintf(text, room, u ? "%.1f %s" : "%.0f %s", x, unit[u]);
+}
+
+static void why_too_large(const pst_search_problem *problem, pst_search_row *row) {
+    char over[32];
+    const pst_search_layout *l = row->layout;
+    uint32_t held = l->in_flight[row->stage];
+    print_bytes(row->excess, over, sizeof over);
+    int m = snprintf(row->why, sizeof row->why, "%s over on stage %u", over, row->stage);
+    if (held > 1)
+        snprintf(row->why + m, sizeof row->why - (size_t)m, ": %u micro-batches in flight%s", held,
+                 problem->recompute[PST_RECOMPUTE_FULL] ? ", all recomputed" : "");
+    else snprintf(row->why + m, sizeof row->why - (size_t)m, ", with one micro-batch in flight");
+}
+
+static int spans_nodes(const pst_search_problem *p, const pst_search_layout *l) {
+    for (uint32_t s = 0; s < l->pipeline; s++)
+        for (uint32_t k = 1; k < l->data; k++)
+            if (p->cluster->device[l->device[s * l->data * l->tensor]].node !=
+                p->cluster->device[l->device[(s * l->data + k) * l->tensor]].node)
+                return 1;
+    return 0;
+}
+
+/* The part of the step by which it is most above the best's; of device time for a share of fewer devices. */
+static void why_longer(const pst_search_problem *p, const pst_search_layout *best, pst_search_row *row) {
+    const pst_search_layout *l = row->layout;
+    double step = (double)l->step_ns;
+    uint64_t used = (uint64_t)l->pipeline * l->tensor * l->data,
+             by_best = (uint64_t)best->pipeline * best->tensor * best->data;
+    const struct {
+        const char *text;
+        double own, its;
+    } part[] = {
+        {spans_nodes(p, l) ? "inter-node all-reduce" : "all-reduce", (double)l->reduce_ns, (double)best->reduce_ns},
+        {"tensor exchanges", (double)l->exchange_ns, (double)best->exchange_ns},
+        {"bubble", l->bubble * (step - (double)l->flush_ns), best->bubble * (double)(best->step_ns - best->flush_ns)},
+        {"recomputation", (double)l->again_ns, (double)best->again_ns},
+        {"messages between stages", (double)l->message_ns, (double)best->message_ns},
+        {"optimizer", (double)l->flush_ns - (double)l->reduce_ns, (double)best->flush_ns - (double)best->reduce_ns},
+        {"computation", (double)(l->busy_ns - l->exchange_ns - l->again_ns),
+         (double)(best->busy_ns - best->exchange_ns - best->again_ns)},
+    };
+    size_t most = 0;
+    for (size_t i = 1; i < sizeof part / sizeof *part; i++)
+        if (part[i].own - part[i].its > part[most].own - part[most].its) most = i;
+    if (l->step_ns <= best->step_ns) snprintf(row->why, sizeof row->why, "as good as the best");
+    else if (used < by_best && most == sizeof part / sizeof *part - 1)
+        snprintf(row->why, sizeof row->why, "%llu of %u devices compute", (unsigned long long)used,
+                 p->cluster->n_device);
+    else snprintf(row->why, sizeof row->why, "%s %.0f%% of the step", part[most].text, 100 * part[most].own / step);
+}
+
+void pst_search_why(const pst_search_problem *problem, const pst_search_layout *best, pst_search_row *row) {
+    const pst_search_layout *l = row->layout;
+    if (!l) {
+        if (!*row->why) snprintf(row->why, sizeof row->why, "not looked at");
+        return;
+    }
+    if (!row->fits) {
+        if (!*row->why) why_too_large(problem, row);
+        return;
+    }
+    *row->why = 0;
+    int is_best = best && best->pipeline == l->pipeline && best->tensor == l->tensor && best->data == l->data;
+    if (best && !is_best) why_longer(problem, best, row);
+}

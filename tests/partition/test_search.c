@@ -1,0 +1,210 @@
+/* The search on problems small enough to know what is best, its bounds, its time limit, and what it says of the rest. */
+#include "base/clock.h"
+#include "partition/search_parts.h"
+#include "partition/search_case.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#define MUST(call)                                                                                                     \
+    do {                                                                                                               \
+        if ((call) != PST_OK) fail_msg("%s", pst_error());                                                             \
+    } while (0)
+
+static search_case *even(uint32_t n, uint32_t nodes, uint32_t each) {
+    search_case *k = case_open(n, nodes, each);
+    for (uint32_t i = 0; i < n; i++)
+        k->f[i] = 1000, k->b[i] = 1000, k->w[i] = 1000, k->stash[i] = 100, k->elements[i] = 10;
+    for (uint32_t i = 0; i < nodes; i++) {
+        k->node[i].link[PST_LEVEL_DEVICE] = (pst_cluster_link){10, 1e12};
+        k->node[i].link[PST_LEVEL_NODE] = (pst_cluster_link){100, 1e10};
+        k->node[i].node_bytes_per_s = 1e10 * each;
+    }
+    return k;
+}
+
+/* Replicas have no bubble: two of them on two equal devices, where nothing has to be exchanged. */
+static void replicas_without_parameters(void **unused) {
+    (void)unused;
+    search_case *k = even(6, 1, 2);
+    pst_search_result *r;
+    memset(k->elements, 0, k->n * sizeof *k->elements);
+    MUST(pst_search(&k->problem, &r));
+    assert_non_null(r->best);
+    assert_int_equal(r->best->data, 2);
+    assert_int_equal(r->best->step_ns, 6 * 3000 * 4 + 20); /* and the norm, there and back */
+    assert_true(r->gap < 0.001);
+    assert_string_equal(r->row[0].why, "");
+    for (uint32_t i = 1; i < r->n_row; i++) assert_string_not_equal(r->row[i].why, "");
+    pst_search_result_close(r), case_close(k);
+}
+
+/* Parameters that one device cannot hold make a pipeline of it; rows say what is over. */
+static void memory_makes_stages(void **unused) {
+    (void)unused;
+    search_case *k = even(6, 1, 2);
+    pst_search_result *r;
+    k->problem.memory = 6 * 10 * 16 * 2 / 3;
+    memset(k->stash, 0, k->n * sizeof *k->stash);
+    k->problem.tensor = CHOICES(1);
+    MUST(pst_search(&k->problem, &r));
+    assert_non_null(r->best);
+    assert_int_equal(r->best->pipeline, 2);
+    assert_int_equal(r->best->first_item[1], 3);
+    assert_int_equal(r->best->peak_bytes[0], 3 * 10 * 16);
+    for (uint32_t i = 0; i < r->n_row; i++)
+        if (r->row[i].pipeline == 1) {
+            assert_false(r->row[i].fits);
+            assert_int_equal(r->row[i].excess, 6 * 10 * 16 / 3);
+            assert_string_equal(r->row[i].why, "320 bytes over on stage 0, with one micro-batch in flight");
+        }
+    pst_search_result_close(r);
+    k->problem.memory = 100;
+    MUST(pst_search(&k->problem, &r));
+    assert_null(r->best);
+    assert_true(r->n_row && r->row[0].layout && !r->row[0].fits);
+    pst_search_result_close(r), case_close(k);
+}
+
+/* A device of half the speed gets half as much, and comes where the schedule wants it. */
+static void slow_devices_get_less(void **unused) {
+    (void)unused;
+    search_case *k = even(9, 1, 2);
+    pst_search_result *r;
+    k->device[0].speed = 0.5;
+    k->problem.pipeline = CHOICES(2), k->problem.batch = 32;
+    MUST(pst_search(&k->problem, &r));
+    uint32_t slow = r->best->device[0] == 0 ? 0 : 1;
+    assert_int_equal(r->best->first_item[slow + 1] - r->best->first_item[slow], 3);
+    pst_search_result_close(r);
+    k->problem.pipeline = CHOICES(1), k->problem.data = CHOICES(2); /* replicas get micro-batches by speed */
+    MUST(pst_search(&k->problem, &r));
+    assert_int_equal(r->best->micros[0] + r->best->micros[1], 32);
+    assert_in_range(r->best->micros[r->best->device[0] == 0 ? 0 : 1], 10, 11);
+    pst_search_result_close(r), case_close(k);
+}
+
+/* bound of the cut <= longest path <= simulation, for every cut and order of a row. */
+static void bounds_hold(void **unused) {
+    (void)unused;
+    uint64_t state = 20261121;
+    uint32_t n_checked = 0;
+    for (int i = 0; i < 300; i++) {
+        search_case *k = case_small(&state);
+        pst_search_context x;
+        MUST(pst_search_context_open(&k->problem, &x));
+        uint32_t p = 1 + case_below(&state, k->cluster.n_device < k->n ? k->cluster.n_device : k->n);
+        pst_search_config *config;
+        uint32_t n = 0;
+        char why[160];
+        MUST(pst_search_configs(&x, p, 1, 1, &config, &n, why));
+        for (uint32_t c = 0; c < n; c++) {
+            pst_search_layout *l, *cut;
+            uint64_t bound;
+            MUST(pst_search_layout_open(&k->problem, &config[c], pst_search_chunk_count(&x, &config[c]), &l));
+            for (uint32_t r = 0; r < p; r++) l->device[r] = r;
+            MUST(pst_search_layout_copy(l, &cut));
+            MUST(pst_search_cut(&x, &config[c], cut, &bound));
+            for (uint32_t t = 0; t < 3; t++) {
+                uint64_t excess;
+                uint32_t stage;
+                l->first_item[l->n_chunk] = k->n;
+                for (uint32_t j = 1; j < l->n_chunk; j++) {
+                    uint32_t from = l->first_item[j - 1] + 1, to = k->n - (l->n_chunk - j);
+                    l->first_item[j] = from + case_below(&state, to - from + 1);
+                }
+                if (t == 0) memcpy(l->first_item, cut->first_item, (l->n_chunk + 1) * sizeof *l->first_item);
+                memset(l->micros, 0, l->data * sizeof *l->micros);
+                MUST(pst_search_fit(&x, &config[c], l, &excess, &stage));
+                MUST(pst_search_predict(&x, &config[c], l, PST_SCORE_SIMULATE));
+                if (l->bound_ns > l->step_ns)
+                    fail_msg("walk %llu, simulated %llu", (unsigned long long)l->bound_ns,
+                             (unsigned long long)l->step_ns);
+                if (!excess && bound > l->bound_ns)
+                    fail_msg("case %d, %s, %u stages: bound %llu of cuts, one takes %llu", i, l->schedule, p,
+                             (unsigned long long)bound, (unsigned long long)l->bound_ns);
+                n_checked++;
+            }
+            pst_search_layout_close(l), pst_search_layout_close(cut);
+        }
+        free(config);
+        pst_search_context_close(&x), case_close(k);
+    }
+    assert_true(n_checked > 1000);
+}
+
+/* What saturates is in flight as with all micro-batches. */
+static void in_flight_saturates(void **unused) {
+    (void)unused;
+    search_case *k = even(6, 1, 2);
+    uint32_t n_row;
+    const pst_schedule_row *row = pst_schedule_rows(&n_row);
+    k->problem.n_schedule = n_row - 1;
+    for (uint32_t i = 0; i + 1 < n_row; i++) k->problem.schedule[i] = row[i].name;
+    pst_search_context x;
+    MUST(pst_search_context_open(&k->problem, &x));
+    for (uint32_t i = 0; i + 1 < n_row; i++)
+        for (uint32_t p = 1; p <= 6; p++)
+            for (uint32_t m = 1; m < 70; m++) {
+                const pst_search_flight *f;
+                pst_schedule *s;
+                uint32_t v = row[i].n_virtual ? row[i].n_virtual : 3, alive[18] = {0}, most[18] = {0};
+                MUST(pst_search_flight_of(&x, i, p, v, m, &f));
+                MUST(pst_schedule_generate(row[i].name, p, v, m, &s));
+                for (uint32_t r = 0; r < p; r++)
+                    for (uint32_t a = 0; a < s->n_action[r]; a++) {
+                        const pst_action *at = &s->action[r][a];
+                        if (at->opcode == PST_OP_F && ++alive[at->chunk] > most[at->chunk]) most[at->chunk]++;
+                        if (at->opcode == (s->split ? PST_OP_W : PST_OP_BW)) alive[at->chunk]--;
+                    }
+                for (uint32_t c = 0; c < s->n_chunk; c++)
+                    if (f->most[c] != most[c])
+                        fail_msg("%s, %u stages, %u micro-batches, chunk %u: %u, not %u", row[i].name, p, m, c,
+                                 f->most[c], most[c]);
+                pst_schedule_close(s);
+            }
+    pst_search_context_close(&x), case_close(k);
+}
+
+static void time_limit_ends_it(void **unused) {
+    (void)unused;
+    search_case *k = even(400, 8, 8);
+    pst_search_result *r;
+    k->problem.pipeline = CHOICES(1, 2, 4, 8, 16, 32, 64), k->problem.data = CHOICES(1, 2, 4, 8, 16, 32, 64);
+    k->problem.tensor = CHOICES(1, 2, 4, 8), k->problem.batch = 512, k->problem.micro_batch = CHOICES(1, 2, 4);
+    k->problem.n_schedule = 4;
+    k->problem.schedule[1] = "zb-h1", k->problem.schedule[2] = "interleaved", k->problem.schedule[3] = "zb-v";
+    k->problem.time_limit_s = 0.02;
+    uint64_t start = pst_monotonic_ns();
+    MUST(pst_search(&k->problem, &r));
+    assert_true(pst_monotonic_ns() - start < 1000000000);
+    assert_true(r->best && r->bound_ns && r->bound_ns <= r->best->step_ns);
+    pst_search_result_close(r), case_close(k);
+}
+
+static void contradictions(void **unused) {
+    (void)unused;
+    search_case *k = even(6, 1, 2);
+    pst_search_result *r;
+    k->problem.pipeline = CHOICES(4), k->problem.tensor = CHOICES(4);
+    assert_int_equal(pst_search(&k->problem, &r), PST_EINPUT);
+    k->problem.pipeline = CHOICES(2), k->problem.tensor = CHOICES(1), k->problem.schedule[0] = "1f2b";
+    assert_int_equal(pst_search(&k->problem, &r), PST_EINPUT);
+    case_close(k);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(replicas_without_parameters),
+        cmocka_unit_test(memory_makes_stages),
+        cmocka_unit_test(slow_devices_get_less),
+        cmocka_unit_test(bounds_hold),
+        cmocka_unit_test(in_flight_saturates),
+        cmocka_unit_test(time_limit_ends_it),
+        cmocka_unit_test(contradictions),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
