@@ -62,6 +62,8 @@ const pst_flat *pst_flat_ref(void);
 /* The CPU device ("cpu"): isa found at run time, PENSTOCK_ISA=avx2|avx512|generic lowers it. */
 extern const pst_device_ops pst_device_cpu;
 uint32_t pst_cpu_isa(void);
+/* The widest of these, by name: "avx512_bf16", "avx512", "avx2", "generic". */
+const char *pst_isa_name(uint32_t isa);
 /* Peak FLOP/s of `threads` cores in products of this type (summed in fp32), from a loop of about 3 ms. */
 double pst_cpu_peak_flops(uint32_t isa, pst_dtype dtype, uint32_t threads);
 #endif

@@ -45,11 +45,11 @@ static void say_attributes(const pst_graph *g, const pst_node *node, char text[P
 
 const char *pst_profile_shape(const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
                               char text[PST_PROFILE_TEXT]) {
-    const pst_tensor *out = g->tensor + node->out[0];
+    const pst_tensor *in = g->tensor + node->in[0];
     *text = 0;
-    if (extra == PST_EXTRA_SUM) { /* of two gradients of the node's input or output, which look alike */
+    if (extra == PST_EXTRA_SUM) { /* of two gradients of its input */
         say(text, "sum");
-        say_dims(text, out->n_dim, out->dim);
+        say_dims(text, in->n_dim, in->dim);
         return text;
     }
     say(text, "%s %s", node->op->name, extra == PST_EXTRA_RESTORE ? "restore" : pass == PST_PASS_F ? "F"
@@ -147,6 +147,10 @@ pst_status pst_profile_merge(pst_profile *to, const pst_profile *from) {
     PST_TRY(pst_profile_check(from, &to->head));
     if (to->head.ranks != from->head.ranks)
         return pst_fail(PST_EINPUT, "the profile was taken with %u ranks, not %u", from->head.ranks, to->head.ranks);
+    return pst_profile_force(to, from);
+}
+
+pst_status pst_profile_force(pst_profile *to, const pst_profile *from) {
     for (uint32_t i = 0; i < from->n; i++) {
         const pst_profile_row *r = &from->row[i];
         for (int busy = 0; busy < 2; busy++)

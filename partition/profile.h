@@ -55,6 +55,8 @@ pst_status pst_profile_set(pst_profile *profile, pst_profile_kind kind, const ch
 /* Everything that `from` has goes into `to`, in place of what is there. EINPUT names what differs when they are of
  * different machines, instruction sets, threads, precisions or optimizers. */
 pst_status pst_profile_merge(pst_profile *to, const pst_profile *from);
+/* The same without asking. */
+pst_status pst_profile_force(pst_profile *to, const pst_profile *from);
 /* EINPUT names the first thing in which the profile is of something else than `here`: processor, instruction set,
  * threads, precision, optimizer. */
 pst_status pst_profile_check(const pst_profile *profile, const pst_profile_head *here);

@@ -128,6 +128,23 @@ typedef struct {
  * thread. Takes from seconds to minutes and tells nothing sensible on a busy machine. EINPUT also for a suite, operator
  * or precision that is not there. PENSTOCK_ISA=avx2 measures what another machine would run. */
 PST_API pst_status pst_bench_run(const pst_bench_options *options, FILE *out);
+typedef struct {
+    size_t size;             /* sizeof(pst_profile_options) */
+    const char *const *file; /* one: a run file; several: profiles, which are joined, the last first in what they share */
+    size_t n_file;
+    const char *const *override; /* of the run file's keys */
+    size_t n_override;
+    const char *output;      /* the profile; what is there already stays, but for what is measured now */
+    int64_t ranks;           /* of the run; 0: as it says */
+    const char *micro_batches, *tensor; /* "1,2,4": what else is measured; NULL: what the run says */
+    double seconds;          /* for each of these, alone and while all processors compute; 0: 1 */
+    int force;               /* joins what is of different machines, too, as if it were of the last one */
+    char *const *argv;       /* the program's own arguments, which start ranks of it */
+} pst_profile_options;
+/* Measures how long the operators of a run, its messages and its optimizer take on this machine, or joins what was
+ * measured, and writes the profile that parallel.profile reads. Main thread. EINPUT also for profiles that do not go
+ * together. */
+PST_API pst_status pst_profile_run(const pst_profile_options *options, FILE *out);
 /* Writes the report of a run, which may still be going on or have been killed, as one HTML file that needs nothing
  * else: file, or run/report.html when that is NULL or "". run: its folder. Other files of the folder that are missing
  * or damaged are left out. EINPUT when it has no metrics.jsonl; ENOMEM: memory, or file cannot be written. */

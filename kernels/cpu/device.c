@@ -34,6 +34,13 @@ uint32_t pst_cpu_isa(void) {
     return isa;
 }
 
+const char *pst_isa_name(uint32_t isa) {
+    return isa & PST_ISA_AVX512_BF16 ? "avx512_bf16"
+           : isa & PST_ISA_AVX512    ? "avx512"
+           : isa & PST_ISA_AVX2      ? "avx2"
+                                     : "generic";
+}
+
 static const char *reject(const pst_device_config *config) {
     return config->threads ? NULL : "it needs at least one thread";
 }

@@ -12,6 +12,7 @@ const pst_cli_command pst_cli_commands[] = {
     {"generate", "continue a text with a trained model", pst_cli_generate, 0},
     {"simulate", "time a schedule or a plan without training", pst_cli_simulate, 0},
     {"plan", "split another planner's workload over devices", pst_cli_plan, 0},
+    {"profile", "measure a run's operators, messages and optimizer, for predictions", pst_cli_profile, PST_CLI_KEYS},
     {"inspect", "show a checkpoint, a plan, a safetensors file, or what a run file becomes", pst_cli_inspect, 0},
     {"convert", "write a checkpoint as a Hugging Face folder", pst_cli_convert, 0},
     {"report", "write a run's report.html again, also while it runs", pst_cli_report, 0},

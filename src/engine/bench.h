@@ -11,6 +11,7 @@ typedef struct {
     const pst_bench_options *options;
     const pst_config *config;   /* whose model is measured */
     uint32_t threads;
+    const struct pst_profile_take *profile; /* suite profile: what is measured (profile.h); else NULL */
 } pst_bench;
 
 typedef struct {

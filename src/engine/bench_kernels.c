@@ -295,14 +295,6 @@ static pst_status measure_precision(const pst_bench *b, pst_dtype dtype, json_t 
     return status;
 }
 
-static const char *isa_name(void) {
-    uint32_t isa = pst_cpu_isa();
-    return isa & PST_ISA_AVX512_BF16 ? "avx512_bf16"
-           : isa & PST_ISA_AVX512    ? "avx512"
-           : isa & PST_ISA_AVX2      ? "avx2"
-                                     : "generic";
-}
-
 pst_status pst_bench_kernels_measure(const pst_bench *b, json_t **found) {
     const char *precision = b->options->precision;
     int bf16 = (pst_cpu_isa() & PST_ISA_AVX512_BF16) != 0, both = !strcmp(precision, "both");
@@ -317,7 +309,7 @@ pst_status pst_bench_kernels_measure(const pst_bench *b, json_t **found) {
     if (status == PST_OK && !strcmp(precision, "fp16")) status = measure_precision(b, PST_F16, list);
     if (status == PST_OK)
         *found = json_pack("{s:s,s:s,s:i,s:s,s:o}", "model", *b->config->model.preset ? b->config->model.preset : "",
-                           "isa", isa_name(), "threads", (int)b->threads, "clock",
+                           "isa", pst_isa_name(pst_cpu_isa()), "threads", (int)b->threads, "clock",
                            cpu_time ? "CPU time of the thread" : "wall", "precisions", list);
     else json_decref(list);
     return status == PST_OK && !*found ? pst_fail(PST_ENOMEM, "no memory for findings") : status;

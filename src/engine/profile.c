@@ -1,0 +1,201 @@
+/* `penstock profile`: starts the ranks that measure (profile_rank.c) and those that exchange messages (suite p2p), and
+ * writes what they have found as a profile; or joins profiles. */
+#include "engine/profile.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/sized.h"
+#include "engine/machine.h"
+#include "engine/trainer.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { MOST_RANKS = 64 };
+static const double MESSAGE_SECONDS = 0.02; /* for each size */
+
+static const pst_bench_suite suites[] = {{"profile", NULL, pst_profile_rank, NULL}, {"p2p", NULL, pst_bench_p2p_rank, NULL}};
+
+void pst_profile_here(const pst_config *c, uint32_t threads, pst_profile_head *h) {
+    uint32_t isa = pst_cpu_isa();
+    time_t now = time(NULL);
+    struct tm day;
+    *h = (pst_profile_head){.cpus = pst_machine_cpus(), .threads = threads};
+    h->ranks = h->cpus / threads;
+    if (h->ranks < 1) h->ranks = 1;
+    if (h->ranks > MOST_RANKS) h->ranks = MOST_RANKS;
+    pst_machine_cpu_model(h->cpu, sizeof h->cpu);
+    for (char *at = h->cpu; *at; at++)
+        if ((unsigned char)*at < ' ' || *at == '"' || *at == '\\') *at = '?';
+    snprintf(h->isa, sizeof h->isa, "%s", pst_isa_name(isa));
+    snprintf(h->precision, sizeof h->precision, "%s", c->train.precision);
+    snprintf(h->optimizer, sizeof h->optimizer, "%s", c->train.optimizer);
+    snprintf(h->penstock, sizeof h->penstock, "%s", PST_VERSION);
+    strftime(h->date, sizeof h->date, "%Y-%m-%d", gmtime_r(&now, &day));
+}
+
+/* --- what is asked for ------------------------------------------------------------------------------------------ */
+
+/* "1,2,4"; NULL: the one that the run has. */
+static pst_status read_choices(const char *name, const char *text, uint32_t own, uint32_t *n, uint32_t *value) {
+    *n = 1, value[0] = own;
+    for (*n = text ? 0 : 1; text && *n < PST_PROFILE_CHOICES; text++) {
+        char *end;
+        unsigned long v = strtoul(text, &end, 10);
+        if (end == text || *text == '-' || v < 1 || v > 65535) break;
+        value[(*n)++] = (uint32_t)v;
+        if (!*end) return PST_OK;
+        if (*end != ',') break;
+        text = end;
+    }
+    return text ? pst_fail(PST_EINPUT, "%s '%.60s': expected up to %d whole numbers from 1, such as 1,2,4", name, text,
+                           PST_PROFILE_CHOICES)
+                : PST_OK;
+}
+
+static pst_status read_take(const pst_profile_options *o, const pst_config *c, pst_profile_take *take) {
+    uint32_t n_rank;
+    if (o->n_override > PST_PROFILE_OVERRIDES)
+        return pst_fail(PST_EINPUT, "more than %d overrides", PST_PROFILE_OVERRIDES);
+    PST_TRY(pst_prepare_ranks(c, o->ranks, &n_rank));
+    *take = (pst_profile_take){.run = o->file[0],
+                               .override = o->override,
+                               .n_override = o->n_override,
+                               .threads = pst_setup_threads(c, n_rank),
+                               .seconds = o->seconds > 0 ? o->seconds : 1};
+    PST_TRY(read_choices("--micro-batches", o->micro_batches, (uint32_t)c->train.micro_batch, &take->n_micro_batch,
+                         take->micro_batch));
+    return read_choices("--tensor", o->tensor, c->parallel.tensor ? (uint32_t)c->parallel.tensor : 1, &take->n_tensor,
+                        take->tensor);
+}
+
+/* --- findings --------------------------------------------------------------------------------------------------- */
+
+static double real_of(const json_t *j, const char *key) { return json_number_value(json_object_get(j, key)); }
+
+static pst_status take_rows(json_t *found, pst_profile *p) {
+    json_t *row;
+    size_t i;
+    json_array_foreach(json_object_get(found, "rows"), i, row)
+        PST_TRY(pst_profile_set(p, (pst_profile_kind)json_integer_value(json_object_get(row, "kind")),
+                                json_string_value(json_object_get(row, "text")),
+                                (uint64_t)json_integer_value(json_object_get(row, "size")),
+                                (int)json_integer_value(json_object_get(row, "busy")), real_of(row, "ns")));
+    return PST_OK;
+}
+
+static pst_status take_messages(json_t *found, pst_profile *p) {
+    json_t *row;
+    size_t i;
+    json_array_foreach(json_object_get(found, "rows"), i, row)
+        PST_TRY(pst_profile_set(p, PST_PROFILE_MESSAGE, "", (uint64_t)json_integer_value(json_object_get(row, "bytes")),
+                                0, real_of(row, "latency_us") * 1e3));
+    return PST_OK;
+}
+
+static pst_status measure(const pst_bench *b, pst_profile *p) {
+    json_t *found = NULL;
+    PST_TRY(pst_bench_ranks_measure(b, &suites[0], pst_profile_head_of(p)->ranks, &found));
+    pst_status status = take_rows(found, p);
+    json_decref(found);
+    PST_TRY(status);
+    PST_TRY(pst_bench_ranks_measure(b, &suites[1], 2, &found));
+    status = take_messages(found, p);
+    json_decref(found);
+    return status;
+}
+
+/* --- files ------------------------------------------------------------------------------------------------------ */
+
+static pst_status write_profile(const pst_profile *p, const char *path) {
+    FILE *f;
+    PST_TRY(pst_file_create(path, &f));
+    return pst_file_close(f, path, pst_profile_print(p, f));
+}
+
+/* force: as if `from` were of the same machine. */
+static pst_status join(pst_profile *to, const pst_profile *from, const char *path, int force) {
+    pst_status status = force ? pst_profile_force(to, from) : pst_profile_merge(to, from);
+    return status == PST_OK ? PST_OK : pst_fail(status, "%s: %s; --force joins them all the same", path, pst_error());
+}
+
+/* fresh into what the file has already. */
+static pst_status add_to_file(const pst_profile_options *o, const pst_profile *fresh, FILE *out) {
+    pst_profile *p = NULL;
+    uint32_t n = 0;
+    if (access(o->output, F_OK)) {
+        PST_TRY(write_profile(fresh, o->output));
+    } else {
+        PST_TRY(pst_profile_load(o->output, &p));
+        pst_status status = join(p, fresh, o->output, o->force);
+        if (status == PST_OK) status = write_profile(p, o->output);
+        if (status != PST_OK) return pst_profile_close(p), status;
+    }
+    pst_profile_rows(p ? p : fresh, &n);
+    fprintf(out, "%s: %u durations\n", o->output, n);
+    pst_profile_close(p);
+    return PST_OK;
+}
+
+static pst_status join_files(const pst_profile_options *o, FILE *out) {
+    pst_profile *p = NULL, *next = NULL;
+    uint32_t n;
+    PST_TRY(pst_profile_load(o->file[0], &p));
+    pst_status status = PST_OK;
+    for (size_t i = 1; status == PST_OK && i < o->n_file; i++) {
+        status = pst_profile_load(o->file[i], &next);
+        if (status == PST_OK) status = join(p, next, o->file[i], o->force);
+        pst_profile_close(next), next = NULL;
+    }
+    if (status == PST_OK) status = write_profile(p, o->output);
+    pst_profile_rows(p, &n);
+    if (status == PST_OK) fprintf(out, "%s: %u durations\n", o->output, n);
+    pst_profile_close(p);
+    return status;
+}
+
+/* --- the command ------------------------------------------------------------------------------------------------ */
+
+/* One of the ranks that were started. */
+static pst_status run_as_rank(const pst_bench *b) {
+    const char *name = pst_bench_ranks_started();
+    json_t *found = NULL;
+    for (size_t i = 0; name && i < sizeof suites / sizeof *suites; i++)
+        if (!strcmp(name, suites[i].name)) {
+            pst_status status = pst_bench_ranks_run(b, &suites[i], &found);
+            json_decref(found);
+            return status;
+        }
+    return pst_fail(PST_EINPUT, "penstock profile starts its ranks itself: start it without a launcher");
+}
+
+static pst_status profile(const pst_profile_options *o, const pst_config *c, FILE *out) {
+    pst_profile_take take;
+    pst_profile_head head;
+    pst_profile *p = NULL;
+    PST_TRY(read_take(o, c, &take));
+    const pst_bench_options messages = {.seconds = MESSAGE_SECONDS, .argv = o->argv};
+    const pst_bench b = {.options = &messages, .config = c, .threads = take.threads, .profile = &take};
+    if (strcmp(pst_registry_world()->name, "single")) return run_as_rank(&b);
+    pst_profile_here(c, take.threads, &head);
+    PST_TRY(pst_profile_open(&head, &p));
+    pst_status status = measure(&b, p);
+    if (status == PST_OK) status = add_to_file(o, p, out);
+    pst_profile_close(p);
+    return status;
+}
+
+pst_status pst_profile_run(const pst_profile_options *options, FILE *out) {
+    pst_profile_options taken;
+    const pst_profile_options *o = &taken;
+    pst_config *c = NULL;
+    PST_TRY(pst_sized_take("pst_profile_run", options, &taken, sizeof taken));
+    if (!out || !o->output || !o->file || !o->n_file)
+        return pst_fail(PST_EINPUT, "pst_profile_run: %s is NULL", !out ? "out" : !o->output ? "output" : "file");
+    if (o->n_file > 1) return join_files(o, out);
+    PST_TRY(pst_config_load(o->file[0], o->override, o->n_override, &c));
+    pst_status status = profile(o, c, out);
+    pst_config_close(c);
+    return status;
+}

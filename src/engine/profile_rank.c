@@ -1,0 +1,264 @@
+/* What a rank of `penstock profile` does: it trains the run's model by itself, on made-up data, and times what the
+ * executor launches, where it launches it: operands lie where a run's lie, were written by the operator before, and
+ * weights come back as cold as in a run. First rank 0 alone, while the others wait; then all at once, each its own. */
+#include "base/clock.h"
+#include "comm/world.h"
+#include "engine/machine.h"
+#include "engine/profile.h"
+#include "engine/trainer.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { STEPS = 32, LEAST_STEPS = 3, MICROS = 4, KEYS = 3 * PST_PASS_COUNT };
+enum { SAMPLES = STEPS * MICROS, ROOM = 64 * SAMPLES };
+
+/* Nanoseconds of all launches, by node, pass and kind (a slot). */
+typedef struct {
+    pst_trainer t;
+    pst_config *config;
+    uint32_t n_slot, n_step;
+    double *ns;             /* [n_slot][SAMPLES], of which there are */
+    uint32_t *n;            /* [n_slot] */
+    double *room;           /* [ROOM] of slots that look alike */
+    double launch[STEPS];   /* between two operators */
+} session;
+
+static uint32_t slot_of(const pst_op_span *s) {
+    uint32_t extra = s->is_sum ? PST_EXTRA_SUM : s->again == PST_AGAIN_RESTORE ? PST_EXTRA_RESTORE : 0;
+    return s->node * KEYS + extra * PST_PASS_COUNT + s->pass;
+}
+
+/* --- opening ---------------------------------------------------------------------------------------------------- */
+
+/* The run file, but for the layout: one stage in this process, and a few micro-batches. */
+static pst_status configure(const pst_profile_take *take, uint32_t micro_batch, uint32_t tensor, int small,
+                            pst_config **config) {
+    static const char *const alone[] = {
+        "parallel.pipeline=1",   "parallel.data=1",          "parallel.transport=self",        "parallel.device=cpu",
+        "parallel.cluster=",     "parallel.measured=",       "parallel.schedule_file=",        "parallel.throttle=[]",
+        "parallel.replicas=[]",  "parallel.reproducible=0",  "parallel.post_validation=false", "parallel.chunks=0",
+        "parallel.sequence=false", "parallel.schedule=1f1b", "checkpoint.every=0",             "model.weights="};
+    enum { N_ALONE = sizeof alone / sizeof *alone };
+    const char *override[PST_PROFILE_OVERRIDES + N_ALONE + 5];
+    char text[4][64];
+    size_t n = 0;
+    for (size_t i = 0; i < take->n_override; i++) override[n++] = take->override[i];
+    for (size_t i = 0; i < N_ALONE; i++) override[n++] = alone[i];
+    snprintf(text[0], sizeof text[0], "train.micro_batch=%u", micro_batch);
+    snprintf(text[1], sizeof text[1], "train.batch=%u", micro_batch * MICROS);
+    snprintf(text[2], sizeof text[2], "parallel.tensor=%u", tensor);
+    snprintf(text[3], sizeof text[3], "parallel.threads=%u", take->threads);
+    for (int i = 0; i < 4; i++) override[n++] = text[i];
+    if (small) override[n++] = "model.layers=2";
+    return pst_config_load(take->run, override, n, config);
+}
+
+static uint64_t no_hash(const pst_data *data) {
+    (void)data;
+    return 0;
+}
+
+static pst_status open_trainer(session *s, uint32_t ranks_here) {
+    static const pst_data_row made_up = {.name = "profile", .hash = no_hash};
+    static pst_data data = {&made_up};
+    static const pst_train_options quiet = {.runs = "", .resume = "", .quiet = 1};
+    pst_trainer *t = &s->t;
+    uint64_t most = pst_machine_memory() / ranks_here, bytes = 0;
+    const pst_prepare_options options = {.n_rank = pst_prepare_lanes(s->config),
+                                         .vocabulary = pst_data_vocabulary(s->config->data.tokenizer)};
+    *t = (pst_trainer){.config = s->config, .options = &quiet, .data = &data, .proc_status = -1, .lock = -1};
+    PST_TRY(pst_setup_plan(s->config, options, NULL, &t->p));
+    for (uint32_t r = 0; r < t->p->options.n_rank; r++) bytes += t->p->layout[r]->total;
+    if (most && bytes > most) return pst_fail(PST_ENOMEM, "measuring the run needs more memory than there is");
+    PST_TRY(pst_world_single.open(&t->world));
+    PST_TRY(pst_setup_ranks(t));
+    PST_TRY(pst_setup_weights(t));
+    PST_TRY(pst_setup_room(t));
+    s->n_slot = t->p->graph->n_node * KEYS;
+    s->n = calloc(s->n_slot, sizeof *s->n);
+    s->ns = calloc((size_t)s->n_slot * SAMPLES, sizeof *s->ns);
+    s->room = calloc(ROOM, sizeof *s->room);
+    return s->n && s->ns && s->room ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a profile");
+}
+
+static void close_session(session *s) {
+    pst_trainer *t = &s->t;
+    if (t->group) pst_group_close(t->group, PST_OK);
+    if (t->world) t->world->ops->close(t->world);
+    pst_setup_close(t);
+    pst_prepared_close(t->p);
+    pst_config_close(s->config);
+    free(s->ns), free(s->n), free(s->room);
+    *s = (session){.config = NULL};
+}
+
+/* A model that is too large for this machine is measured by its first two layers: shapes are the same. */
+static pst_status open_session(session *s, const pst_profile_take *take, uint32_t micro_batch, uint32_t tensor,
+                               uint32_t ranks_here) {
+    pst_status status = PST_ENOMEM;
+    for (int small = 0; small < 2 && status == PST_ENOMEM; small++) {
+        *s = (session){.config = NULL};
+        status = configure(take, micro_batch, tensor, small, &s->config);
+        if (status == PST_OK) status = open_trainer(s, ranks_here);
+        if (status == PST_ENOMEM && !small) close_session(s);
+    }
+    return status;
+}
+
+/* --- measuring -------------------------------------------------------------------------------------------------- */
+
+/* Any tokens do. Every table has more rows than these. */
+static void feed(session *s) {
+    const pst_graph *g = s->t.p->graph;
+    uint32_t most = pst_data_vocabulary(s->config->data.tokenizer), word = 1;
+    for (uint32_t k = 0; k < s->t.group->n_local; k++)
+        for (uint32_t i = 0; i < g->n_tensor; i++)
+            for (uint32_t m = 0; g->tensor[i].role == PST_TENSOR_DATA && m < s->t.group->local[k]->n_micro; m++) {
+                int32_t *to = pst_rank_data(s->t.group->local[k], i, m);
+                for (uint64_t e = 0; to && e < pst_tensor_elements(&g->tensor[i]); e++) {
+                    word = word * 1664525u + 1013904223u; /* Numerical Recipes */
+                    to[e] = (int32_t)((word >> 8) % most);
+                }
+            }
+}
+
+/* What rank 0 here has launched in the step just done. */
+static void note_step(session *s) {
+    const pst_rank *r = s->t.group->local[0];
+    double busy = 0;
+    for (uint32_t i = 0; i < r->n_op; i++) {
+        uint32_t slot = slot_of(&r->op[i]);
+        double took = (double)(r->op[i].end - r->op[i].start);
+        if (s->n[slot] < SAMPLES) s->ns[(size_t)slot * SAMPLES + s->n[slot]++] = took;
+        busy += took;
+    }
+    if (s->t.group->n_local == 1 && r->n_op > 1)
+        s->launch[s->n_step] = ((double)(r->op[r->n_op - 1].end - r->op[0].start) - busy) / (r->n_op - 1);
+    s->n_step++;
+}
+
+/* The first step counts for nothing: caches and pages are cold. */
+static pst_status train(session *s, double seconds) {
+    uint64_t until = 0;
+    s->n_step = 0;
+    memset(s->n, 0, s->n_slot * sizeof *s->n);
+    for (int step = 0; step <= STEPS; step++) {
+        pst_metrics_step measured;
+        uint64_t began = pst_monotonic_ns();
+        feed(s);
+        PST_TRY(pst_step_run(&s->t, began, &measured));
+        if (!step) until = pst_monotonic_ns() + (uint64_t)(seconds * 1e9);
+        else note_step(s);
+        if (step >= LEAST_STEPS && pst_monotonic_ns() > until) break;
+    }
+    return PST_OK;
+}
+
+/* --- findings --------------------------------------------------------------------------------------------------- */
+
+static int by_value(const void *a, const void *b) {
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* Mean of the middle half: what stood still for something else in between is left out, what comes and goes is not. */
+static double middle(double *x, uint32_t n) {
+    uint32_t from = n / 4, to = n - from;
+    double sum = 0;
+    qsort(x, n, sizeof *x, by_value);
+    for (uint32_t i = from; i < to; i++) sum += x[i];
+    return n ? sum / (to - from) : 0;
+}
+
+static void add(json_t *rows, pst_profile_kind kind, const char *text, uint64_t size, int busy, double ns) {
+    if (ns > 0)
+        json_array_append_new(rows, json_pack("{s:i,s:s,s:I,s:i,s:f}", "kind", (int)kind, "text", text, "size",
+                                              (json_int_t)size, "busy", busy, "ns", ns));
+}
+
+/* Of all slots that look alike. */
+static void add_shape(session *s, uint32_t slot, uint8_t *done, int busy, json_t *rows) {
+    const pst_graph *g = s->t.p->graph;
+    char mine[PST_PROFILE_TEXT], other[PST_PROFILE_TEXT];
+    uint32_t n = 0;
+    const int extra = (int)(slot % KEYS / PST_PASS_COUNT);
+    pst_profile_shape(g, g->node + slot / KEYS, extra, (pst_pass)(slot % PST_PASS_COUNT), mine);
+    for (uint32_t i = slot; i < s->n_slot; i++) {
+        if (done[i] || !s->n[i]) continue;
+        pst_profile_shape(g, g->node + i / KEYS, (int)(i % KEYS / PST_PASS_COUNT), (pst_pass)(i % PST_PASS_COUNT), other);
+        if (strcmp(mine, other)) continue;
+        for (uint32_t k = 0; k < s->n[i] && n < ROOM; k++) s->room[n++] = s->ns[(size_t)i * SAMPLES + k];
+        done[i] = 1;
+    }
+    add(rows, PST_PROFILE_PASS, mine, 0, busy, middle(s->room, n));
+}
+
+/* Of the last step: the instructions behind all passes. */
+static void add_flush(const session *s, int busy, json_t *rows) {
+    static const struct {
+        uint8_t opcode;
+        pst_profile_kind kind;
+    } works[] = {{PST_OP_NORM, PST_PROFILE_NORM}, {PST_OP_STEP, PST_PROFILE_STEP}, {PST_OP_GATHER, PST_PROFILE_GATHER},
+                 {PST_OP_REDUCE, PST_PROFILE_REDUCE}};
+    const pst_rank *r = s->t.group->local[0];
+    const pst_instr_list *list = &s->t.p->job->list[0];
+    uint64_t origin, elements = 0;
+    const pst_span *span = pst_executor_spans(r->executor, &origin);
+    for (uint32_t i = 0; i < r->graph->n_param; i++) elements += pst_param_elements(r->graph->param + i);
+    for (uint32_t i = 0; i < list->n_instr; i++)
+        for (size_t k = 0; k < sizeof works / sizeof *works; k++) {
+            const pst_instr *in = &list->instr[i];
+            uint64_t size = in->opcode == PST_OP_GATHER                                       ? 0
+                            : in->opcode == PST_OP_REDUCE ? in->n ? in->n : pst_param_elements(r->graph->param + in->param)
+                                                          : elements;
+            if (in->opcode == works[k].opcode)
+                add(rows, works[k].kind, "", size, busy, (double)(span[i].end - span[i].start));
+        }
+}
+
+/* Exchanges among tensor ranks of one process are none. */
+static int is_measured(const session *s, uint32_t slot) {
+    const pst_node *node = s->t.p->graph->node + slot / KEYS;
+    pst_exchange kind = pst_node_exchange(node, slot % KEYS / PST_PASS_COUNT == PST_EXTRA_SUM,
+                                          (pst_pass)(slot % PST_PASS_COUNT));
+    return s->n[slot] && (kind == PST_EXCHANGE_NONE || kind == PST_EXCHANGE_COPY);
+}
+
+static pst_status report(session *s, int busy, json_t *rows) {
+    uint8_t *done = calloc(s->n_slot, 1);
+    if (!done) return pst_fail(PST_ENOMEM, "no memory for a profile");
+    for (uint32_t i = 0; i < s->n_slot; i++)
+        if (!done[i] && is_measured(s, i)) add_shape(s, i, done, busy, rows);
+    free(done);
+    if (s->t.group->n_local > 1) return PST_OK;
+    add(rows, PST_PROFILE_LAUNCH, "", 0, busy, middle(s->launch, s->n_step));
+    add_flush(s, busy, rows);
+    return PST_OK;
+}
+
+/* One micro-batch size and tensor degree: rank 0 alone, then all. */
+static pst_status measure(const pst_profile_take *take, uint32_t micro_batch, uint32_t tensor, pst_world *world,
+                          json_t *rows) {
+    session s;
+    pst_status status = open_session(&s, take, micro_batch, tensor, world->size);
+    for (int busy = 0; busy < (world->size > 1 ? 2 : 1); busy++) {
+        if (status == PST_OK && (busy || world->rank == 0)) status = train(&s, take->seconds);
+        if (status == PST_OK && world->rank == 0) status = report(&s, busy, rows);
+        status = pst_group_agree_world(world, status);
+    }
+    close_session(&s);
+    return status;
+}
+
+pst_status pst_profile_rank(const pst_bench *b, pst_world *world, pst_transport *t, json_t **found) {
+    const pst_profile_take *take = b->profile;
+    pst_status status = PST_OK;
+    (void)t;
+    json_t *rows = json_array();
+    for (uint32_t k = 0; status == PST_OK && k < take->n_tensor; k++)
+        for (uint32_t i = 0; status == PST_OK && i < take->n_micro_batch; i++)
+            status = measure(take, take->micro_batch[i], take->tensor[k], world, rows);
+    if (status == PST_OK) *found = json_pack("{s:O}", "rows", rows);
+    json_decref(rows);
+    return status;
+}
