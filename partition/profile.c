@@ -205,18 +205,23 @@ static int has(const char *text, const char *shape) {
     return 0;
 }
 
-pst_status pst_profile_missing(const pst_profile *p, const pst_graph *g, uint32_t *missing, char *text, size_t bytes) {
+pst_status pst_profile_missing(const pst_profile *p, const pst_graph *g, uint32_t *missing, uint32_t *steps,
+                               char *text, size_t bytes) {
     pst_tape *tape;
+    uint32_t named = 0;
     PST_TRY(pst_tape_build(g, 1, &tape));
-    *missing = 0, *text = 0;
+    *missing = *steps = 0, *text = 0;
     for (uint32_t i = 0; i < tape->n_step; i++) {
         char shape[PST_PROFILE_TEXT];
         const pst_tape_step *step = tape->step + i;
         int extra = tape->is_sum[i] ? PST_EXTRA_SUM : 0;
+        if (pst_node_exchange(g->node + step->node, extra, step->pass)) continue;
+        ++*steps;
         pst_profile_shape(g, g->node + step->node, extra, step->pass, shape);
-        if (find(p, PST_PROFILE_PASS, shape, 0) || has(text, shape)) continue;
+        if (find(p, PST_PROFILE_PASS, shape, 0)) continue;
         size_t n = strlen(text);
-        if ((*missing)++ < 3) snprintf(text + n, bytes - n, "%s%s", n ? ", " : "", shape);
+        if (named < 3 && !has(text, shape)) snprintf(text + n, bytes - n, "%s%s", n ? ", " : "", shape), named++;
+        ++*missing;
     }
     pst_tape_close(tape);
     return PST_OK;

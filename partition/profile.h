@@ -72,7 +72,8 @@ pst_status pst_profile_print(const pst_profile *profile, FILE *out);
 uint64_t pst_profile_pass_ns(const pst_profile *profile, const pst_graph *g, const pst_node *node, int extra,
                              pst_pass pass, uint32_t busy);
 uint64_t pst_profile_ns(const pst_profile *profile, pst_profile_kind kind, uint64_t size, uint32_t busy);
-/* How many steps of g's training have a shape that was not measured, and up to three such shapes as text. */
-pst_status pst_profile_missing(const pst_profile *profile, const pst_graph *g, uint32_t *missing, char *text,
-                               size_t bytes);
+/* How many of the steps of g's training, exchanges among tensor ranks aside, have a shape that was not measured, and up to
+ * three such shapes as text. */
+pst_status pst_profile_missing(const pst_profile *profile, const pst_graph *g, uint32_t *missing, uint32_t *steps,
+                               char *text, size_t bytes);
 #endif

@@ -34,7 +34,7 @@ struct pst_config {
         char **replicas, **throttle;                  /* numbers as text */
         uint32_t n_replicas, n_throttle;
         int64_t wait;                                 /* s, for all ranks to arrive */
-        char *sequence, *schedule, *schedule_file, *cluster, *measured, *device, *transport, *bind;
+        char *sequence, *schedule, *schedule_file, *cluster, *profile, *profile_force, *measured, *device, *transport, *bind;
         double memory;                                /* bytes allowed per rank, 0: what the machine has */
         char **recompute; uint32_t n_recompute;       /* one for all chunks, or one for each */
         char *post_validation;                        /* "true" or "false" */

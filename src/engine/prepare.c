@@ -2,6 +2,7 @@
 #include "engine/prepare.h"
 #include "engine/exchange.h"
 #include "engine/planned.h"
+#include "engine/profile.h"
 #include "base/log.h"
 #include "pipeline/check.h"
 #include <inttypes.h>
@@ -314,10 +315,12 @@ static pst_status prepare_into(pst_prepared *p) {
     }
     if (*p->config->parallel.measured && !p->options.infer)
         PST_TRY(pst_measured_load(p->config->parallel.measured, p->graph, &p->measured));
+    PST_TRY(pst_profile_open_for(p));
     PST_TRY(build_plan(p));
     PST_TRY(build_job(p));
     pst_measured_close(p->measured), p->measured = NULL;
     PST_TRY(build_layout(p));
+    pst_profile_time(p);
     PST_TRY(pst_planned_describe(p));
     p->options.schedules = NULL;
     p->options.plan = NULL; /* no longer needed, and perhaps gone when the advice of pst_prepare_fits is */
@@ -352,6 +355,7 @@ void pst_prepared_close(pst_prepared *p) {
     for (uint32_t i = 0; p->slots && p->eval_slots && i < pst_grid_lanes(p->grid); i++)
         pst_slots_close(p->slots[i]), pst_slots_close(p->eval_slots[i]);
     pst_measured_close(p->measured);
+    pst_profile_close(p->profile);
     pst_job_close(p->job);
     pst_job_close(p->eval_job);
     for (uint32_t t = 0; p->graphs && p->cuts && p->eval_cuts && t < p->grid.tensor; t++) {

@@ -6,6 +6,7 @@
 #include "config/config.h"
 #include "engine/measured.h"
 #include "engine/registry.h"
+#include "partition/profile.h"
 #include "partition/partition.h"
 #include "pipeline/cluster.h"
 #include "pipeline/layout.h"
@@ -40,6 +41,7 @@ typedef struct {
     pst_model_config model_config; /* 0 with a graph that was given */
     const pst_optim_row *optim; /* NULL when infer */
     pst_costs costs;            /* of a rank on a device of the first one's kind */
+    pst_profile *profile;       /* parallel.profile; NULL: modelled */
     pst_measured *measured;     /* parallel.measured, while programs are built; else NULL */
     pst_graph *whole;           /* the model */
     pst_graph **graphs;         /* [grid.tensor] what each tensor rank computes of it; of one, the model itself;

@@ -21,6 +21,13 @@ typedef struct pst_profile_take {
 /* Suite "profile": every rank trains the run's model by itself, first number 0 alone, then all; *found is that one's
  * rows, [{"kind", "text", "size", "busy", "ns"}]. */
 pst_status pst_profile_rank(const pst_bench *b, pst_world *world, pst_transport *t, json_t **found);
+/* profile_use.c. parallel.profile, once p has its graph: p->profile and costs, NULL where none is given. EINPUT: of another model or
+ * machine, unless parallel.profile_force. */
+pst_status pst_profile_open_for(pst_prepared *p);
+/* How many ranks compute at once, as a profile counts them. */
+uint32_t pst_profile_busy(const pst_prepared *p);
+/* Messages and the flush, once lists and layout are there. */
+void pst_profile_time(pst_prepared *p);
 /* What a profile of this machine says it is of. */
 void pst_profile_here(const pst_config *config, uint32_t threads, pst_profile_head *head);
 #endif

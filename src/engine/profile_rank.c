@@ -35,7 +35,7 @@ static pst_status configure(const pst_profile_take *take, uint32_t micro_batch, 
                             pst_config **config) {
     static const char *const alone[] = {
         "parallel.pipeline=1",   "parallel.data=1",          "parallel.transport=self",        "parallel.device=cpu",
-        "parallel.cluster=",     "parallel.measured=",       "parallel.schedule_file=",        "parallel.throttle=[]",
+        "parallel.cluster=",     "parallel.profile=",       "parallel.plan=",     "parallel.measured=",       "parallel.schedule_file=",        "parallel.throttle=[]",
         "parallel.replicas=[]",  "parallel.reproducible=0",  "parallel.post_validation=false", "parallel.chunks=0",
         "parallel.sequence=false", "parallel.schedule=1f1b", "checkpoint.every=0",             "model.weights="};
     enum { N_ALONE = sizeof alone / sizeof *alone };

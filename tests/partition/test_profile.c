@@ -85,9 +85,10 @@ static void busy_is_between(void **unused) {
     assert_int_equal(pst_profile_pass_ns(p, g, g->node, 0, PST_PASS_F, 9), 167);
     assert_int_equal(pst_profile_pass_ns(p, g, g->node, 0, PST_PASS_W, 1), 57);
     assert_int_equal(pst_profile_pass_ns(p, g, g->node, 0, PST_PASS_B, 1), 0);
-    uint32_t missing;
+    uint32_t missing, steps;
     char list[600];
-    assert_int_equal(pst_profile_missing(p, g, &missing, list, sizeof list), PST_OK);
+    assert_int_equal(pst_profile_missing(p, g, &missing, &steps, list, sizeof list), PST_OK);
+    assert_int_equal(steps, 4);
     assert_int_equal(missing, 2); /* the loss, F and B; nobody asks for B of what reads data */
     assert_non_null(strstr(list, "cross_entropy F 1x4x3 1x4"));
     pst_profile_close(p);

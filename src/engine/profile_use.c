@@ -1,0 +1,114 @@
+/* What a run's predictions take from parallel.profile: prepare.c asks for operators while programs are built; messages
+ * and the flush get their durations here, once the lists and the layout are there. */
+#include "engine/profile.h"
+#include "base/log.h"
+#include "engine/machine.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* A machine on which nothing is computed may be any. */
+static pst_status check_machine(const pst_prepared *p) {
+    pst_profile_head here;
+    const pst_profile_head *head = pst_profile_head_of(p->profile);
+    pst_profile_here(p->config, p->options.threads, &here);
+    if (!strcmp(p->config->parallel.device, "timed"))
+        memcpy(here.cpu, head->cpu, sizeof here.cpu), memcpy(here.isa, head->isa, sizeof here.isa), here.cpus = head->cpus;
+    return pst_profile_check(p->profile, &here);
+}
+
+/* Of most operators nothing is known: then it is another model's. */
+static pst_status check_shapes(const pst_prepared *p, int force) {
+    const char *path = p->config->parallel.profile;
+    uint32_t missing, steps;
+    char names[3 * PST_PROFILE_TEXT];
+    PST_TRY(pst_profile_missing(p->profile, p->graph, &missing, &steps, names, sizeof names));
+    if (!missing) return PST_OK;
+    if (missing > steps / 2 && !force)
+        return pst_fail(PST_EINPUT,
+                        "it is of another model or micro_batch: %u of %u operators were not measured, such as %s; "
+                        "penstock profile RUN.yaml -o %s adds them",
+                        missing, steps, names, path);
+    pst_log(PST_LOG_WARN, "parallel.profile: %u of %u operators were not measured and are modelled: %s", missing, steps,
+            names);
+    return PST_OK;
+}
+
+static pst_status check(const pst_prepared *p) {
+    int force = !strcmp(p->config->parallel.profile_force, "true");
+    if (!force) PST_TRY(check_machine(p));
+    return check_shapes(p, force);
+}
+
+/* Ranks that would have to take turns on the processors slow each other down by more than was measured. */
+static void warn_crowded(const pst_prepared *p) {
+    const pst_profile_head *head = pst_profile_head_of(p->profile);
+    if (strcmp(p->config->parallel.device, "timed") && p->options.n_rank > head->ranks)
+        pst_log(PST_LOG_WARN,
+                "parallel.profile: predictions are for ranks with processors of their own; %u of %u thread%s on one "
+                "machine with %u would take turns",
+                p->options.n_rank, p->options.threads, p->options.threads > 1 ? "s" : "", head->cpus);
+}
+
+pst_status pst_profile_open_for(pst_prepared *p) {
+    const char *path = p->config->parallel.profile;
+    if (!*path || p->options.infer) return PST_OK;
+    pst_status status = pst_profile_load(path, &p->profile);
+    if (status != PST_OK) return pst_fail_in(status, "parallel.profile");
+    status = check(p);
+    if (status == PST_EINPUT)
+        return pst_fail(status, "parallel.profile: %s: %s; parallel.profile_force=true uses it all the same", path,
+                        pst_error());
+    if (status == PST_OK) warn_crowded(p);
+    p->costs.profile = p->profile, p->costs.busy = pst_profile_busy(p);
+    return status;
+}
+
+/* --- durations in the lists ------------------------------------------------------------------------------------- */
+
+static void set(uint64_t *ns, uint64_t known) {
+    if (known) *ns = known;
+}
+
+/* What a rank counts and steps is what its layout says. */
+static void time_flush(const pst_prepared *p, uint32_t rank, uint32_t busy) {
+    const pst_layout *l = p->layout[rank];
+    const pst_graph *g = p->graphs[pst_grid_at(p->grid, rank).tensor];
+    pst_instr_list *list = &p->job->list[rank];
+    uint64_t counted = 0, stepped = 0;
+    for (uint32_t i = 0; i < g->n_param; i++)
+        counted += l->own_to[i] - l->own_from[i], stepped += l->step_to[i] - l->step_from[i];
+    for (uint32_t i = 0; i < list->n_instr; i++) {
+        pst_instr *in = &list->instr[i];
+        uint64_t n = 0, ns = 0;
+        if (in->opcode == PST_OP_REDUCE) n = in->n || in->param >= g->n_param ? in->n : pst_param_elements(g->param + in->param);
+        if (in->opcode == PST_OP_NORM) ns = pst_profile_ns(p->profile, PST_PROFILE_NORM, counted, busy);
+        if (in->opcode == PST_OP_STEP) ns = pst_profile_ns(p->profile, PST_PROFILE_STEP, stepped, busy);
+        if (in->opcode == PST_OP_REDUCE && n) ns = pst_profile_ns(p->profile, PST_PROFILE_REDUCE, n, busy);
+        if (in->opcode == PST_OP_GATHER) ns = pst_profile_ns(p->profile, PST_PROFILE_GATHER, 0, busy);
+        set(&in->ns, pst_job_slowed(p->job, rank, ns));
+    }
+}
+
+/* All ranks on one host: what goes between hosts is measured when the run starts (link.h). */
+static void time_messages(const pst_profile *profile, pst_job *job) {
+    uint64_t latency = pst_profile_ns(profile, PST_PROFILE_MESSAGE, 1, 1);
+    for (uint32_t r = 0; r < job->n_rank; r++)
+        for (uint32_t i = 0; i < job->list[r].n_instr; i++) {
+            pst_instr *in = &job->list[r].instr[i];
+            if (in->opcode != PST_OP_SEND && in->opcode != PST_OP_RECV) continue;
+            uint64_t ns = pst_profile_ns(profile, PST_PROFILE_MESSAGE, in->bytes, 1);
+            if (ns) in->ns = ns, in->wire_ns = ns > latency ? ns - latency : 0;
+        }
+}
+
+uint32_t pst_profile_busy(const pst_prepared *p) {
+    uint32_t ranks = p->profile ? pst_profile_head_of(p->profile)->ranks : 1;
+    return p->options.n_rank < ranks ? p->options.n_rank : ranks;
+}
+
+void pst_profile_time(pst_prepared *p) {
+    if (!p->profile) return;
+    for (uint32_t r = 0; r < p->options.n_rank; r++)
+        if (p->layout[r]) time_flush(p, r, pst_profile_busy(p));
+    time_messages(p->profile, p->job);
+}
