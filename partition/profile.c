@@ -180,7 +180,10 @@ uint64_t pst_profile_ns(const pst_profile *p, pst_profile_kind kind, uint64_t si
         else if (!above) above = r;
     }
     if (!below && !above) return 0;
-    if (!below) return (uint64_t)(row_ns(p, above, busy) + 0.5);
+    if (!below) {
+        int sized = kind == PST_PROFILE_NORM || kind == PST_PROFILE_STEP || kind == PST_PROFILE_REDUCE;
+        return (uint64_t)(row_ns(p, above, busy) * (sized ? (double)size / (double)above->size : 1) + 0.5);
+    }
     double ns = row_ns(p, below, busy);
     if (above) ns += (row_ns(p, above, busy) - ns) * (double)(size - below->size) / (double)(above->size - below->size);
     else if (below->size) ns *= (double)size / (double)below->size;

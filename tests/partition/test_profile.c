@@ -53,6 +53,7 @@ static void sizes_lie_on_lines(void **unused) {
     assert_int_equal(pst_profile_ns(p, PST_PROFILE_MESSAGE, 300, 1), 2000);
     assert_int_equal(pst_profile_ns(p, PST_PROFILE_MESSAGE, 600, 1), 4000);
     assert_int_equal(pst_profile_ns(p, PST_PROFILE_NORM, 1000, 4), 500);
+    assert_int_equal(pst_profile_ns(p, PST_PROFILE_NORM, 2, 4), 1);
     assert_int_equal(pst_profile_ns(p, PST_PROFILE_STEP, 1000, 4), 0);
     assert_int_equal(pst_profile_ns(NULL, PST_PROFILE_NORM, 1000, 4), 0);
     pst_profile_close(p);

@@ -1,0 +1,45 @@
+#!/bin/sh
+# test: label=full timeout=120
+# profile: what it measures, a run predicts from; a profile of another model or machine is refused by name.
+. "$(dirname "$0")/../script.sh"
+
+# expect STATUS PATTERN ARGUMENT...: exit status, and one line on stderr that matches
+expect() {
+    status=$1 pattern=$2
+    shift 2
+    rc=0
+    "$PENSTOCK" "$@" >out 2>err </dev/null || rc=$?
+    [ $rc = "$status" ] && grep -q -e "^penstock: .*$pattern" err && [ "$(wc -l <err)" = 1 ] ||
+        fail "$*: status $rc, expected $status and '$pattern': $(cat err)"
+}
+yes "the quick brown fox" | head -n 2000 >text
+cat >run.yaml <<END
+name: run
+model: {kind: gpt, layers: 2, heads: 2, channels: 32, context: 16}
+data: {kind: text, paths: [text], validation: 0}
+train: {steps: 2, batch: 4, micro_batch: 2}
+parallel: {pipeline: 2, threads: 1}
+checkpoint: {every: 0}
+END
+expect 2 "--micro-batches '0': expected up to" profile run.yaml --micro-batches 0 -o p.yaml
+expect 2 "expected up to" profile run.yaml --tensor 1,,2 -o p.yaml
+"$PENSTOCK" profile run.yaml --seconds 0.05 -o p.yaml >out 2>err || fail "profile: $(cat err)"
+grep -q 'linear F 2x16x32 w 96x32 b 96' p.yaml && grep -q 'work: step' p.yaml || fail "profile: $(cat p.yaml)"
+"$PENSTOCK" profile run.yaml --seconds 0.05 --micro-batches 1 --tensor 1,2 -o p.yaml >out 2>err || fail "more: $(cat err)"
+grep -q 'linear F 2x16x32 w 96x32 b 96' p.yaml && grep -q 'linear F 1x16x32 w 48x32 b 48' p.yaml || fail "more: $(cat p.yaml)"
+[ -d runs ] && fail "profile has left a run"
+
+# Every operator a thousand times as long: so is the prediction.
+sed 's/ns: [0-9.e+]*/ns: 1e8/g' p.yaml >slow.yaml
+for p in p slow; do
+    "$PENSTOCK" train run.yaml -q --runs . name=$p parallel.profile=$p.yaml 2>err || fail "train: $(cat err)"
+    sed -n 's/.*"predicted_step_ms": *\([0-9]*\).*/\1/p' $p/metrics.jsonl | head -n 1 >$p.ms
+done
+[ "$(cat slow.ms)" -gt 5000 ] && [ "$(cat slow.ms)" -gt $((20 * $(cat p.ms))) ] ||
+    fail "predicted $(cat p.ms) ms, and $(cat slow.ms) ms from slow operators"
+expect 2 "parallel.profile: p.yaml: .*of precision 'fp32', not 'fp16'.*profile_force" train run.yaml -q parallel.profile=p.yaml train.precision=fp16
+expect 2 "of another model or micro_batch: .*linear F 4x" train run.yaml -q parallel.profile=p.yaml train.micro_batch=4
+sed 's/cpu: "[^"]*"/cpu: "Z80"/' p.yaml >z80.yaml
+expect 2 "of processor 'Z80'" train run.yaml -q parallel.profile=z80.yaml
+"$PENSTOCK" train run.yaml -q name=forced parallel.profile=z80.yaml parallel.profile_force=true 2>err || fail "forced: $(cat err)"
+exit $bad
