@@ -57,6 +57,8 @@ void pst_heartbeat_page_mark_gone(pst_heartbeat_page *page, uint32_t rank);
 int pst_heartbeat_page_alive(const pst_heartbeat_page *page, uint32_t rank);
 /* 1 when it never opened one. */
 int pst_heartbeat_page_absent(const pst_heartbeat_page *page, uint32_t rank);
+/* 1 when it has opened one: *number is its rank in the job. */
+int pst_heartbeat_page_rank(const pst_heartbeat_page *page, uint32_t rank, uint32_t *number);
 /* 1 when it has begun an instruction. */
 int pst_heartbeat_page_started(const pst_heartbeat_page *page, uint32_t rank);
 /* 1 when a rank has found another one silent, and which. */

@@ -70,6 +70,11 @@ int pst_heartbeat_page_absent(const pst_heartbeat_page *page, uint32_t rank) {
     return atomic_load(&page->line[rank].state) == LINE_ABSENT;
 }
 
+int pst_heartbeat_page_rank(const pst_heartbeat_page *page, uint32_t rank, uint32_t *number) {
+    *number = page->line[rank].rank;
+    return !pst_heartbeat_page_absent(page, rank);
+}
+
 int pst_heartbeat_page_started(const pst_heartbeat_page *page, uint32_t rank) {
     return page->line[rank].instr != PAGE_NO_INSTR;
 }

@@ -17,12 +17,18 @@ void pst_launch_say(const char *format, ...) {
     (void)written; /* nobody is left to tell */
 }
 
+/* In the job's layout, once it has come so far; else as it was launched. */
+static uint32_t rank_of(const launcher *l, uint32_t line) {
+    uint32_t rank;
+    return pst_heartbeat_page_rank(l->page, line, &rank) ? rank : l->first + line;
+}
+
 /* "penstock: rank 2 on HOST was killed by signal 9 during F of h.3.attn, micro-batch 3, step 14; rank 3 waits for it in
  * ...", one write; by its last instruction alone when no other rank could tell. */
 static void say(const launcher *l, uint32_t rank, const char *what) {
     char last[64];
     const char *told = pst_heartbeat_page_told(l->page, rank);
-    pst_launch_say("rank %u on %s %s during %s", l->first + rank, l->host, what,
+    pst_launch_say("rank %u on %s %s during %s", rank_of(l, rank), l->host, what,
                    told ? told : pst_heartbeat_page_where(l->page, rank, last, sizeof last));
 }
 
@@ -76,7 +82,7 @@ void pst_launch_settle_blame(launcher *l) {
     if (pst_heartbeat_page_silent(l->page, &silent)) say(l, l->culprit = silent, "fell silent");
     else if (l->hosts && why) pst_launch_host_tell("followed %s", why);
     else if (l->hosts && l->blame == FOLLOWER)
-        pst_launch_host_tell("followed rank %u on %s exited with status 3", l->first + l->culprit, l->host);
+        pst_launch_host_tell("followed rank %u on %s exited with status 3", rank_of(l, l->culprit), l->host);
     else if (l->blame == ABORTED) say(l, l->culprit, "was killed by signal 6");
     else say(l, l->culprit, "exited with status 3");
 }

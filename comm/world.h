@@ -13,6 +13,10 @@ void pst_world_pmix_wait(uint32_t seconds);
  * nobody waits for a rank that could not go on. */
 pst_status pst_world_agree(pst_world *w, const char *key, pst_status mine);
 
+/* *world in another order: rank r is from now on the process that was process[r] ([size], each once). Takes it over on
+ * success. Every rank has to give the same. */
+pst_status pst_world_seat(pst_world **world, const uint32_t *process);
+
 /* host[size]: ranks of one host have the same number. Collective; one fence where there are several hosts. */
 pst_status pst_world_hosts(pst_world *w, uint32_t *host);
 #endif

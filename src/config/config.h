@@ -31,8 +31,8 @@ struct pst_config {
     struct {
         int64_t pipeline, tensor, data, zero, threads, chunks; /* 0: not given; zero: how much replicas share out */
         int64_t reproducible;                         /* parts of a step that have accumulators of their own; 0: off */
-        char **replicas, **throttle;                  /* numbers as text */
-        uint32_t n_replicas, n_throttle;
+        char **replicas, **throttle, **devices;       /* numbers as text */
+        uint32_t n_replicas, n_throttle, n_devices;
         int64_t wait;                                 /* s, for all ranks to arrive */
         char *sequence, *schedule, *schedule_file, *cluster, *profile, *profile_force, *measured, *device, *transport, *bind;
         double memory;                                /* bytes allowed per rank, 0: what the machine has */

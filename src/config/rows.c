@@ -95,7 +95,10 @@ const pst_row pst_rows[] = {
           "Parts of a step's micro-batches with an accumulator each, a power of two, such as 4: then 1, 2 and 4 "
           "replicas give the same bits; 0: off."),
     {"parallel", "throttle", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.throttle), AT(parallel.n_throttle),
-     "Makes ranks slower, to try out unequal devices: each rank's factor, such as [1, 2], or one for all."},
+     "Makes processes slower, to try out unequal devices: each one's factor, such as [1, 2], or one for all."},
+    {"parallel", "devices", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.devices), AT(parallel.n_devices),
+     "Which device (of cluster, or of the processes as they are launched) each rank of the layout has, such as "
+     "[2, 0, 1]; by default rank r has device r."},
     WHOLE(parallel, threads, "0", 0, 4096, "CPU threads per rank; 0: cores shared out, at least 1."),
     TEXT(parallel, schedule, "1f1b", FILLED, NULL,
          "Order of forward and backward passes: gpipe, 1f1b, 1f1b-early, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min, "

@@ -100,7 +100,7 @@ static pst_status add_slices(const pst_prepared *p, uint32_t rank, uint32_t row,
 
 static void describe_device(const pst_prepared *p, uint32_t rank, pst_plan_rank *to) {
     const pst_cluster *c = p->cluster;
-    uint32_t which = p->plan->device ? p->plan->device[rank] : rank;
+    uint32_t which = p->device[rank];
     if (!c || which >= c->n_device) return;
     const pst_cluster_device *d = &c->device[which];
     const char *kind = d->kind < c->n_kind ? c->kind[d->kind].name : "";

@@ -47,6 +47,8 @@ static void print_recompute(const pst_plan *plan, uint32_t i, FILE *out) {
 
 static void print_micros(const pst_plan *plan, uint32_t i, FILE *out) { fprintf(out, "%u", plan->micros[i]); }
 
+static void print_device(const pst_plan *plan, uint32_t i, FILE *out) { fprintf(out, "%u", plan->device[i]); }
+
 static pst_status settle_list(pst_config *c, const char *file, const char *key, char *text) {
     char who[600];
     if (!text) return pst_fail(PST_ENOMEM, "no memory for the configuration");
@@ -74,6 +76,7 @@ static pst_status settle_job(pst_config *c, const pst_plan *plan, const char *fi
     PST_TRY(settle(c, file, "parallel", "sequence", "%s", plan->sequence ? "true" : "false"));
     if (plan->data > 1) PST_TRY(settle(c, file, "parallel", "zero", "%u", plan->zero));
     if (plan->cluster) PST_TRY(settle(c, file, "parallel", "cluster", "%s", plan->cluster));
+    if (plan->device) PST_TRY(settle_list(c, file, "devices", list_text(plan, pst_plan_job_ranks(plan), print_device)));
     if (!plan->micros || plan->data == 1) return PST_OK;
     return settle_list(c, file, "replicas", list_text(plan, plan->data, print_micros));
 }
@@ -118,6 +121,12 @@ pst_status pst_planned_config(pst_config **config) {
     return status;
 }
 
+static int in_order(const pst_prepared *p) {
+    for (uint32_t r = 0; r < p->options.n_rank; r++)
+        if (p->device[r] != r) return 0;
+    return 1;
+}
+
 pst_status pst_planned_describe(pst_prepared *p) {
     pst_plan *plan = p->plan;
     const pst_config *c = p->config;
@@ -129,5 +138,11 @@ pst_status pst_planned_describe(pst_prepared *p) {
     plan->micros = malloc(p->grid.data * sizeof *plan->micros);
     if (!plan->micros) return pst_fail(PST_ENOMEM, "no memory for a plan of %u replicas", p->grid.data);
     for (uint32_t k = 0; k < p->grid.data; k++) plan->micros[k] = p->micro[k + 1] - p->micro[k];
+    free(plan->device), plan->device = NULL;
+    if (!in_order(p)) {
+        plan->device = malloc(p->options.n_rank * sizeof *plan->device);
+        if (!plan->device) return pst_fail(PST_ENOMEM, "no memory for a plan of %u ranks", p->options.n_rank);
+        memcpy(plan->device, p->device, p->options.n_rank * sizeof *plan->device);
+    }
     return pst_plan_set_text(&plan->cluster, c->parallel.cluster);
 }

@@ -366,7 +366,7 @@ void pst_prepared_close(pst_prepared *p) {
     free(p->graphs), free(p->cuts), free(p->eval_cuts);
     pst_prepare_close_schedules(p);
     free(p->micro), free(p->eval_micro), free(p->schedules), free(p->eval_schedules);
-    free(p->slots), free(p->eval_slots), free(p->throttle), free(p->slow);
+    free(p->slots), free(p->eval_slots), free(p->throttle), free(p->slow), free(p->device);
     pst_cluster_close(p->cluster);
     pst_plan_close(p->plan);
     pst_graph_close(p->whole);

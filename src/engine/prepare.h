@@ -54,6 +54,7 @@ typedef struct {
      * eval_micro[k + 1]) of an evaluation pass. */
     uint32_t *micro, *eval_micro;
     pst_cluster *cluster;       /* NULL: parallel.cluster is not given */
+    uint32_t *device;           /* [n_rank] of the cluster; without one, of the processes as they are launched */
     double *throttle;           /* [n_rank] a rank is made to take so many times as long as it could; 1: it is not */
     double *slow;               /* [n_rank] it is expected to take so many times as long as modelled or measured */
     pst_schedule **schedules, **eval_schedules; /* [grid.data] may be the same one for several */
@@ -81,6 +82,13 @@ pst_status pst_prepare_schedules(pst_prepared *p, const char *name);
 pst_status pst_prepare_eval_schedules(pst_prepared *p);
 void pst_prepare_close_schedules(pst_prepared *p);
 pst_status pst_prepare_devices(pst_prepared *p);
+/* prepare_devices.c. Which device each of n ranks has, by parallel.devices, else by the plan (NULL: none), else its own number;
+ * and which of the n processes that are launched runs it: they have the used devices in ascending order. */
+pst_status pst_prepare_seats(const pst_config *config, const pst_plan *plan, uint32_t n, uint32_t *device,
+                             uint32_t *process);
+/* prepare_share.c. Item i of a list of numbers in [least, most] of the run file. EINPUT. */
+pst_status pst_prepare_number(const char *key, char *const *list, uint32_t i, double least, double most, int whole,
+                              double *out);
 /* How slow each stage is, that of its slowest replica; slow: [grid.pipeline]. */
 void pst_prepare_slow_stages(const pst_prepared *p, double *slow);
 /* What a rank may use when each may use `limit` (0: no limit): its device may have less. 0: not limited. */

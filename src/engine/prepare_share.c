@@ -1,11 +1,10 @@
-/* What each rank runs on: how slow it is, what memory it has; and which micro-batches each replica takes. */
+/* Which micro-batches each replica takes, by how slow its ranks are; and what memory each has. */
 #include "engine/prepare.h"
 #include <math.h>
 #include <stdlib.h>
 
-/* Item i of a list of numbers in [least, most]. */
-static pst_status number_of(const char *key, char *const *list, uint32_t i, double least, double most, int whole,
-                            double *out) {
+pst_status pst_prepare_number(const char *key, char *const *list, uint32_t i, double least, double most, int whole,
+                              double *out) {
     char *end;
     double x = strtod(list[i], &end);
     if (end != list[i] && !*end && x >= least && x <= most && (!whole || floor(x) == x)) {
@@ -14,46 +13,6 @@ static pst_status number_of(const char *key, char *const *list, uint32_t i, doub
     }
     return pst_fail(PST_EINPUT, "%s: expected a %snumber from %.10g to %.10g, found '%.40s'", key,
                     whole ? "whole " : "", least, most, list[i]);
-}
-
-static pst_status read_throttle(pst_prepared *p) {
-    const pst_config *c = p->config;
-    uint32_t n = p->options.n_rank, given = p->options.infer ? 0 : c->parallel.n_throttle;
-    if (given > 1 && given != n)
-        return pst_fail(PST_EINPUT, "parallel.throttle has %u factors for %u ranks; give one for each, or one for all",
-                        given, n);
-    for (uint32_t r = 0; r < n; r++) {
-        p->throttle[r] = 1;
-        if (given)
-            PST_TRY(
-                number_of("parallel.throttle", c->parallel.throttle, given > 1 ? r : 0, 1, 1000, 0, &p->throttle[r]));
-    }
-    return PST_OK;
-}
-
-static pst_status read_cluster(pst_prepared *p) {
-    if (p->options.infer || !*p->config->parallel.cluster) return PST_OK;
-    PST_TRY(pst_cluster_load(p->config->parallel.cluster, &p->cluster));
-    if (p->cluster->n_device >= p->options.n_rank) return PST_OK;
-    return pst_fail(PST_EINPUT, "%s has %u devices, too few for %u ranks", p->config->parallel.cluster,
-                    p->cluster->n_device, p->options.n_rank);
-}
-
-/* As the cluster file says, else as throttled. The ranks of a tensor group wait for each other in every layer, so they
- * are as slow as the slowest. */
-pst_status pst_prepare_devices(pst_prepared *p) {
-    uint32_t n = p->options.n_rank, group = p->grid.tensor;
-    p->throttle = malloc(n * sizeof *p->throttle), p->slow = malloc(n * sizeof *p->slow);
-    if (!p->throttle || !p->slow) return pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", n);
-    PST_TRY(read_throttle(p));
-    PST_TRY(read_cluster(p));
-    for (uint32_t r = 0; r < n; r++) p->slow[r] = p->cluster ? 1 / p->cluster->device[r].speed : p->throttle[r];
-    for (uint32_t first = 0; first < n; first += group) {
-        double slowest = 0;
-        for (uint32_t t = 0; t < group; t++) slowest = fmax(slowest, p->slow[first + t]);
-        for (uint32_t t = 0; t < group; t++) p->slow[first + t] = slowest;
-    }
-    return PST_OK;
 }
 
 void pst_prepare_slow_stages(const pst_prepared *p, double *slow) {
@@ -65,7 +24,7 @@ void pst_prepare_slow_stages(const pst_prepared *p, double *slow) {
 }
 
 uint64_t pst_prepare_room(const pst_prepared *p, uint64_t limit, uint32_t rank) {
-    uint64_t own = p->cluster ? p->cluster->device[rank].memory : 0;
+    uint64_t own = p->cluster ? p->cluster->device[p->device[rank]].memory : 0;
     return own && (!limit || own < limit) ? own : limit;
 }
 
@@ -104,7 +63,7 @@ static pst_status share_as_given(const pst_prepared *p, uint32_t n_micro, uint32
             c->parallel.n_replicas, p->grid.data);
     for (uint32_t k = 0; k < p->grid.data; k++) {
         double x;
-        PST_TRY(number_of("parallel.replicas", c->parallel.replicas, k, 1, 1048576, 1, &x));
+        PST_TRY(pst_prepare_number("parallel.replicas", c->parallel.replicas, k, 1, 1048576, 1, &x));
         sum += count[k] = (uint32_t)x;
     }
     if (sum == n_micro) return PST_OK;

@@ -62,6 +62,7 @@ static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan
     if (s->config->parallel.tensor < 2) PST_TRY(pst_plan_check(plan, graph)); /* else it is of a part: pst_prepare
                                                                                  looks */
     PST_TRY(check_plan(s->config, plan, t->world));
+    PST_TRY(pst_setup_seat(s->config, plan, options.n_rank, &t->world));
     PST_TRY(pst_bind_rank(t->world, s->config));
     PST_TRY(pst_setup_plan(s->config, options, t->world, &t->p));
     s->sum = calloc(t->p->options.n_rank, sizeof *s->sum);

@@ -2,6 +2,7 @@
  * the weights their first values. */
 #include "base/file.h"
 #include "base/log.h"
+#include "comm/world.h"
 #include "engine/checkpoint.h"
 #include "engine/compare.h"
 #include "engine/durable.h"
@@ -76,6 +77,17 @@ static pst_status check_runs(const pst_train_options *o) {
         status =
             pst_fail(pst_status_of_errno(errno), "cannot make the run's folder in %s: %s", o->runs, strerror(errno));
     return status == PST_EINPUT ? pst_fail(status, "%s; --runs DIR chooses another", pst_error()) : status;
+}
+
+pst_status pst_setup_seat(const pst_config *c, const pst_plan *plan, uint32_t n_rank, pst_world **world) {
+    uint32_t *seat = calloc(2 * (size_t)n_rank, sizeof *seat), moved = 0;
+    if (!seat) return pst_fail(PST_ENOMEM, "no memory for %u ranks", n_rank);
+    pst_status status = pst_prepare_seats(c, plan, n_rank, seat, seat + n_rank);
+    for (uint32_t r = 0; r < n_rank; r++) moved |= seat[n_rank + r] != r;
+    if (status == PST_OK && moved && (*world)->size == n_rank) status = pst_world_seat(world, seat + n_rank);
+    if (status == PST_OK && (*world)->size > 1) pst_log_set_rank((int)(*world)->rank);
+    free(seat);
+    return status;
 }
 
 pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, const pst_world *world,

@@ -120,6 +120,7 @@ static pst_status train_rank(pst_config **c, const pst_train_options *o) {
     }
     if (status == PST_OK) status = pst_planned_config(c);
     if (status == PST_OK) status = check_job(*c, o, world, &n_rank);
+    if (status == PST_OK) status = pst_setup_seat(*c, NULL, n_rank, &world);
     status = pst_group_agree_world(world, status);
     if (status == PST_OK) return pst_train_here(*c, o, world, n_rank);
     pst_train_say_once(world);
