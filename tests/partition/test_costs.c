@@ -163,6 +163,65 @@ static void tables_agree_with_cuts_of_gpt(void **unused) {
     pst_graph_close(g);
 }
 
+/* --- other kinds of devices --------------------------------------------------------------------------------------- */
+
+static pst_graph *one_linear(uint64_t rows, uint64_t in, uint64_t out) {
+    pst_graph *g;
+    uint32_t x, weight, y;
+    const uint64_t shape[] = {1, rows}, table[] = {64, in};
+    MUST(pst_graph_open("one", 1, &g));
+    g->dtype = PST_BF16;
+    MUST(pst_graph_data(g, "tokens", 2, shape, &x));
+    MUST(pst_graph_param(g, &(pst_param){.name = "table", .n_dim = 2, .dim = {table[0], table[1]}}, &weight));
+    MUST(pst_graph_add(g, "embedding", "embedding", NULL, &x, 1, &weight, 1, &x));
+    MUST(pst_graph_param(g, &(pst_param){.name = "weight", .n_dim = 2, .dim = {out, in}}, &weight));
+    MUST(pst_graph_add(g, "linear", "linear", &(pst_attr){.features = (uint32_t)out}, &x, 1, &weight, 1, &y));
+    return g;
+}
+
+/* Of the linear operator, ns. */
+static uint64_t linear_ns(const pst_device_kind *kind, pst_pass pass, uint64_t rows, uint64_t in, uint64_t out) {
+    const pst_costs costs = {.kind = kind};
+    pst_graph *g = one_linear(rows, in, out);
+    uint64_t flops, bytes;
+    g->node[1].op->cost(g, g->node + 1, pass, &flops, &bytes);
+    uint64_t ns = pst_costs_pass_ns(&costs, g, g->node + 1, 0, pass, flops, bytes);
+    double peak = (double)flops / kind->flops[PST_BF16] * 1e9;
+    if ((double)ns < peak)
+        fail_msg("%s: %lu x %lu x %lu takes %lu ns, the peak %.0f", kind->name, rows, in, out, ns, peak);
+    pst_graph_close(g);
+    return ns;
+}
+
+/* More takes longer, nothing is faster than the datasheet, and large products come near to what devices reach. */
+static void devices_have_curves(void **unused) {
+    (void)unused;
+    uint32_t n;
+    const pst_device_kind *kind = pst_device_kinds(&n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!strcmp(kind[i].name, "cpu") || !(kind[i].flops[PST_BF16] > 0)) continue;
+        for (pst_pass pass = PST_PASS_F; pass < PST_PASS_COUNT; pass++) {
+            uint64_t before = 0;
+            for (uint64_t size = 16; size <= 8192; size *= 2) {
+                uint64_t ns = linear_ns(kind + i, pass, size, size, size);
+                assert_true(ns >= before);
+                assert_true(linear_ns(kind + i, pass, size, size, size + 1) >= ns);
+                assert_true(linear_ns(kind + i, pass, size, size + 1, size) >= ns);
+                before = ns;
+            }
+            double reached = 2.0 * 8192 * 8192 * 8192 / ((double)before / 1e9) / kind[i].flops[PST_BF16];
+            if (reached < 0.65 || reached > 0.9) fail_msg("%s reaches %.3f of its peak", kind[i].name, reached);
+        }
+        const pst_costs costs = {.kind = kind + i, .tensor_link = &kind[i].link};
+        assert_true(pst_costs_exchange_ns(&costs, PST_EXCHANGE_SUM, 8, 1 << 20) >
+                    pst_costs_exchange_ns(&costs, PST_EXCHANGE_GATHER, 8, 1 << 20));
+        assert_true(pst_costs_exchange_ns(&costs, PST_EXCHANGE_GATHER, 8, 1 << 20) >
+                    pst_costs_exchange_ns(&costs, PST_EXCHANGE_GATHER, 4, 1 << 20));
+        assert_true(pst_costs_step_ns(&costs, 1 << 30) > 7 * pst_costs_norm_ns(&costs, 1 << 29));
+    }
+}
+
+/* Tables of the largest models are made within the time of a search. */
 static void large(void **unused) {
     (void)unused;
     pst_graph *g = gpt("gpt3-175b", PST_BF16);
@@ -173,6 +232,7 @@ static void large(void **unused) {
     clock_gettime(CLOCK_MONOTONIC, &b);
     print_message("%u operators: %.1f ms\n", g->n_node,
                   (double)(b.tv_sec - a.tv_sec) * 1e3 + (double)(b.tv_nsec - a.tv_nsec) / 1e6);
+    assert_true(t->flops > UINT64_C(6) * 2048 * 174000000000); /* 6 for each parameter and token, and attention's */
     pst_cost_table_close(t);
     pst_graph_close(g);
 }
@@ -182,6 +242,7 @@ int main(void) {
         cmocka_unit_test(nominal_core),
         cmocka_unit_test(tables_agree_with_random_cuts),
         cmocka_unit_test(tables_agree_with_cuts_of_gpt),
+        cmocka_unit_test(devices_have_curves),
         cmocka_unit_test(large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
