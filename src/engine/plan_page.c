@@ -36,7 +36,7 @@ static void describe_layout(const pst_prepared *p, pst_plan_page *page) {
     pst_grid_text(p->grid, grid);
     if (*grid) append(text, room, "%s", grid);
     else append(text, room, "%u stage%s", p->grid.pipeline, plural(p->grid.pipeline));
-    if (chunks > 1) append(text, room, " of %u chunks", chunks);
+    if (chunks > 1) append(text, room, ", %u chunks per stage", chunks);
     append(text, room, ", schedule %s, %u micro-batch%s of %u sample%s", p->plan->schedule, p->plan->n_micro,
            p->plan->n_micro == 1 ? "" : "es", p->plan->micro_batch, plural(p->plan->micro_batch));
     recompute_text(p->plan->recompute, p->plan->n_chunk, recompute, sizeof recompute);

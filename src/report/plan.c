@@ -50,16 +50,18 @@ static void draw_tile(const char *name, const char *value, const char *more, FIL
             name, value, more);
 }
 
+/* How much of what it may use a rank needs; where nobody knows, of all bytes. */
+static double need(const pst_plan_rank *r) { return (double)r->total / (r->room ? (double)r->room : 0x1p64); }
+
 static void draw_memory(const pst_plan_page *page, FILE *out) {
     const pst_plan_rank *most = NULL;
     char value[PST_HTML_NUMBER], room[PST_HTML_NUMBER], share[PST_HTML_NUMBER], more[4 * PST_HTML_NUMBER];
     for (uint32_t r = 0; r < page->n_rank; r++)
-        if (!most || page->rank[r].total > most->total) most = &page->rank[r];
+        if (!most || need(&page->rank[r]) > need(most)) most = &page->rank[r];
     if (!most) return;
     int n = snprintf(more, sizeof more, "rank %u", most->rank);
     if (most->room)
-        snprintf(more + n, sizeof more - (size_t)n, ", %s of the %s that it may use",
-                 pst_html_share((double)most->total / (double)most->room, share),
+        snprintf(more + n, sizeof more - (size_t)n, ", %s of the %s that it may use", pst_html_share(need(most), share),
                  pst_html_bytes((double)most->room, room));
     draw_tile("Peak memory", pst_html_bytes((double)most->total, value), more, out);
 }

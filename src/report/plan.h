@@ -18,7 +18,7 @@ enum { PST_PLAN_ROWS = 64, PST_PLAN_TEXT = 160 };
     X(AGAIN, "recomputation", "kagain", "activations that were not kept")                                              \
     X(EXCHANGE, "tensor exchange", "kexchange", "sums and gathers among tensor ranks, within passes")                  \
     X(MESSAGE, "messages", "ktransfer", "nothing to compute while a message between stages is on its way here")        \
-    X(REPLICA, "replica sums", "kreplica", "adding gradients of replicas and of shared parameters, and waiting for them, or for weights") \
+    X(REPLICA, "gradient sums", "kreplica", "adding gradients of replicas and of shared parameters, and waiting for them, or for weights") \
     X(STEP, "optimizer", "kflush", "norm and step")                                                                    \
     X(IDLE, "bubble", "kidle", "the rest")
 typedef enum {

@@ -148,12 +148,12 @@ void pst_plan_draw_graph(const pst_plan_page *page, FILE *out) {
     uint32_t layers = count_layers(page), together = layers / MOST_LAYERS + 1;
     int ops = page->n_op <= MOST_OPS;
     if (!page->n_op) return;
-    fputs(
-        "<section id=\"graph\"><h2>Where the model is cut</h2>\n<p class=\"sub\">Operators in their order, a line per "
-        "chunk, the longer the more time it takes for one micro-batch (all passes). ↓: bytes that go on to the next "
-        "one "
-        "per micro-batch; their gradients come back. The pointer shows what operators cost.",
-        out);
+    fputs("<section id=\"graph\"><h2>Where the model is cut</h2>\n"
+          "<p class=\"sub\">Operators in their order, a line per chunk, the longer the more time it takes for one "
+          "micro-batch (all passes). ↓: bytes that go on to the next line per micro-batch; their gradients come back. "
+          "The pointer shows what operators cost.",
+          out);
+    if (page->grid.tensor > 1) fputs(" Dark: exchanges of tensor ranks.", out);
     if (!ops)
         fprintf(out, " %u operators: %s are drawn.", page->n_op,
                 together > 1 ? "several layers together" : "whole layers");
