@@ -46,6 +46,39 @@ static void start(const pst_downset_problem *p, double *weight) {
     }
 }
 
+/* Device time that an item takes at least, by prices, where no load is above `limit`: where its part needs several
+ * devices they exchange something, too. */
+static double work_within(const pst_downset_problem *p, const double *weight, double limit, uint32_t item) {
+    double least = INFINITY, x = p->exchange[item];
+    int somewhere = 0;
+    for (uint32_t k = 0; k < p->n_kind; k++) {
+        double time = p->time[(size_t)k * p->n_item + item];
+        uint32_t most = p->kind[k].count < p->kind[k].replicas ? p->kind[k].count : p->kind[k].replicas;
+        if (!most || !isfinite(time)) continue;
+        somewhere = 1;
+        if (time > limit) { /* limit m >= time + x (m - 1) / m, from the larger root on */
+            double b = time + x, m = ceil((b + sqrt(fmax(b * b - 4 * limit * x, 0))) / (2 * limit) * (1 - 1e-9));
+            if (m > most) continue;
+            time += x * (1 - 1 / fmax(m, 2));
+        }
+        least = fmin(least, weight[k] * time);
+    }
+    return somewhere ? least : 0;
+}
+
+/* The bound may be raised to any limit under which the work would be more than the devices can do. */
+static double with_exchanges(const pst_downset_problem *p, const double *weight, double bound) {
+    double devices = 0, low = bound, high = 2 * bound;
+    for (uint32_t k = 0; k < p->n_kind; k++) devices += weight[k] * p->kind[k].count;
+    for (int turn = 0; turn < 40; turn++) {
+        double limit = low + (high - low) / 2, work = 0;
+        for (uint32_t i = 0; i < p->n_item; i++) work += work_within(p, weight, limit, i);
+        if (work > limit * devices * (1 + 1e-9)) low = limit;
+        else high = limit;
+    }
+    return low;
+}
+
 double pst_downset_bound(const pst_downset_problem *p, double *weight) {
     start(p, weight);
     double best = of_weights(p, weight);
@@ -58,5 +91,6 @@ double pst_downset_bound(const pst_downset_problem *p, double *weight) {
                 if (bound > best) best = bound;
                 else weight[k] = before;
             }
-    return fmax(best, of_items(p)) * (1 - 1e-12); /* sums are rounded */
+    best = fmax(best, of_items(p)) * (1 - 1e-12); /* sums are rounded */
+    return best > 0 ? with_exchanges(p, weight, best) : best;
 }

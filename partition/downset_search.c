@@ -1,6 +1,6 @@
 /* One pass of dynamic programming over pairs of downsets. From every downset that some devices can take in time, depth
  * first through what can be added to it, as long as a part that grows can still end below the limit. See downset.h. */
-#include "partition/downset.h"
+#include "partition/downset_part.h"
 #include "base/clock.h"
 #include <math.h>
 #include <stdlib.h>
@@ -10,17 +10,6 @@
 typedef struct {
     uint32_t kind, devices, step; /* step: of the state's number */
 } option;
-
-/* The part between the root and the downset of a frame. */
-typedef struct {
-    uint32_t downset, edge, item;
-    double size, exchange;
-    double cut, fixed; /* nets that it cuts; those among them that it cuts however it grows */
-    struct {
-        double time;
-        uint32_t forbidden; /* items that cannot be there */
-    } on[PST_DOWNSET_KINDS];
-} frame;
 
 typedef struct {
     const pst_downset_problem *p;
@@ -36,12 +25,7 @@ typedef struct {
     double *left;   /* [state] work that the other devices can take */
     uint32_t *active, n_active;      /* states of the root that are worth going on from */
     double *lowest;                  /* [state] */
-    uint32_t *seen;                  /* [downset] 1 + the root that was here last */
-    uint32_t *net_of_first, *net_of; /* nets at every item */
-    uint32_t *held;                  /* [net] its pins in the part */
-    uint8_t *below;                  /* [net] has pins in the root */
-    frame *stack;
-    size_t frame_bytes; /* of a frame without the kinds that there are not */
+    pst_downset_parts parts;
 } search;
 
 static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "no memory to search the splits of a graph"); }
@@ -54,8 +38,7 @@ static pst_status states(search *s) {
     for (uint32_t k = 0; k < p->n_kind; k++) {
         s->stride[k] = (uint32_t)n;
         n *= p->kind[k].count + 1.0;
-        uint32_t most = p->kind[k].count < p->kind[k].replicas ? p->kind[k].count : p->kind[k].replicas;
-        s->n_option += most;
+        s->n_option += pst_downset_most(&p->kind[k]);
         if (n * s->list->n > 1 << 25)
             return pst_fail(PST_ENOMEM, "%u downsets on so many devices: no more than %d states can be searched",
                             s->list->n, 1 << 25);
@@ -80,82 +63,31 @@ static void fill(search *s) {
         s->done[d] = s->done[s->list->parent[d]] + pst_downset_work(p, s->range->weight, s->list->last[d]);
     for (size_t i = 0; i < (size_t)s->list->n * s->n_state; i++) s->best[i] = INFINITY;
     s->best[0] = s->range->floor;
-    for (uint32_t i = 0; i < p->net_first[p->n_net]; i++) s->net_of_first[p->pin[i] + 2]++;
-    for (uint32_t i = 0; i < p->n_item; i++) s->net_of_first[i + 2] += s->net_of_first[i + 1];
-    for (uint32_t net = 0; net < p->n_net; net++)
-        for (uint32_t i = p->net_first[net]; i < p->net_first[net + 1]; i++)
-            s->net_of[s->net_of_first[p->pin[i] + 1]++] = net;
 }
 
 static void search_close(search *s) {
-    void *all[] = {s->option, s->best, s->from,         s->how,    s->used, s->done,  s->left, s->active,
-                   s->lowest, s->seen, s->net_of_first, s->net_of, s->held, s->below, s->stack};
+    void *all[] = {s->option, s->best, s->from, s->how, s->used, s->done, s->left, s->active, s->lowest};
+    pst_downset_parts_close(&s->parts);
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
 }
 
 static pst_status search_open(search *s) {
     const pst_downset_problem *p = s->p;
     PST_TRY(states(s));
-    size_t n = s->list->n, cells = n * s->n_state, pins = p->net_first[p->n_net];
+    size_t n = s->list->n, cells = n * s->n_state;
     if (!(s->option = calloc(s->n_option + 1, sizeof *s->option)) || !(s->best = malloc(cells * sizeof *s->best)) ||
         !(s->from = malloc(cells * sizeof *s->from)) || !(s->how = malloc(cells * sizeof *s->how)) ||
         !(s->used = calloc((size_t)s->n_state * p->n_kind, sizeof *s->used)) ||
         !(s->done = calloc(n, sizeof *s->done)) || !(s->left = calloc(s->n_state, sizeof *s->left)) ||
-        !(s->active = calloc(s->n_state, sizeof *s->active)) || !(s->lowest = calloc(s->n_state, sizeof *s->lowest)) ||
-        !(s->seen = calloc(n, sizeof *s->seen)) ||
-        !(s->net_of_first = calloc((size_t)p->n_item + 2, sizeof *s->net_of_first)) ||
-        !(s->net_of = calloc(pins + 1, sizeof *s->net_of)) || !(s->held = calloc(p->n_net + 1, sizeof *s->held)) ||
-        !(s->below = calloc(p->n_net + 1, 1)) || !(s->stack = calloc((size_t)p->n_item + 1, sizeof *s->stack)))
+        !(s->active = calloc(s->n_state, sizeof *s->active)) || !(s->lowest = calloc(s->n_state, sizeof *s->lowest)))
         return no_memory();
-    s->frame_bytes = offsetof(frame, on) + p->n_kind * sizeof s->stack->on[0];
     fill(s);
-    return PST_OK;
+    return pst_downset_parts_open(p, s->list, &s->parts);
 }
 
-/* --- a part that grows ------------------------------------------------------------------------------------------ */
+/* --- a part ----------------------------------------------------------------------------------------------------- */
 
-static void take(search *s, uint32_t item, frame *f) {
-    const pst_downset_problem *p = s->p;
-    for (uint32_t k = 0; k < p->n_kind; k++) {
-        double time = p->time[(size_t)k * p->n_item + item];
-        if (isfinite(time)) f->on[k].time += time;
-        else f->on[k].forbidden++;
-    }
-    f->size += p->size[item];
-    f->exchange += p->exchange[item];
-    for (uint32_t i = s->net_of_first[item]; i < s->net_of_first[item + 1]; i++) {
-        uint32_t net = s->net_of[i], pins = p->net_first[net + 1] - p->net_first[net];
-        double cost = p->net_cost[net];
-        if (s->held[net]++ == 0) {
-            f->cut += cost;
-            if (s->below[net]) f->fixed += cost;
-        }
-        if (s->held[net] == pins) f->cut -= cost;
-    }
-}
-
-static void give_back(search *s, uint32_t item) {
-    for (uint32_t i = s->net_of_first[item]; i < s->net_of_first[item + 1]; i++) s->held[s->net_of[i]]--;
-}
-
-static double load_on(const search *s, const frame *f, const option *o) {
-    double m = o->devices, cut = s->p->kind[o->kind].pays ? fmax(f->cut, 0) : 0;
-    return (f->on[o->kind].time + cut + f->exchange * (m - 1) / m) / m;
-}
-
-/* Whether the part, or a larger one, may be on some device. */
-static int may_grow(const search *s, const frame *f) {
-    for (uint32_t k = 0; k < s->p->n_kind; k++) {
-        const pst_downset_kind *kind = &s->p->kind[k];
-        uint32_t most = kind->count < kind->replicas ? kind->count : kind->replicas;
-        if (most && !f->on[k].forbidden && f->size <= kind->memory &&
-            f->on[k].time + (kind->pays ? f->fixed : 0) <= s->range->limit * most)
-            return 1;
-    }
-    return 0;
-}
-
-static void offer(search *s, uint32_t root, const frame *f, uint32_t number, double load) {
+static void offer(search *s, uint32_t root, const pst_downset_part *f, uint32_t number, double load) {
     const option *o = &s->option[number];
     const pst_downset_problem *p = s->p;
     const double *before = s->best + (size_t)root * s->n_state;
@@ -173,12 +105,13 @@ static void offer(search *s, uint32_t root, const frame *f, uint32_t number, dou
     }
 }
 
-static void offer_all(search *s, uint32_t root, const frame *f) {
+static void offer_all(void *arg, uint32_t root, const pst_downset_part *f) {
+    search *s = arg;
     uint32_t enough = UINT32_MAX; /* of this kind, fewer devices do all that is of use */
     for (uint32_t i = 0; i < s->n_option; i++) {
         const option *o = &s->option[i];
         if (o->kind == enough || f->on[o->kind].forbidden || f->size > s->p->kind[o->kind].memory) continue;
-        double load = load_on(s, f, o);
+        double load = pst_downset_load(s->p, f, o->kind, o->devices);
         if (load <= s->range->limit) offer(s, root, f, i, load);
         if (load <= s->range->floor) enough = o->kind;
     }
@@ -196,41 +129,6 @@ static void find_active(search *s, uint32_t root) {
             if (s->used[state * s->p->n_kind + k]) fewer = fmin(fewer, s->lowest[state - s->stride[k]]);
         if (best[state] < fewer) s->active[s->n_active++] = state;
         s->lowest[state] = fmin(fewer, best[state]);
-    }
-}
-
-static void mark_below(search *s, uint32_t root) {
-    memset(s->below, 0, s->p->n_net);
-    for (uint32_t d = root; d; d = s->list->parent[d]) {
-        uint32_t item = s->list->last[d];
-        for (uint32_t i = s->net_of_first[item]; i < s->net_of_first[item + 1]; i++) s->below[s->net_of[i]] = 1;
-    }
-}
-
-static void parts_from(search *s, uint32_t root) {
-    const pst_downset_list *l = s->list;
-    mark_below(s, root);
-    s->stack[0] = (frame){.downset = root, .edge = l->first[root]};
-    for (uint32_t depth = 0;;) {
-        frame *f = &s->stack[depth];
-        if (f->edge == l->first[f->downset + 1]) {
-            if (depth == 0) return;
-            give_back(s, f->item);
-            depth--;
-            continue;
-        }
-        uint32_t next = l->next[f->edge], item = l->item[f->edge];
-        f->edge++;
-        if (s->seen[next] == root + 1) continue;
-        s->seen[next] = root + 1;
-        frame *g = f + 1;
-        memcpy(g, f, s->frame_bytes);
-        g->downset = next, g->item = item, g->edge = l->first[next];
-        take(s, item, g);
-        if (may_grow(s, g)) {
-            offer_all(s, root, g);
-            depth++;
-        } else give_back(s, item);
     }
 }
 
@@ -271,7 +169,7 @@ static pst_status run(search *s, int *found, pst_downset_plan *plan) {
     for (uint32_t root = 0; root + 1 < s->list->n; root++) {
         if (root % 16 == 0 && pst_monotonic_ns() > s->range->until_ns) return PST_BUSY;
         find_active(s, root);
-        if (s->n_active) parts_from(s, root);
+        if (s->n_active) pst_downset_parts_from(&s->parts, root, s->range->limit, offer_all, s);
     }
     const double *best = s->best + (size_t)(s->list->n - 1) * s->n_state;
     uint32_t state = 0;

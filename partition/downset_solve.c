@@ -100,6 +100,94 @@ static pst_status check(const pst_downset_problem *p) {
     return PST_OK;
 }
 
+/* --- many devices ------------------------------------------------------------------------------------------------- */
+
+enum { CELLS = 1 << 22, MANY_STATES = 1 << 17, NEAR = 1 << 12 };
+
+/* So many that all combinations of their numbers, beside every downset, are too many. */
+static int is_many(const pst_downset_problem *p) {
+    double states = p->n_item + 1.0, options = 0;
+    for (uint32_t k = 0; k < p->n_kind; k++) {
+        states *= p->kind[k].count + 1.0;
+        options += p->kind[k].count < p->kind[k].replicas ? p->kind[k].count : p->kind[k].replicas;
+    }
+    return states * (options > 16 ? options / 16 : 1) > MANY_STATES;
+}
+
+typedef struct {
+    const pst_downset_problem *p;
+    const pst_downset_list *list;
+    pst_downset_range range;
+    uint32_t states;
+    double failed; /* nothing was found at this limit */
+    pst_downset_plan best;
+} narrowing;
+
+static pst_status attempt(narrowing *n, double limit, int *found) {
+    pst_downset_plan plan = {0};
+    n->range.limit = limit;
+    PST_TRY(pst_downset_fewest(n->p, n->list, &n->range, n->states, found, &plan));
+    if (!*found) n->failed = fmax(n->failed, limit);
+    else if (!n->best.n_part || plan.objective < n->best.objective) {
+        pst_downset_plan_close(&n->best);
+        n->best = plan;
+    } else pst_downset_plan_close(&plan);
+    return PST_OK;
+}
+
+/* From the floor upwards until there is a plan, then between the two; near: the gap that may be left. */
+static pst_status narrow(narrowing *n, double top, double near) {
+    int found = 0;
+    double floor = n->range.floor;
+    for (double gap = 1e-9; !n->best.n_part; gap = gap < 1e-3 ? 5e-3 : gap * 3) {
+        double limit = fmin(top, floor > 0 ? floor * (1 + gap) : top * gap);
+        PST_TRY(attempt(n, limit, &found));
+        if (limit >= top) break;
+    }
+    if (!n->best.n_part) return PST_OK;
+    n->failed = fmax(n->failed, floor);
+    for (int turn = 0; n->best.objective - n->failed > near * n->best.objective; turn++) {
+        double half = n->failed + (n->best.objective - n->failed) / 2, last = n->best.objective * (1 - near / 2);
+        PST_TRY(attempt(n, turn % 2 ? fmax(last, half) : half, &found));
+    }
+    return PST_OK;
+}
+
+/* Along one order of the items first, then over as many downsets as there is room for. */
+static pst_status solve_many(const pst_downset_problem *p, uint32_t most, pst_downset_range range,
+                             pst_downset_plan *plan) {
+    uint32_t stride[PST_DOWNSET_KINDS], states = CELLS / (p->n_item + 1), n_state = 1;
+    uint32_t counted = pst_downset_fewest_states(p, states, stride);
+    for (uint32_t k = 0; k < p->n_kind; k++)
+        if (stride[k]) n_state *= p->kind[k].count + 1;
+    narrowing n = {.p = p, .range = range, .states = states};
+    pst_downset_list chain = {0}, list = {0};
+    int whole = 0;
+    uint32_t *order = malloc(((size_t)p->n_item + 1) * sizeof *order);
+    pst_status status = order ? pst_downset_order(p->n_item, p->edge, p->n_edge, order)
+                              : pst_fail(PST_ENOMEM, "no memory for the order of %u items", p->n_item);
+    if (status == PST_OK)
+        status = pst_downset_list_near(p->n_item, p->edge, p->n_edge, order, 1, UINT32_MAX / 2, &chain);
+    free(order);
+    n.list = &chain;
+    if (status == PST_OK) status = narrow(&n, range.limit, 1e-3);
+    if (most > CELLS / n_state) most = CELLS / n_state;
+    if (status == PST_OK) status = pst_downset_list_open(p->n_item, p->edge, p->n_edge, most, &list);
+    whole = list.n > 0;
+    if (status == PST_OK && !whole)
+        status = pst_downset_list_choose(p->n_item, p->edge, p->n_edge, most < NEAR ? most : NEAR, &list, &whole);
+    n.list = &list, n.failed = range.floor;
+    if (status == PST_OK && list.n > chain.n) status = narrow(&n, range.limit, whole ? 1e-9 : 1e-3);
+    int exact = whole && counted == 1;
+    n.best.n_downset = list.n ? list.n : chain.n, n.best.whole = exact;
+    n.best.lower_bound = exact ? n.failed : range.floor;
+    pst_downset_list_close(&chain);
+    pst_downset_list_close(&list);
+    if (status == PST_OK || status == PST_BUSY) *plan = n.best;
+    else pst_downset_plan_close(&n.best);
+    return status == PST_BUSY ? PST_OK : status;
+}
+
 pst_status pst_downset_solve(const pst_downset_problem *p, uint32_t most, double seconds, pst_downset_plan *plan) {
     double weight[PST_DOWNSET_KINDS];
     pst_downset_list list = {0};
@@ -109,6 +197,7 @@ pst_status pst_downset_solve(const pst_downset_problem *p, uint32_t most, double
     uint64_t now = pst_monotonic_ns();
     pst_downset_range range = {.floor = pst_downset_bound(p, weight), .limit = ceiling(p), .weight = weight};
     range.until_ns = seconds > 0 && seconds < 1e9 ? now + (uint64_t)(seconds * 1e9) : UINT64_MAX;
+    if (is_many(p)) return solve_many(p, most, range, plan);
     double floor = range.floor;
     pst_status status = first_plan(p, range, &best);
     if (status == PST_OK)
