@@ -89,10 +89,15 @@ typedef struct {
 /* OK: *found says whether there is one; plan has it then. BUSY: the time was over. */
 pst_status pst_downset_search(const pst_downset_problem *problem, const pst_downset_list *list,
                               const pst_downset_range *range, int *found, pst_downset_plan *plan);
-/* The same on many devices: any split into such parts, with a few numbers of devices of the other kinds kept for each
- * downset (at most `states`, but for one kind). Exact (none is found only where there is none) where pst_downset_fewest_states says 1. */
+/* How many devices of each kind are told apart beside a downset: those within the same `grain` are not, and of the kind
+ * with stride 0 only the fewest are kept. */
+typedef struct {
+    uint32_t n_state, stride[PST_DOWNSET_KINDS], grain[PST_DOWNSET_KINDS];
+    int exact; /* all grains are 1 */
+} pst_downset_grid;
+void pst_downset_grid_of(const pst_downset_problem *problem, uint32_t most, pst_downset_grid *grid);
+/* The same for many devices: any split into such parts. An exact grid: found unless there is none. */
 pst_status pst_downset_fewest(const pst_downset_problem *problem, const pst_downset_list *list,
-                              const pst_downset_range *range, uint32_t states, int *found, pst_downset_plan *plan);
-/* How many kinds are only counted; stride: [PST_DOWNSET_KINDS] 0 for those. */
-uint32_t pst_downset_fewest_states(const pst_downset_problem *problem, uint32_t most, uint32_t *stride);
+                              const pst_downset_range *range, const pst_downset_grid *grid, int *found,
+                              pst_downset_plan *plan);
 #endif

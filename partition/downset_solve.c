@@ -89,6 +89,7 @@ static pst_status climb(const pst_downset_problem *p, const pst_downset_list *li
         if (last) break;
     }
     best->lower_bound = whole ? bound : range.floor;
+    if (status == PST_OK && !best->n_part) best->lower_bound = INFINITY; /* there is none, as far as was looked */
     return status == PST_BUSY ? PST_OK : status;
 }
 
@@ -102,7 +103,7 @@ static pst_status check(const pst_downset_problem *p) {
 
 /* --- many devices ------------------------------------------------------------------------------------------------- */
 
-enum { CELLS = 1 << 22, MANY_STATES = 1 << 17, NEAR = 1 << 12 };
+enum { CELLS = 1 << 22, MANY_STATES = 1 << 17, STATES = 1 << 16, NEAR = 1 << 12 };
 
 /* So many that all combinations of their numbers, beside every downset, are too many. */
 static int is_many(const pst_downset_problem *p) {
@@ -118,7 +119,7 @@ typedef struct {
     const pst_downset_problem *p;
     const pst_downset_list *list;
     pst_downset_range range;
-    uint32_t states;
+    pst_downset_grid grid;
     double failed; /* nothing was found at this limit */
     pst_downset_plan best;
 } narrowing;
@@ -126,7 +127,7 @@ typedef struct {
 static pst_status attempt(narrowing *n, double limit, int *found) {
     pst_downset_plan plan = {0};
     n->range.limit = limit;
-    PST_TRY(pst_downset_fewest(n->p, n->list, &n->range, n->states, found, &plan));
+    PST_TRY(pst_downset_fewest(n->p, n->list, &n->range, &n->grid, found, &plan));
     if (!*found) n->failed = fmax(n->failed, limit);
     else if (!n->best.n_part || plan.objective < n->best.objective) {
         pst_downset_plan_close(&n->best);
@@ -148,7 +149,7 @@ static pst_status narrow(narrowing *n, double top, double near) {
     n->failed = fmax(n->failed, floor);
     for (int turn = 0; n->best.objective - n->failed > near * n->best.objective; turn++) {
         double half = n->failed + (n->best.objective - n->failed) / 2, last = n->best.objective * (1 - near / 2);
-        PST_TRY(attempt(n, turn % 2 ? fmax(last, half) : half, &found));
+        PST_TRY(attempt(n, near < 1e-6 && turn % 2 ? fmax(last, half) : half, &found));
     }
     return PST_OK;
 }
@@ -156,11 +157,8 @@ static pst_status narrow(narrowing *n, double top, double near) {
 /* Along one order of the items first, then over as many downsets as there is room for. */
 static pst_status solve_many(const pst_downset_problem *p, uint32_t most, pst_downset_range range,
                              pst_downset_plan *plan) {
-    uint32_t stride[PST_DOWNSET_KINDS], states = CELLS / (p->n_item + 1), n_state = 1;
-    uint32_t counted = pst_downset_fewest_states(p, states, stride);
-    for (uint32_t k = 0; k < p->n_kind; k++)
-        if (stride[k]) n_state *= p->kind[k].count + 1;
-    narrowing n = {.p = p, .range = range, .states = states};
+    narrowing n = {.p = p, .range = range};
+    pst_downset_grid_of(p, STATES / (p->n_item + 1) + 16, &n.grid);
     pst_downset_list chain = {0}, list = {0};
     int whole = 0;
     uint32_t *order = malloc(((size_t)p->n_item + 1) * sizeof *order);
@@ -170,17 +168,18 @@ static pst_status solve_many(const pst_downset_problem *p, uint32_t most, pst_do
         status = pst_downset_list_near(p->n_item, p->edge, p->n_edge, order, 1, UINT32_MAX / 2, &chain);
     free(order);
     n.list = &chain;
-    if (status == PST_OK) status = narrow(&n, range.limit, 1e-3);
-    if (most > CELLS / n_state) most = CELLS / n_state;
+    if (status == PST_OK) status = narrow(&n, range.limit, 4e-3);
+    if (most > CELLS / n.grid.n_state) most = CELLS / n.grid.n_state;
     if (status == PST_OK) status = pst_downset_list_open(p->n_item, p->edge, p->n_edge, most, &list);
     whole = list.n > 0;
     if (status == PST_OK && !whole)
         status = pst_downset_list_choose(p->n_item, p->edge, p->n_edge, most < NEAR ? most : NEAR, &list, &whole);
     n.list = &list, n.failed = range.floor;
-    if (status == PST_OK && list.n > chain.n) status = narrow(&n, range.limit, whole ? 1e-9 : 1e-3);
-    int exact = whole && counted == 1;
+    if (status == PST_OK && list.n > chain.n) status = narrow(&n, range.limit, whole ? 1e-9 : 2e-3);
+    int exact = whole && n.grid.exact;
     n.best.n_downset = list.n ? list.n : chain.n, n.best.whole = exact;
     n.best.lower_bound = exact ? n.failed : range.floor;
+    if (status == PST_OK && !n.best.n_part) n.best.lower_bound = INFINITY;
     pst_downset_list_close(&chain);
     pst_downset_list_close(&list);
     if (status == PST_OK || status == PST_BUSY) *plan = n.best;
@@ -205,7 +204,7 @@ pst_status pst_downset_solve(const pst_downset_problem *p, uint32_t most, double
     if (status == PST_OK) status = climb(p, &list, whole, range, &best);
     best.n_downset = list.n;
     best.whole = whole;
-    if (!whole) best.lower_bound = floor;
+    if (!whole && isfinite(best.lower_bound)) best.lower_bound = floor;
     pst_downset_list_close(&list);
     if (status == PST_OK) *plan = best;
     else pst_downset_plan_close(&best);

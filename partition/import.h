@@ -4,6 +4,7 @@
 #ifndef PST_PARTITION_IMPORT_H
 #define PST_PARTITION_IMPORT_H
 #include "partition/tensor.h"
+#include "pipeline/cluster.h"
 #include <stdio.h>
 
 typedef enum {
@@ -35,6 +36,7 @@ typedef struct {
         double memory; /* bytes of one device; INFINITY: no limit */
         int pays;      /* for what it sends and receives */
     } kind[PST_IMPORT_KINDS];
+    char kind_name[PST_IMPORT_KINDS][48]; /* of the devices of a cluster */
     double bandwidth;  /* bytes per unit of time, between replicas; 0: the file says nothing of it */
     /* PIPEDREAM: kind[0].count is the devices of one machine; 0 or 1: no second level. */
     uint32_t machines;
@@ -66,6 +68,12 @@ typedef struct {
 /* Sorts; EINPUT, naming it, for an id that occurs twice. */
 pst_status pst_import_sort(pst_import_id *ids, uint32_t n, const char *where);
 uint32_t pst_import_find(const pst_import_id *ids, uint32_t n, int64_t id);
+
+/* Puts the cluster's devices in the place of kind 0, which the times of the file are of; PIPEDREAM knows no memory.
+ * EINPUT: too many kinds. */
+pst_status pst_import_devices(pst_import *import, const pst_cluster *cluster, const char *where);
+/* Bytes per second between its devices at least. */
+double pst_import_slowest_link(const pst_cluster *cluster);
 
 /* EINPUT, with the nodes: edges that run in a circle, or from a backward to a forward node. */
 pst_status pst_import_check(const pst_import *import, const char *where);

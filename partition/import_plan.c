@@ -34,33 +34,61 @@ static pst_status apply_tensor(const pst_plan_graph_options *o, pst_tensor_probl
     return PST_OK;
 }
 
+static pst_status apply_dnn(const pst_plan_graph_options *o, pst_import *im) {
+    uint32_t devices = 0;
+    if (o->bandwidth > 0)
+        return pst_fail(PST_EINPUT, "%s has the times of transfers: leave out the bandwidth", o->graph);
+    if (o->devices > 0) im->kind[0].count = (uint32_t)o->devices;
+    if (o->memory > 0) im->kind[0].memory = o->memory;
+    for (uint32_t k = 0; k < im->n_kind; k++) devices += im->kind[k].count;
+    if (devices) return PST_OK;
+    return pst_fail(PST_EINPUT, "%s: maxFPGAs and maxCPUs are 0: no device to plan for", o->graph);
+}
+
+/* cluster: NULL where none was given. */
+static pst_status apply_pipedream(const pst_plan_graph_options *o, const pst_cluster *cluster, pst_import *im) {
+    im->bandwidth = o->bandwidth > 0 ? o->bandwidth : cluster ? pst_import_slowest_link(cluster) : 0;
+    if (!cluster && o->devices > 0) im->kind[0].count = (uint32_t)o->devices;
+    if (cluster && !(im->bandwidth > 0 && isfinite(im->bandwidth)))
+        return pst_fail(PST_EINPUT, "%s says nothing of its links: give the bandwidth, or a link, such as ib:400Gb/s",
+                        o->cluster);
+    if (!im->kind[0].count || !(im->bandwidth > 0))
+        return pst_fail(PST_EINPUT, "%s says nothing of %s, which has to be given", o->graph,
+                        im->kind[0].count ? "the bandwidth" : "devices");
+    if (o->memory > 0) return pst_fail(PST_EINPUT, "PipeDream's costs know no memory: leave it out");
+    if (o->machines * o->devices > MOST_DEVICES) return pst_fail(PST_EINPUT, "more than %d devices", MOST_DEVICES);
+    if (o->machines > 1 && !(o->between > 0))
+        return pst_fail(PST_EINPUT, "%s says nothing of the bandwidth between machines, which has to be given", o->graph);
+    if (im->n_kind > 1 && o->compression > 0)
+        return pst_fail(PST_EINPUT, "activations can travel between devices of one kind only: leave out the compression");
+    im->straight = o->straight != 0, im->compression = o->compression;
+    im->machines = o->machines > 1 ? (uint32_t)o->machines : 1;
+    im->between = o->between > 0 ? o->between : im->bandwidth;
+    return PST_OK;
+}
+
+static pst_status apply_to(const pst_plan_graph_options *o, const pst_cluster *cluster, pst_import *im) {
+    if (cluster && im->tensor) return pst_fail(PST_EINPUT, "Piper's costs know devices of one kind only: no cluster");
+    if (cluster && (o->devices > 0 || o->memory > 0 || o->machines > 0))
+        return pst_fail(PST_EINPUT, "the cluster says how many devices there are, and their memory: leave these out");
+    if (cluster && cluster->n_device > MOST_DEVICES)
+        return pst_fail(PST_EINPUT, "%s: %u devices; %d can be", o->cluster, cluster->n_device, MOST_DEVICES);
+    if (cluster) PST_TRY(pst_import_devices(im, cluster, o->cluster));
+    if (im->tensor) return apply_tensor(o, im->tensor);
+    return im->format == PST_IMPORT_DNN ? apply_dnn(o, im) : apply_pipedream(o, cluster, im);
+}
+
 static pst_status apply(const pst_plan_graph_options *o, pst_import *im) {
+    pst_cluster *cluster = NULL;
     PST_TRY(check_model(im, o));
     if (im->format != PST_IMPORT_PIPEDREAM && (o->machines > 0 || o->between > 0 || o->straight || o->compression > 0))
         return pst_fail(PST_EINPUT, "%s: machines, straight and compression are PipeDream's; %s knows none", o->graph,
                         formats[im->format].format);
     if (o->devices > MOST_DEVICES) return pst_fail(PST_EINPUT, "more than %d devices", MOST_DEVICES);
-    if (im->tensor) return apply_tensor(o, im->tensor);
-    if (o->devices > 0) im->kind[0].count = (uint32_t)o->devices;
-    if (im->format == PST_IMPORT_DNN) {
-        if (o->bandwidth > 0)
-            return pst_fail(PST_EINPUT, "%s has the times of transfers: leave out the bandwidth", o->graph);
-        if (o->memory > 0) im->kind[0].memory = o->memory;
-        if (im->kind[0].count + im->kind[1].count) return PST_OK;
-        return pst_fail(PST_EINPUT, "%s: maxFPGAs and maxCPUs are 0: no device to plan for", o->graph);
-    }
-    if (!(o->devices > 0 && o->bandwidth > 0))
-        return pst_fail(PST_EINPUT, "%s says nothing of %s, which has to be given", o->graph,
-                        o->devices > 0 ? "the bandwidth" : "devices");
-    if (o->memory > 0) return pst_fail(PST_EINPUT, "PipeDream's costs know no memory: leave it out");
-    if (o->machines * o->devices > MOST_DEVICES) return pst_fail(PST_EINPUT, "more than %d devices", MOST_DEVICES);
-    if (o->machines > 1 && !(o->between > 0))
-        return pst_fail(PST_EINPUT, "%s says nothing of the bandwidth between machines, which has to be given", o->graph);
-    im->bandwidth = o->bandwidth, im->straight = o->straight != 0;
-    im->compression = o->compression;
-    im->machines = o->machines > 1 ? (uint32_t)o->machines : 1;
-    im->between = o->between > 0 ? o->between : o->bandwidth;
-    return PST_OK;
+    if (o->cluster && *o->cluster) PST_TRY(pst_cluster_load(o->cluster, &cluster));
+    pst_status status = apply_to(o, cluster, im);
+    pst_cluster_close(cluster);
+    return status;
 }
 
 /* --- what was found --------------------------------------------------------------------------------------------- */

@@ -86,13 +86,16 @@ static pst_status smallest_memory(pst_downset_problem *p, double seconds, double
 }
 
 static pst_status no_plan(const pst_import *im, pst_downset_problem *p, const pst_downset_plan *found, double seconds) {
-    char devices[128];
+    char devices[256];
     double memory = INFINITY;
     PST_TRY(check_places(im));
     say_kinds(im, devices, sizeof devices);
-    if (found->whole && isfinite(found->lower_bound))
+    if (isfinite(found->lower_bound))
         return pst_fail(PST_EINPUT, "no plan for %s was found in %g s: allow more time", devices, seconds);
     PST_TRY(smallest_memory(p, seconds, &memory));
+    if (isfinite(memory) && im->n_kind > 1 && isfinite(im->kind[1].memory))
+        return pst_fail(PST_EINPUT, "no plan for %s fits into their memory; %.10g bytes each would do", devices,
+                        ceil(memory));
     if (isfinite(memory))
         return pst_fail(PST_EINPUT, "no plan for %s fits into %.10g bytes each; %.10g would do", devices,
                         im->kind[0].memory, ceil(memory));

@@ -86,6 +86,7 @@ typedef struct {
     int64_t machines;        /* PipeDream: so many with `devices` each; 0: one */
     double between;          /* PipeDream: bytes per second of a machine */
     int64_t straight;        /* PipeDream: no replicas */
+    const char *cluster;     /* dnn-partitioning, PipeDream: instead of devices and memory, a cluster file or its short form */
     double compression;      /* PipeDream: activations travel, so many times smaller; 0: in no time */
 } pst_plan_graph_options;
 /* Splits another planner's workload into contiguous parts over devices, so that the largest load under that planner's own

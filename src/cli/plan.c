@@ -8,6 +8,10 @@ int pst_cli_plan(const pst_cli_call *call) {
         {0, "graph", "FILE", PST_OPTION_STRING, 0, 0,
          "JSON of dnn-partitioning or Piper, graph.txt of PipeDream; which one is found out.", &o.graph},
         {0, "devices", "K", PST_OPTION_INT, 1, 4096, "Accelerators; as many as the file says by default.", &o.devices},
+        {0, "cluster", "FILE", PST_OPTION_STRING, 0, 0,
+         "Instead of devices and memory: a cluster file or its short form, such as '8x8 h100 + 8x8 a100-80'; the graph's "
+         "times are those of its first device.",
+         &o.cluster},
         {0, "memory", "BYTES", PST_OPTION_FLOAT, 1, 1e18, "Of each; as the file says by default.", &o.memory},
         {0, "bandwidth", "BYTES/S", PST_OPTION_FLOAT, 1, 1e18, "PipeDream, Piper: of a device.", &o.bandwidth},
         {0, "machines", "N", PST_OPTION_INT, 1, 4096, "PipeDream: so many with --devices each.", &o.machines},

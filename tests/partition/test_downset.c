@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "brute_force.h"
+#include <math.h>
 
 static void against_brute_force(void **unused) {
     (void)unused;
@@ -33,6 +34,50 @@ static void all_downsets_are_found(void **unused) {
         MUST(pst_downset_list_open(n, edge, n_edge, wanted - 1, &list)); /* one more than allowed */
         assert_int_equal(list.n, 0);
     }
+}
+
+/* The search for many devices finds a split at the best objective and none below it. */
+static void the_fewest_devices(void **unused) {
+    (void)unused;
+    uint64_t seed = test_seed(6007);
+    uint32_t compared = 0;
+    for (uint32_t i = 0; i < 300; i++) {
+        uint64_t state = seed + i;
+        pst_import *im = brute_workload(&state);
+        pst_downset_problem p = {0};
+        pst_downset_plan plan = {0}, again = {0};
+        pst_downset_list list = {0};
+        pst_downset_grid grid;
+        double weight[PST_DOWNSET_KINDS];
+        uint32_t item_of[64];
+        int found = 0;
+        MUST(pst_import_contract(im, &p, item_of));
+        for (uint32_t k = 0; k < p.n_kind; k++) p.kind[k].replicas = 1 + brute_below(&state, p.kind[k].count + 1);
+        for (uint32_t v = 0; v < p.n_item; v++) p.exchange[v] = brute_below(&state, 20);
+        MUST(pst_downset_solve(&p, 10000, 60, &plan));
+        MUST(pst_downset_list_open(p.n_item, p.edge, p.n_edge, 10000, &list));
+        pst_downset_grid_of(&p, 1000, &grid);
+        assert_true(grid.exact);
+        double bound = pst_downset_bound(&p, weight), limit = plan.n_part ? plan.objective * (1 + 1e-9) : 1e9;
+        pst_downset_range range = {.floor = bound, .limit = limit, .until_ns = UINT64_MAX, .weight = weight};
+        MUST(pst_downset_fewest(&p, &list, &range, &grid, &found, &again));
+        if (found != (plan.n_part > 0) || (found && fabs(again.objective - plan.objective) > 1e-9 * plan.objective) ||
+            (found && bound > plan.objective))
+            fail_msg("seed %llu: found %d, %.12g, expected %.12g, bound %.12g", (unsigned long long)(seed + i), found,
+                     again.objective, plan.objective, bound);
+        pst_downset_plan_close(&again);
+        range.limit = plan.objective * (1 - 1e-6);
+        if (plan.n_part && plan.objective > 0) {
+            MUST(pst_downset_fewest(&p, &list, &range, &grid, &found, &again));
+            assert_false(found);
+            compared++;
+        }
+        pst_downset_plan_close(&plan);
+        pst_downset_list_close(&list);
+        pst_downset_problem_close(&p);
+        pst_import_close(im);
+    }
+    assert_true(compared > 50);
 }
 
 static void a_cycle_is_refused(void **unused) {
@@ -72,6 +117,26 @@ static void too_many_downsets_leave_a_bounded_gap(void **unused) {
     assert_int_equal(plan.whole, 0);
     assert_true(plan.lower_bound > 0 && plan.lower_bound <= plan.objective);
     assert_true(plan.objective < 1.5 * plan.lower_bound);
+    pst_import_plan_close(&plan);
+    pst_import_close(im);
+}
+
+/* Three kinds of two hundred devices each, replicas of parts: within a few percent of the bound, in seconds. */
+static void hundreds_of_devices_of_three_kinds(void **unused) {
+    (void)unused;
+    uint64_t state = test_seed(6008);
+    pst_import *im = chains(150, 1, 200, &state);
+    im->format = PST_IMPORT_PIPEDREAM, im->bandwidth = 1, im->n_kind = 3;
+    im->time = realloc(im->time, 3 * 150 * sizeof *im->time);
+    for (uint32_t k = 1; k < 3; k++) {
+        im->kind[k] = im->kind[0];
+        for (uint32_t v = 0; v < 150; v++) im->time[k * 150 + v] = im->time[v] * (k + 1);
+    }
+    for (uint32_t v = 0; v < 150; v++) im->transfer[v] = 0, im->parameters[v] = brute_below(&state, 20);
+    pst_import_plan plan;
+    MUST(pst_import_solve(im, 60, &plan));
+    assert_true(plan.lower_bound > 0 && plan.lower_bound <= plan.objective);
+    assert_true(plan.objective < 1.1 * plan.lower_bound);
     pst_import_plan_close(&plan);
     pst_import_close(im);
 }
@@ -123,8 +188,10 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(against_brute_force),
         cmocka_unit_test(all_downsets_are_found),
+        cmocka_unit_test(the_fewest_devices),
         cmocka_unit_test(a_cycle_is_refused),
         cmocka_unit_test(too_many_downsets_leave_a_bounded_gap),
+        cmocka_unit_test(hundreds_of_devices_of_three_kinds),
         cmocka_unit_test(a_chain_of_thousands),
         cmocka_unit_test(time_is_limited),
         cmocka_unit_test(too_little_memory_says_how_much_would_do),
