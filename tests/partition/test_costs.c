@@ -163,6 +163,61 @@ static void tables_agree_with_cuts_of_gpt(void **unused) {
     pst_graph_close(g);
 }
 
+/* --- beside layouts ------------------------------------------------------------------------------------------------- */
+
+/* Of a chunk: what each micro-batch in flight keeps, and what the rank needs once. */
+static void chunk_bytes(const pst_cost_table *t, const test_case *k, uint32_t c, uint64_t *stash, uint64_t *once) {
+    const uint32_t *of = k->chunk_of_node, n = k->g->n_node;
+    uint8_t mode = k->recompute[c];
+    uint32_t first = 0;
+    while (of[first] != c) first++;
+    uint64_t enter = t->enter[mode][first], held = sum(t->held[mode], of, n, c);
+    *stash = sum(t->stash[mode], of, n, c) + enter;
+    *once = held > enter ? held - enter : 0;
+    for (uint32_t i = first; i < n && of[i] == c && mode == PST_RECOMPUTE_NONE; i++)
+        if (t->scratch[i] > *once) *once = t->scratch[i];
+}
+
+/* The most that a rank keeps at a time, by its list of passes. */
+static uint64_t rank_bytes(const pst_cost_table *t, const test_case *k, uint32_t rank) {
+    const pst_schedule *s = k->schedule;
+    uint64_t now = 0, most = 0, once = 0;
+    for (uint32_t i = 0; i < s->n_action[rank]; i++) {
+        const pst_action *a = s->action[rank] + i;
+        uint64_t stash, chunk_once;
+        chunk_bytes(t, k, a->chunk, &stash, &chunk_once);
+        if (chunk_once > once) once = chunk_once;
+        if (a->opcode == PST_OP_F) now += stash;
+        if (now > most) most = now;
+        if (a->opcode == PST_OP_B || a->opcode == PST_OP_BW) now -= stash;
+    }
+    return most + once;
+}
+
+/* Whatever the schedule, the cut and recomputation are: never more than the layout has. */
+static void layouts_have_no_less(void **unused) {
+    (void)unused;
+    uint64_t seed = test_seed(1), estimated = 0, exact = 0;
+    for (uint32_t i = 0; i < 150; i++) {
+        uint64_t state = seed * 1000 + i;
+        pst_graph *g = random_graph(state);
+        test_case k = random_case(g, &state);
+        pst_cost_table *t;
+        MUST(pst_cost_table_build(g, &nominal, NULL, &(pst_chooser){.choose = choose_odd_scratch}, &t));
+        for (uint32_t r = 0; r < k.n_rank; r++) {
+            uint64_t has = k.layout[r]->total - k.layout[r]->start[PST_REGION_SLOT], says = rank_bytes(t, &k, r);
+            if (says > has)
+                fail_msg("case %u, rank %u: %lu bytes of stash and scratch, but there are %lu", i, r, says, has);
+            estimated += says, exact += has;
+        }
+        pst_cost_table_close(t);
+        close_case(&k);
+        pst_graph_close(g);
+    }
+    print_message("stash and scratch of random cases: %.1f%% of that of the layouts\n",
+                  100.0 * (double)estimated / (double)exact);
+}
+
 /* --- other kinds of devices --------------------------------------------------------------------------------------- */
 
 static pst_graph *one_linear(uint64_t rows, uint64_t in, uint64_t out) {
@@ -242,6 +297,7 @@ int main(void) {
         cmocka_unit_test(nominal_core),
         cmocka_unit_test(tables_agree_with_random_cuts),
         cmocka_unit_test(tables_agree_with_cuts_of_gpt),
+        cmocka_unit_test(layouts_have_no_less),
         cmocka_unit_test(devices_have_curves),
         cmocka_unit_test(large),
     };

@@ -17,6 +17,7 @@ typedef struct {
     pst_layout **layout; /* [n_rank] */
     int recomputes;      /* set before build_case: each chunk in one of the three ways, at random, and perhaps
                             post-validation */
+    uint8_t recompute[256]; /* [n_chunk] pst_recompute */
 } test_case;
 
 /* Kernel scratch of odd sizes, the same for the same step in every case. */
@@ -94,7 +95,6 @@ static inline void schedule_case(test_case *t, uint32_t kind, uint32_t n_micro, 
 
 static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint32_t n_micro, uint64_t *state) {
     pst_chooser chooser = {.choose = choose_odd_scratch};
-    uint8_t recompute[256];
     pst_instr_cost cost = {.latency_ns = next_random(state) % 500,
                            .bytes_per_s = 1e8,
                            .norm_ns = 10,
@@ -116,8 +116,8 @@ static inline void build_case(test_case *t, uint32_t n_rank, uint32_t kind, uint
     t->n_rank = n_rank, t->n_chunk = n_chunk;
     t->chunk_of_node = random_chunks(t->g->n_node, n_chunk, state);
     for (uint32_t c = 0; t->recomputes && c < n_chunk; c++)
-        recompute[c] = (uint8_t)(next_random(state) % PST_RECOMPUTE_COUNT);
-    if (t->recomputes) chooser.recompute = recompute, cost.post = (int)(next_random(state) % 2);
+        t->recompute[c] = (uint8_t)(next_random(state) % PST_RECOMPUTE_COUNT);
+    if (t->recomputes) chooser.recompute = t->recompute, cost.post = (int)(next_random(state) % 2);
     schedule_case(t, kind, n_micro, 1 + (uint32_t)(next_random(state) % 4));
     MUST(pst_cut_build(t->g, t->chunk_of_node, n_chunk, t->schedule->split, 1, &chooser, &t->cut));
     MUST(pst_cut_build(t->g, t->chunk_of_node, n_chunk, 0, 0, &chooser, &t->eval_cut));
