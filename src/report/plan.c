@@ -73,7 +73,7 @@ static void draw_tiles(const pst_plan_page *page, FILE *out) {
     draw_tile("Predicted step", pst_html_ms((double)page->step_ns * 1e-6, value), more, out);
     if (page->tokens_per_s > 0) {
         snprintf(more, sizeof more, "tokens/s, of all %u ranks", page->all_ranks);
-        draw_tile("Throughput", pst_html_count(page->tokens_per_s, value), more, out);
+        draw_tile("Throughput", pst_html_whole(page->tokens_per_s, value), more, out);
     }
     if (page->flops_per_s > 0) {
         snprintf(value, sizeof value, "%.3g", page->flops_per_s * (page->flops_per_s < 1e12 ? 1e-9 : 1e-12));

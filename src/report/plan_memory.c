@@ -76,14 +76,14 @@ static void draw_line(const char *look, double bytes, double full, FILE *out) {
 
 static void draw_rank(const pst_plan_page *page, const pst_plan_rank *r, double full, FILE *out) {
     char text[PST_HTML_NUMBER], most[PST_HTML_NUMBER];
-    double tick = pst_report_tick(full, 3, 0), unit = 1;
-    while (unit * 1024 <= full) unit *= 1024; /* ticks at whole numbers of the unit that is shown */
-    tick = pst_report_tick(full / unit, 3, 0) * unit;
+    double unit = 1;
+    while (unit * 1024 <= full) unit *= 1024; /* ticks at round numbers of the unit that is shown */
+    double tick = pst_report_tick(full / unit, 3, 0) * unit;
     fprintf(out, "<figure class=\"stack\"><figcaption><b>rank %u</b><span class=\"note\">", r->rank);
     pst_html_text(out, r->place);
     fprintf(out, "%s", *r->place && *r->device ? ", " : "");
     pst_html_text(out, r->device);
-    fprintf(out, "%s</span><span class=\"unit\">%s</span></figcaption>", "", pst_html_bytes((double)r->total, text));
+    fprintf(out, "</span><span class=\"unit\">%s</span></figcaption>", pst_html_bytes((double)r->total, text));
     fputs("<div class=\"frame\"><div class=\"plot\"><div class=\"ys\">", out);
     for (int k = 0; k <= 3 && k * tick <= full; k++)
         fprintf(out, "<span style=\"top:%.2f%%\">%s</span>", y_of(k * tick, full) * 100 / UNITS,
@@ -132,19 +132,19 @@ void pst_plan_draw_memory(const pst_plan_page *page, FILE *out) {
     if (!(most > 0)) return;
     int drawn = room > 0 && room <= FAR * most;
     double full = 1.04 * (drawn ? fmax(room, most) : most);
-    fputs("<section id=\"memory\"><h2>Memory over the step</h2>\n<p class=\"sub\">Everything has its place before the "
-          "first "
-          "step: the arena's end is the predicted peak, whatever is in use at a time.",
-          out);
+    fputs(
+        "<section id=\"memory\"><h2>Memory over the step</h2>\n"
+        "<p class=\"sub\">Everything has its place before the first step: the end of the arena is the predicted peak, "
+        "whatever is in use at a time.",
+        out);
     if (room > 0 && !drawn)
         fprintf(out, " A rank may use up to %s (outside the pictures).", pst_html_bytes(room, text));
-    fputs(
-        "</p>\n<p class=\"legend\"><span class=\"key\"><i class=\"fixed\"></i>held all the time: weights, optimizer "
-        "state, "
-        "gradients, data</span><span class=\"key\"><i class=\"slots\"></i>activations and messages of micro-batches in "
-        "flight</span><span class=\"key\"><i class=\"scratch\"></i>scratch of the pass that runs</span><span "
-        "class=\"key\"><i class=\"limit peak\"></i>predicted peak</span>",
-        out);
+    fputs("</p>\n<p class=\"legend\"><span class=\"key\"><i class=\"fixed\"></i>held all the time: weights, optimizer "
+          "state, gradients, data</span>"
+          "<span class=\"key\"><i class=\"slots\"></i>activations and messages of micro-batches in flight</span>"
+          "<span class=\"key\"><i class=\"scratch\"></i>scratch of the pass that runs</span>"
+          "<span class=\"key\"><i class=\"limit peak\"></i>predicted peak</span>",
+          out);
     if (drawn) fputs("<span class=\"key\"><i class=\"limit room\"></i>what the rank may use</span>", out);
     fputs("</p>\n<div class=\"ranks\">\n", out);
     for (uint32_t i = 0; i < page->n_rank; i++) draw_rank(page, &page->rank[i], full, out);

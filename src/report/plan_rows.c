@@ -21,15 +21,14 @@ static void draw_layout(const pst_plan_row *r, FILE *out) {
     fputs("</td>", out);
 }
 
-static void draw_row(const pst_plan_row *r, int best, uint64_t shortest, uint64_t longest, FILE *out) {
+static void draw_row(const pst_plan_row *r, int best, uint64_t shortest, FILE *out) {
     char text[PST_HTML_NUMBER];
     fprintf(out, "<tr%s>", best ? " class=\"best\"" : !r->fits ? " class=\"not\"" : "");
     draw_layout(r, out);
     if (!r->possible)
         fputs("<td class=\"n\">–</td><td class=\"n\">–</td><td class=\"n\">–</td><td class=\"n\">–</td>", out);
     else {
-        fprintf(out, "<td class=\"n share\" style=\"--share:%.1f%%\">%s</td>",
-                longest ? 100 * (double)r->step_ns / (double)longest : 0, pst_html_ms((double)r->step_ns * 1e-6, text));
+        fprintf(out, "<td class=\"n\">%s</td>", pst_html_ms((double)r->step_ns * 1e-6, text));
         if (best || !shortest || !r->fits) fputs("<td class=\"n\"></td>", out);
         else fprintf(out, "<td class=\"n\">+%s</td>", pst_html_share((double)r->step_ns / (double)shortest - 1, text));
         fprintf(out, "<td class=\"n\">%s%s</td>", r->exact ? "" : "≈ ", pst_html_bytes((double)r->peak_bytes, text));
@@ -42,23 +41,20 @@ static void draw_row(const pst_plan_row *r, int best, uint64_t shortest, uint64_
 }
 
 void pst_plan_draw_rows(const pst_plan_page *page, FILE *out) {
-    uint64_t shortest = 0, longest = 0;
+    uint64_t shortest = 0;
     if (!page->n_row) return;
     if (page->row[0].fits) shortest = page->row[0].step_ns;
-    for (uint32_t i = 0; i < page->n_row && i < MOST_ROWS; i++)
-        if (page->row[i].step_ns > longest) longest = page->row[i].step_ns;
-    fputs("<section id=\"rows\"><h2>Why this layout</h2>\n<p class=\"sub\">The best layout for each combination of "
-          "pipeline "
-          "stages, tensor ranks and replicas, by predicted step. ≈: by the cost model; other memory is that of the "
-          "static "
-          "layout, to the byte.</p>\n<div class=\"scroll\"><table class=\"rows\"><thead><tr><th "
-          "class=\"n\">stages</th><th "
-          "class=\"n\">tensor</th><th class=\"n\">replicas</th><th>schedule</th><th "
-          "class=\"n\">micro-batches</th><th>recomputation</th><th class=\"n\">step</th><th class=\"n\">longer</th><th "
-          "class=\"n\">peak memory</th><th class=\"n\">bubble</th><th>why it loses</th></tr></thead><tbody>\n",
+    fputs("<section id=\"rows\"><h2>Why this layout</h2>\n"
+          "<p class=\"sub\">The best layout for each combination of pipeline stages, tensor ranks and replicas, by "
+          "predicted step. ≈: by the cost model; other memory is that of the static layout, to the byte.</p>\n"
+          "<div class=\"scroll\"><table class=\"rows\"><thead><tr>"
+          "<th class=\"n\">stages</th><th class=\"n\">tensor</th><th class=\"n\">replicas</th><th>schedule</th>"
+          "<th class=\"n\">micro-batches × samples</th><th>recomputation</th><th class=\"n\">step</th>"
+          "<th class=\"n\">longer</th><th class=\"n\">peak memory</th><th class=\"n\">bubble</th>"
+          "<th>why it loses</th></tr></thead><tbody>\n",
           out);
     for (uint32_t i = 0; i < page->n_row && i < MOST_ROWS; i++)
-        draw_row(&page->row[i], !i && page->row[i].fits, shortest, longest, out);
+        draw_row(&page->row[i], !i && page->row[i].fits, shortest, out);
     fputs("</tbody></table></div>\n", out);
     if (page->n_row > MOST_ROWS)
         fprintf(out, "<p class=\"note\">The first %d of %u combinations are shown.</p>\n", MOST_ROWS, page->n_row);
