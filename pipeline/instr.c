@@ -317,7 +317,8 @@ void pst_job_close(pst_job *job) {
     if (!job) return;
     for (uint32_t r = 0; job->list && r < job->n_rank; r++) free(job->list[r].instr), free(job->list[r].dep);
     for (uint32_t t = 0; job->share && t < job->grid.tensor; t++) pst_share_close(job->share[t]);
-    free(job->list), free(job->micros), free(job->share), free(job->slow), free(job->host), free(job);
+    free(job->list), free(job->micros), free(job->share), free(job->slow), free(job->host);
+    free(job->host_bytes_per_s), free(job);
 }
 
 pst_status pst_job_print(const pst_job *job, FILE *out) {

@@ -60,6 +60,7 @@ typedef struct {
     uint32_t lane;
     uint32_t *host;             /* [n_rank] first rank of each rank's host: all of them share its link to others. NULL: each has
                                    one of its own */
+    double *host_bytes_per_s;   /* [n_rank] of each rank's host: its NICs together; NULL: a host's link is as fast as a rank's */
 } pst_job;
 /* A duration by the cut, on a rank. Sums of steps are slowed as a whole, so that they come out as their program. */
 static inline uint64_t pst_job_slowed(const pst_job *job, uint32_t rank, uint64_t ns) {

@@ -38,7 +38,7 @@ static const pst_transport_ops hub_ops;
 pst_status pst_timed_hub_open(uint32_t n_rank, const pst_clock *clock, pst_timed_hub **hub) {
     pst_timed_hub *h = calloc(1, sizeof *h);
     if (h) h->end = calloc(n_rank ? n_rank : 1, sizeof *h->end);
-    if (!h || !h->end || pst_lanes_open(n_rank, NULL, &h->lanes) != PST_OK) {
+    if (!h || !h->end || pst_lanes_open(n_rank, NULL, NULL, &h->lanes) != PST_OK) {
         if (h) free(h->end);
         free(h);
         return pst_fail(PST_ENOMEM, "no memory for a hub of %u ranks", n_rank);
@@ -52,6 +52,10 @@ pst_status pst_timed_hub_open(uint32_t n_rank, const pst_clock *clock, pst_timed
     }
     *hub = h;
     return PST_OK;
+}
+
+void pst_timed_hub_share(pst_timed_hub *hub, const uint32_t *host, const double *host_bytes_per_s) {
+    hub->lanes.host = host, hub->lanes.host_bytes_per_s = host_bytes_per_s;
 }
 
 pst_transport *pst_timed_hub_end(pst_timed_hub *hub, uint32_t rank) { return &hub->end[rank].base; }
@@ -139,7 +143,7 @@ static pst_status match(pst_timed_hub *h, uint32_t mine, uint32_t theirs) {
     a->end_ns = b->end_ns = send->wire_ns ? PST_NEVER : start + send->ns;
     if (!send->wire_ns || a->state == WRONG_SIZE) return PST_OK;
     pst_lane_message m = {h->owner[sends ? mine : theirs], send->peer, send->channel, send->seq,
-                          start, send->ns, send->wire_ns, 0, mine};
+                          start, send->ns, send->wire_ns, send->bytes, 0, mine};
     h->matched_ns = start;
     return pst_lanes_add(&h->lanes, &m);
 }

@@ -164,7 +164,8 @@ static pst_status measure_all(prober *m) {
     for (uint32_t a = 0; a < n; a++)
         for (uint32_t b = 0; b < n; b++)
             if (a != b && m->host[a] == a && m->host[b] == b) PST_TRY(measure_hosts(m, a, b));
-    free(m->p->job->host);
+    free(m->p->job->host), free(m->p->job->host_bytes_per_s);
+    m->p->job->host_bytes_per_s = NULL; /* how many NICs a host has is not measured */
     m->p->job->host = m->host, m->host = NULL;
     return pst_prepare_predict(m->p);
 }

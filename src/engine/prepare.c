@@ -226,6 +226,7 @@ static pst_status build_job(pst_prepared *p) {
     PST_TRY(pst_prepare_parts(p, &spec.parts));
     PST_TRY(pst_job_build_grid(&spec, &p->job, p->slots));
     PST_TRY(pst_job_check_grid(p->job, spec.cut, p->slots, PST_CHECK_TAGGED));
+    PST_TRY(pst_prepare_time_messages(p));
     PST_TRY(pst_measured_time_messages(p->measured, p->job));
     if (!train) return PST_OK;
     PST_TRY(pst_prepare_share(p, p->options.n_eval_micro, p->eval_micro));
@@ -302,7 +303,9 @@ static pst_status open_grid(pst_prepared *p) {
 
 static void choose_costs(pst_prepared *p) {
     p->costs.threads = p->options.threads;
-    if (p->cluster) p->costs.kind = p->cluster->kind + p->cluster->device[0].kind;
+    if (!p->cluster) return;
+    p->costs.kind = p->cluster->kind + p->cluster->device[p->device[0]].kind;
+    p->costs.tensor_link = &p->tensor_link, p->costs.stage_link = &p->stage_link;
 }
 
 static pst_status prepare_into(pst_prepared *p) {

@@ -32,6 +32,9 @@ typedef struct {
      * the other lanes are NULL or empty, and what replicas exchange is summarised (instr.h, pst_job_spec.alone). Layouts
      * are to the byte those of the whole. 0: all. Not with schedule solved. */
     uint32_t lane;
+    const char *const *what_if; /* changes of the cluster (pst_cluster_change); where there is none, of as many plain devices
+                                   as there are ranks. Borrowed during the call */
+    uint32_t n_what_if;
 } pst_prepare_options;
 
 typedef struct {
@@ -55,6 +58,7 @@ typedef struct {
     uint32_t *micro, *eval_micro;
     pst_cluster *cluster;       /* NULL: parallel.cluster is not given */
     uint32_t *device;           /* [n_rank] of the cluster; without one, of the processes as they are launched */
+    pst_cluster_link tensor_link, stage_link; /* the slowest between tensor ranks of a stage, between neighbouring stages */
     double *throttle;           /* [n_rank] a rank is made to take so many times as long as it could; 1: it is not */
     double *slow;               /* [n_rank] it is expected to take so many times as long as modelled or measured */
     pst_schedule **schedules, **eval_schedules; /* [grid.data] may be the same one for several */
@@ -89,6 +93,13 @@ pst_status pst_prepare_seats(const pst_config *config, const pst_plan *plan, uin
 /* prepare_share.c. Item i of a list of numbers in [least, most] of the run file. EINPUT. */
 pst_status pst_prepare_number(const char *key, char *const *list, uint32_t i, double least, double most, int whole,
                               double *out);
+/* prepare_cluster.c. cluster, tensor_link and stage_link, once it is known which device each rank has. EINPUT: too few
+ * devices, or no link where one is needed. */
+pst_status pst_prepare_cluster(pst_prepared *p);
+/* How many times as long a rank takes as the kind of the first one's device. */
+double pst_prepare_slow(const pst_prepared *p, uint32_t rank);
+/* The training job's messages get the durations of the cluster's links. ENOMEM, EINPUT. */
+pst_status pst_prepare_time_messages(pst_prepared *p);
 /* How slow each stage is, that of its slowest replica; slow: [grid.pipeline]. */
 void pst_prepare_slow_stages(const pst_prepared *p, double *slow);
 /* What a rank may use when each may use `limit` (0: no limit): its device may have less. 0: not limited. */

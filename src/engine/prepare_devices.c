@@ -50,19 +50,6 @@ static pst_status read_throttle(pst_prepared *p, const uint32_t *process) {
     return PST_OK;
 }
 
-static pst_status read_cluster(pst_prepared *p) {
-    if (p->options.infer || !*p->config->parallel.cluster) return PST_OK;
-    PST_TRY(pst_cluster_load(p->config->parallel.cluster, &p->cluster));
-    if (p->cluster->n_device < p->options.n_rank)
-        return pst_fail(PST_EINPUT, "%s has %u devices, too few for %u ranks", p->config->parallel.cluster,
-                        p->cluster->n_device, p->options.n_rank);
-    for (uint32_t r = 0; r < p->options.n_rank; r++)
-        if (p->device[r] >= p->cluster->n_device)
-            return pst_fail(PST_EINPUT, "rank %u cannot have device %u: %s has devices 0 to %u", r, p->device[r],
-                            p->config->parallel.cluster, p->cluster->n_device - 1);
-    return PST_OK;
-}
-
 static pst_status take_seats(pst_prepared *p) {
     uint32_t n = p->options.n_rank, *process = malloc(n * sizeof *process);
     pst_status status = process ? PST_OK : pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", n);
@@ -83,9 +70,8 @@ pst_status pst_prepare_devices(pst_prepared *p) {
     if (!p->throttle || !p->slow || !p->device)
         return pst_fail(PST_ENOMEM, "no memory to prepare a run of %u ranks", n);
     PST_TRY(take_seats(p));
-    PST_TRY(read_cluster(p));
-    for (uint32_t r = 0; r < n; r++)
-        p->slow[r] = p->cluster ? 1 / p->cluster->device[p->device[r]].speed : p->throttle[r];
+    PST_TRY(pst_prepare_cluster(p));
+    for (uint32_t r = 0; r < n; r++) p->slow[r] = p->cluster ? pst_prepare_slow(p, r) : p->throttle[r];
     for (uint32_t first = 0; first < n; first += group) {
         double slowest = 0;
         for (uint32_t t = 0; t < group; t++) slowest = fmax(slowest, p->slow[first + t]);

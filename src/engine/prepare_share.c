@@ -2,6 +2,7 @@
 #include "engine/prepare.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 pst_status pst_prepare_number(const char *key, char *const *list, uint32_t i, double least, double most, int whole,
                               double *out) {
@@ -72,6 +73,17 @@ static pst_status share_as_given(const pst_prepared *p, uint32_t n_micro, uint32
                     (unsigned long long)sum, n_micro);
 }
 
+/* The plan that is prepared may say it of as many micro-batches. */
+static int share_as_planned(const pst_prepared *p, uint32_t n_micro, uint32_t *count) {
+    const pst_plan *plan = p->options.plan;
+    uint64_t sum = 0;
+    if (!plan || !plan->micros || plan->data != p->grid.data) return 0;
+    for (uint32_t k = 0; k < plan->data; k++) sum += plan->micros[k];
+    if (sum != n_micro) return 0;
+    memcpy(count, plan->micros, p->grid.data * sizeof *count);
+    return 1;
+}
+
 pst_status pst_prepare_share(const pst_prepared *p, uint32_t n_micro, uint32_t *first) {
     uint32_t n = p->grid.data, *count = first + 1; /* becomes their sums */
     if (n_micro < n)
@@ -79,8 +91,9 @@ pst_status pst_prepare_share(const pst_prepared *p, uint32_t n_micro, uint32_t *
                         "%u micro-batch%s of a step cannot keep %u replicas busy; use a smaller train.micro_batch, a "
                         "larger train.batch or a smaller parallel.data",
                         n_micro, n_micro == 1 ? "" : "es", n);
-    if (p->config->parallel.n_replicas && !p->options.infer) PST_TRY(share_as_given(p, n_micro, count));
-    else PST_TRY(share_by_speed(p, n_micro, count));
+    int planned = share_as_planned(p, n_micro, count);
+    if (!planned && p->config->parallel.n_replicas && !p->options.infer) PST_TRY(share_as_given(p, n_micro, count));
+    else if (!planned) PST_TRY(share_by_speed(p, n_micro, count));
     for (uint32_t k = 0; k < n; k++) first[k + 1] += first[k];
     return PST_OK;
 }

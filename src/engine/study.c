@@ -81,6 +81,7 @@ static pst_status execute(const pst_study *s, const pst_timing *timing, FILE *ou
     pst_executor **x = calloc(n, sizeof *x);
     pst_status status = device && x ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u executors", n);
     if (status == PST_OK) status = pst_timed_hub_open(n, &clock, &hub);
+    if (status == PST_OK) pst_timed_hub_share(hub, s->job->host, s->job->host_bytes_per_s);
     for (uint32_t r = 0; status == PST_OK && r < n; r++) {
         pst_device_config config = {.threads = 1, .clock = &clock};
         status = pst_device_timed.open(&config, &device[r]);

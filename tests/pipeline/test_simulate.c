@@ -114,11 +114,12 @@ static void timing_rules(void **state) {
 
 static pst_instr large(pst_opcode op, uint32_t peer, uint32_t channel) {
     pst_instr m = message(op, peer, 0, 15, 0, 0);
-    m.channel = channel, m.wire_ns = 10;
+    m.channel = channel, m.wire_ns = m.bytes = 10;
     return m;
 }
 
-/* What leaves a rank takes turns; where it is known who shares a host, what leaves the host. */
+/* What leaves a rank takes turns; where it is known who shares a host, what leaves the host: at the rate of all its NICs,
+ * where that is known, too. */
 static void messages_take_turns(void **state) {
     (void)state;
     pst_instr a[] = {large(PST_OP_SEND, 2, 1), large(PST_OP_SEND, 2, 0), large(PST_OP_RECV, 2, 0)};
@@ -129,9 +130,12 @@ static void messages_take_turns(void **state) {
                               {.n_instr = 3, .instr = c}, {.n_instr = 1, .instr = d}};
     uint32_t home[] = {0, 1, 2, 3}, host[] = {0, 0, 2, 2};
     pst_job job = {.n_rank = 4, .n_chunk = 4, .n_micro = 1, .rank_of_chunk = home, .list = lists};
+    double nics[2][4] = {{2e9, 2e9, 2e9, 2e9}, {1e9, 1e9, 1e9, 1e9}};
     pst_timing *t;
-    for (int shared = 0; shared < 2; shared++) {
-        job.host = shared ? host : NULL;
+    for (int layout = 0; layout < 4; layout++) {
+        int shared = layout & 1; /* 2: two NICs for two ranks; 3: one */
+        job.host = layout ? host : NULL;
+        job.host_bytes_per_s = layout > 1 ? nics[layout - 2] : NULL;
         assert_int_equal(pst_simulate(&job, &t), PST_OK);
         assert_span(t, 0, 0, shared ? 20 : 10, shared ? 35 : 25); /* all were there at once: the lower channel goes first */
         assert_span(t, 0, 1, 0, 15);
