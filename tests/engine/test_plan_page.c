@@ -30,7 +30,7 @@ static const layout_case cases[] = {
     {"pipeline: 2, data: 2, tensor: 2, zero: 1", ", precision: bf16", 8, 0, 0},
     {"pipeline: 2, data: 2, zero: 2, post_validation: true", "", 4, 0, 0},
     {"pipeline: 2, data: 4, tensor: 2, zero: 1", "", 16, 1, 0},
-    {"pipeline: 4, data: 8, tensor: 4, zero: 1, cluster: \"16x8 h100\"", "", 128, 1, 0},
+    {"pipeline: 4, data: 8, tensor: 4, zero: 1, cluster: \"16x8 h100 ib:400Gb/s\"", "", 128, 1, 0},
     {"pipeline: 1, data: 80", "", 80, 0, 0},
 };
 
