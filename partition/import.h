@@ -90,6 +90,7 @@ typedef struct {
     double *load;      /* [n_part] as the judge finds it */
     double objective, lower_bound;
     uint32_t n_item, n_downset;
+    int scattered;     /* parts that no order puts behind each other: found by nobody here, but read */
     int whole;         /* all downsets were looked at: the lower bound is the solver's, not only arithmetic */
     double seconds;
 } pst_import_plan;
@@ -119,4 +120,8 @@ pst_status pst_import_solve(const pst_import *import, double seconds, pst_import
 /* Fills load and objective. EINTERNAL: the plan is none (a node nowhere, too many devices, too much memory, data that
  * runs back). */
 pst_status pst_import_judge(const pst_import *import, pst_import_plan *plan);
+/* A plan as JSON: what penstock plan --graph --json prints, or devices with their nodes, as dnn-partitioning has them;
+ * judged. EINPUT: it is none, and why. */
+pst_status pst_import_read_plan(const pst_import *import, const char *text, size_t bytes, const char *where,
+                                pst_import_plan *plan);
 #endif

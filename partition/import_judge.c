@@ -10,7 +10,7 @@ static pst_status check_order(const pst_import *im, const pst_import_plan *plan)
         if (plan->part_of[v] >= plan->n_part) return NO_PLAN("node %lld is in no part", (long long)im->id[v]);
     for (uint32_t i = 0; i < im->n_edge; i++) {
         const pst_import_edge *e = &im->edge[i];
-        if (!im->backward[e->to] && plan->part_of[e->from] > plan->part_of[e->to])
+        if (!plan->scattered && !im->backward[e->to] && plan->part_of[e->from] > plan->part_of[e->to])
             return NO_PLAN("the edge from %lld to %lld runs back", (long long)im->id[e->from],
                            (long long)im->id[e->to]);
     }

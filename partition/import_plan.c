@@ -124,13 +124,8 @@ static uint32_t devices_of(const pst_import_plan *plan, uint32_t s) {
     return plan->devices[s] * plan->tensor[s] * (plan->copies ? plan->copies[s] : 1);
 }
 
-static void print_json(const pst_import *im, const pst_import_plan *plan, FILE *out) {
-    fprintf(
-        out,
-        "{\"objective\":%.17g,\"lower_bound\":%.17g,\"gap\":%.6g,\"unit\":\"%s\",\"cost_model\":\"%s\",\"proven\":%s,"
-        "\"nodes\":%u,\"items\":%u,\"downsets\":%u,\"seconds\":%.6f,\"stages\":[",
-        plan->objective, plan->lower_bound, gap_of(plan), im->unit, formats[im->format].model,
-        is_proven(plan) ? "true" : "false", im->n_node, plan->n_item, plan->n_downset, plan->seconds);
+static void print_stages(const pst_import *im, const pst_import_plan *plan, FILE *out) {
+    fputs("\"stages\":[", out);
     for (uint32_t s = 0; s < plan->n_part; s++) {
         const char *comma = "";
         fprintf(out, "%s{\"kind\":\"%s\",\"devices\":%u,\"tensor\":%u,\"data\":%u,", s ? "," : "",
@@ -143,6 +138,16 @@ static void print_json(const pst_import *im, const pst_import_plan *plan, FILE *
         fputs("]}", out);
     }
     fputs("]}\n", out);
+}
+
+static void print_json(const pst_import *im, const pst_import_plan *plan, FILE *out) {
+    fprintf(
+        out,
+        "{\"objective\":%.17g,\"lower_bound\":%.17g,\"gap\":%.6g,\"unit\":\"%s\",\"cost_model\":\"%s\",\"proven\":%s,"
+        "\"nodes\":%u,\"items\":%u,\"downsets\":%u,\"seconds\":%.6f,",
+        plan->objective, plan->lower_bound, gap_of(plan), im->unit, formats[im->format].model,
+        is_proven(plan) ? "true" : "false", im->n_node, plan->n_item, plan->n_downset, plan->seconds);
+    print_stages(im, plan, out);
 }
 
 static void print_stage(const pst_import *im, const pst_import_plan *plan, uint32_t s, FILE *out) {
@@ -163,18 +168,46 @@ static void print_stage(const pst_import *im, const pst_import_plan *plan, uint3
     fputs(n > SHOWN ? " ...\n" : "\n", out);
 }
 
+static void print_table(const pst_import *im, const pst_import_plan *plan, FILE *out) {
+    fprintf(out, "stage  %-*s load (%s)  nodes\n", plan->group ? 20 : 16, "devices", im->unit);
+    for (uint32_t s = 0; s < plan->n_part; s++) print_stage(im, plan, s, out);
+}
+
 static void print_text(const pst_import *im, const pst_import_plan *plan, FILE *out) {
     fprintf(out, "%s  %.6g %s  lower bound %.6g %s  gap %.2f%%%s\n", formats[im->format].model, plan->objective,
             im->unit, plan->lower_bound, im->unit, 100 * gap_of(plan), is_proven(plan) ? ": none is better" : "");
     fprintf(out, "%u nodes as %u items; %u downsets%s; %.3f s\n", im->n_node, plan->n_item, plan->n_downset,
             plan->whole ? "" : ", those near one order of the items, for all are too many", plan->seconds);
-    fprintf(out, "stage  %-*s load (%s)  nodes\n", plan->group ? 20 : 16, "devices", im->unit);
-    for (uint32_t s = 0; s < plan->n_part; s++) print_stage(im, plan, s, out);
+    print_table(im, plan, out);
+}
+
+/* Somebody's plan under this cost model. */
+static pst_status evaluate(const pst_plan_graph_options *o, const pst_import *im, FILE *out) {
+    pst_import_plan plan;
+    char *text = NULL;
+    size_t bytes = 0;
+    const char *model = formats[im->format].model;
+    PST_TRY(pst_file_read(o->evaluate, MOST_BYTES, &text, &bytes));
+    pst_status status = pst_import_read_plan(im, text, bytes, o->evaluate, &plan);
+    free(text);
+    PST_TRY(status);
+    if (o->json) {
+        fprintf(out, "{\"objective\":%.17g,\"unit\":\"%s\",\"cost_model\":\"%s\",\"contiguous\":%s,", plan.objective,
+                im->unit, model, plan.scattered ? "false" : "true");
+        print_stages(im, &plan, out);
+    } else {
+        fprintf(out, "%s  %.6g %s%s\n", model, plan.objective, im->unit,
+                plan.scattered ? "  not contiguous: data runs back to an earlier part" : "");
+        print_table(im, &plan, out);
+    }
+    pst_import_plan_close(&plan);
+    return PST_OK;
 }
 
 static pst_status plan_graph(const pst_plan_graph_options *o, pst_import *im, FILE *out) {
     pst_import_plan plan;
     PST_TRY(apply(o, im));
+    if (o->evaluate && *o->evaluate) return evaluate(o, im, out);
     pst_status status = pst_import_solve(im, o->time_limit > 0 ? o->time_limit : 60, &plan);
     if (status != PST_OK) return pst_fail_in(status, "%s", o->graph);
     if (o->json) print_json(im, &plan, out);

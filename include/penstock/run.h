@@ -87,6 +87,7 @@ typedef struct {
     double between;          /* PipeDream: bytes per second of a machine */
     int64_t straight;        /* PipeDream: no replicas */
     const char *cluster;     /* dnn-partitioning, PipeDream: instead of devices and memory, a cluster file or its short form */
+    const char *evaluate;    /* a plan as JSON, to be judged instead of finding one */
     double compression;      /* PipeDream: activations travel, so many times smaller; 0: in no time */
 } pst_plan_graph_options;
 /* Splits another planner's workload into contiguous parts over devices, so that the largest load under that planner's own

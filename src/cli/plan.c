@@ -21,6 +21,10 @@ int pst_cli_plan(const pst_cli_call *call) {
          "PipeDream: activations travel, R times smaller; in no time by default.", &o.compression},
         {0, "cost-model", "max-load|pipedream|piper", PST_OPTION_STRING, 0, 0,
          "What is minimized; the format's own by default, and no other.", &o.cost_model},
+        {0, "evaluate", "PLAN.json", PST_OPTION_STRING, 0, 0,
+         "Finds no plan, but says what this one costs: as --json prints it, or devices of dnn-partitioning with their "
+         "nodes.",
+         &o.evaluate},
         {0, "time-limit", "S", PST_OPTION_FLOAT, 0.001, 1e6, "Then the best so far, and how far it is from a bound.",
          &o.time_limit},
         {0, "json", NULL, PST_OPTION_FLAG, 0, 0, "Print JSON.", &o.json},

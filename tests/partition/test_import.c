@@ -80,6 +80,36 @@ static void dnn_mistakes(void **unused) {
             "maxFPGAs: expected a whole number");
 }
 
+static void judged_wrong(const pst_import *im, const char *plan, const char *because) {
+    pst_import_plan made = {0};
+    assert_int_equal(pst_import_read_plan(im, plan, strlen(plan), "p", &made), PST_EINPUT);
+    assert_null(made.part_of);
+    if (!strstr(pst_error(), because)) fail_msg("'%s' does not say '%s'", pst_error(), because);
+    assert_int_equal(strncmp(pst_error(), "p:", 2), 0);
+}
+
+static void plans_that_are_none(void **unused) {
+    (void)unused;
+    pst_import *im = read(HEAD "\"nodes\": [" NODE(1, ", \"size\": 60") ", " NODE(2, ", \"size\": 60") ", " NODE(
+        3, "") "], \"edges\": [" EDGE(1, 2, 1) ", " EDGE(2, 3, 1) "]}");
+    pst_import_plan plan = {0};
+    const char *scattered = "{\"fpgas\": [{\"nodes\": [3, 1]}, {\"nodes\": [2]}], \"cpus\": []}";
+    judged_wrong(im, "{", "p:1:1: not JSON");
+    judged_wrong(im, "{}", "fpgas: is missing");
+    judged_wrong(im, "{\"stages\": [3]}", "stages[0]: expected an object");
+    judged_wrong(im, "{\"stages\": [{\"nodes\": [1, 2, 9]}]}", "stages[0]. nodes: has one that is not");
+    judged_wrong(im, "{\"stages\": [{\"nodes\": [1]}]}", "node 2 is in no stage");
+    judged_wrong(im, "{\"stages\": [{\"nodes\": [1]}, {\"nodes\": [1]}]}", "1 is in an earlier stage");
+    judged_wrong(im, "{\"stages\": [{\"nodes\": [1, 2, 3]}]}", "part 0 has 120 bytes");
+    judged_wrong(im, "{\"stages\": [{\"nodes\": [1]}, {\"nodes\": [2]}, {\"nodes\": [3]}]}", "3 devices are used");
+    judged_wrong(im, "{\"stages\": [{\"nodes\": [1], \"kind\": \"tpu\"}]}", "there are no such devices");
+    judged_wrong(im, "{\"stages\": [{\"nodes\": [1], \"data\": 0}]}", "data: expected a whole number");
+    MUST(pst_import_read_plan(im, scattered, strlen(scattered), "p", &plan));
+    assert_true(plan.scattered && plan.objective == 6); /* computes 4; sends 1, gets 1 */
+    pst_import_plan_close(&plan);
+    pst_import_close(im);
+}
+
 #define COSTS(f, b, a, p)                                                                                              \
     "forward_compute_time=" f ", backward_compute_time=" b ", activation_size=" a ", parameter_size=" p
 #define LINE(id, what, f, b, p) "node" #id " -- " what " -- " COSTS(f, b, "8.0", p) "\n"
@@ -211,6 +241,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(dnn),
         cmocka_unit_test(dnn_mistakes),
+        cmocka_unit_test(plans_that_are_none),
         cmocka_unit_test(pipedream),
         cmocka_unit_test(pipedream_mistakes),
         cmocka_unit_test(piper),

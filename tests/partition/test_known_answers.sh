@@ -62,6 +62,31 @@ piper 128 2147483648 0.0151464079
 piper 128 1073741824 0.03887175
 piper 8 85899345920 0.122007269
 piper 128 85899345920 0.00805324292
+# judged WANTED GRAPH PLAN OPTION...: somebody's plan under the reference's own model
+judged() {
+    wanted=$1 graph=$2 plan=$3
+    shift 3
+    "$PENSTOCK" plan --graph "$data/$graph" --evaluate "$plan" --json "$@" >out 2>err || { fail "$plan: $(cat err)"; return; }
+    found=$(sed 's/^{"objective":\([^,]*\),.*/\1/' out)
+    awk -v a="$found" -v b="$wanted" 'BEGIN { d = a / b - 1; exit !(d * d < 1e-11) }' || fail "$plan: $found, expected $wanted"
+}
+experts=$data/dnn-partitioning/human-experts
+judged 20.084 $dnn/LayerGraphs/bert24_inference.json "$experts/bert24_inference_expert.json"
+judged 49.4049 $dnn/LayerGraphs/bert24_training.json "$experts/bert24_inference_expert.json"
+judged 43.9183 $dnn/LayerGraphs/resnet50_inference.json "$experts/resnet50_inference_expert.json"
+judged 65.3031 $dnn/OperatorGraphs/bert_l-3_training.json \
+    "$data/dnn-partitioning/answers_computed/OperatorGraphs_bert_l-3_training.split.json"
+again() { # OBJECTIVE GRAPH OPTION...: what it has found itself
+    wanted=$1 graph=$2
+    shift 2
+    "$PENSTOCK" plan --graph "$data/$graph" --json "$@" >plan.json 2>err || { fail "$graph: $(cat err)"; return; }
+    judged "$wanted" "$graph" plan.json "$@"
+}
+again 0.0671339969 pipedream/profiles/vgg16.graph.txt --devices 4 --bandwidth 1e10 --machines 4 --between 1.25e9 --compression 1
+again 0.0819839208 pipedream/profiles/densenet121.graph.txt --devices 4 --bandwidth 1e10
+again 0.00130317952 piper/bert32a100.json --devices 1024 --memory 8589934592 --bandwidth 26843545600
+"$PENSTOCK" plan --graph "$data/pipedream/profiles/vgg16.graph.txt" --devices 2 --bandwidth 1e10 \
+    --evaluate plan.json >out 2>err && fail "a plan of another graph"
 "$PENSTOCK" plan --graph "$data/piper/bert32a100.json" --devices 64 --memory 1073741824 >out 2>err &&
     fail "a plan in 1 GiB"
 grep -q 'fits into 1073741824 bytes each; [0-9]* would do$' err || fail "$(cat err)"
