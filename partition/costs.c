@@ -20,6 +20,8 @@ static uint64_t cpu_ns(double flops, double bytes) {
 
 uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts, uint64_t bytes) {
     const pst_cluster_link *link = costs->tensor_link ? costs->tensor_link : &pst_costs_link;
+    uint64_t ns = costs->profile && !costs->tensor_link ? pst_profile_exchange_ns(costs->profile, parts, bytes) : 0;
+    if (ns) return ns;
     if (!pst_costs_is_cpu(costs)) return pst_costs_ring_ns(kind, parts, link, bytes);
     return link->latency_ns + (uint64_t)((double)bytes * 1e9 / link->bytes_per_s);
 }

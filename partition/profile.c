@@ -171,11 +171,11 @@ static double row_ns(const pst_profile *p, const pst_profile_row *r, uint32_t bu
     return alone + (all - alone) * (busy - 1) / (p->head.ranks - 1);
 }
 
-uint64_t pst_profile_ns(const pst_profile *p, pst_profile_kind kind, uint64_t size, uint32_t busy) {
+static uint64_t between(const pst_profile *p, pst_profile_kind kind, const char *text, uint64_t size, uint32_t busy) {
     const pst_profile_row *below = NULL, *above = NULL;
     for (uint32_t i = 0; p && i < p->n; i++) {
         const pst_profile_row *r = &p->row[i];
-        if (r->kind != kind) continue;
+        if (r->kind != kind || strcmp(r->text, text)) continue;
         if (r->size <= size) below = r;
         else if (!above) above = r;
     }
@@ -188,6 +188,16 @@ uint64_t pst_profile_ns(const pst_profile *p, pst_profile_kind kind, uint64_t si
     if (above) ns += (row_ns(p, above, busy) - ns) * (double)(size - below->size) / (double)(above->size - below->size);
     else if (below->size) ns *= (double)size / (double)below->size;
     return ns < 1e18 ? (uint64_t)(ns + 0.5) : (uint64_t)1e18;
+}
+
+uint64_t pst_profile_ns(const pst_profile *p, pst_profile_kind kind, uint64_t size, uint32_t busy) {
+    return between(p, kind, "", size, busy);
+}
+
+uint64_t pst_profile_exchange_ns(const pst_profile *p, uint32_t parts, uint64_t bytes) {
+    char text[16];
+    snprintf(text, sizeof text, "%u", parts);
+    return between(p, PST_PROFILE_EXCHANGE, text, bytes, 1);
 }
 
 uint64_t pst_profile_pass_ns(const pst_profile *p, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,

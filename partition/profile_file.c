@@ -68,12 +68,18 @@ static pst_status read_operator(pst_yaml *y, const yaml_node_t *node, pst_profil
 }
 
 static pst_status read_message(pst_yaml *y, const yaml_node_t *node, pst_profile *p) {
-    static const pst_yaml_key row[] = {{"bytes", 1}, {"ns", 0}, {"busy_ns", 0}};
+    static const pst_yaml_key row[] = {{"bytes", 1}, {"ns", 0}, {"busy_ns", 0}, {"parts", 0}};
     const yaml_node_t *value[PST_YAML_KEYS];
     uint64_t bytes;
-    PST_TRY(pst_yaml_mapping(y, node, row, 3, value));
+    uint32_t parts;
+    char text[16] = "";
+    PST_TRY(pst_yaml_mapping(y, node, row, 4, value));
     PST_TRY(pst_yaml_bytes(y, value[0], &bytes));
-    return read_times(y, node, value + 1, p, PST_PROFILE_MESSAGE, "", bytes);
+    if (value[3]) {
+        PST_TRY(pst_yaml_u32(y, value[3], 2, MAX_PART, &parts));
+        snprintf(text, sizeof text, "%u", parts);
+    }
+    return read_times(y, node, value + 1, p, value[3] ? PST_PROFILE_EXCHANGE : PST_PROFILE_MESSAGE, text, bytes);
 }
 
 static pst_status read_work(pst_yaml *y, const yaml_node_t *node, pst_profile *p) {
@@ -149,6 +155,7 @@ static void print_times(const pst_profile_row *r, FILE *out) {
 static void print_row(const pst_profile_row *r, FILE *out) {
     if (r->kind == PST_PROFILE_PASS) fprintf(out, "  - {op: \"%s\"", r->text);
     if (r->kind == PST_PROFILE_MESSAGE) fprintf(out, "  - {bytes: %" PRIu64, r->size);
+    if (r->kind == PST_PROFILE_EXCHANGE) fprintf(out, "  - {parts: %s, bytes: %" PRIu64, r->text, r->size);
     for (int i = 0; i < N_WORK; i++)
         if (r->kind == works[i].kind) {
             fprintf(out, "  - {work: %s", works[i].name);
@@ -157,12 +164,16 @@ static void print_row(const pst_profile_row *r, FILE *out) {
     print_times(r, out);
 }
 
+static int is_message(const pst_profile_row *r) {
+    return r->kind == PST_PROFILE_MESSAGE || r->kind == PST_PROFILE_EXCHANGE;
+}
+
 pst_status pst_profile_print(const pst_profile *p, FILE *out) {
     const pst_profile_head *h = pst_profile_head_of(p);
     uint32_t n, operators = 0, messages = 0;
     const pst_profile_row *row = pst_profile_rows(p, &n);
     for (uint32_t i = 0; i < n; i++)
-        operators += row[i].kind == PST_PROFILE_PASS, messages += row[i].kind == PST_PROFILE_MESSAGE;
+        operators += row[i].kind == PST_PROFILE_PASS, messages += is_message(row + i);
     if (*h->penstock) fprintf(out, "penstock: \"%s\"\n", h->penstock);
     if (*h->date) fprintf(out, "date: \"%s\"\n", h->date);
     fprintf(out, "# ns: of one rank that computes alone; busy_ns: while so many ranks compute\n");

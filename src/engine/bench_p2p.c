@@ -13,13 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_SAMPLES = 1000, WINDOW = 32, PING = 1, STREAM = 2, AGREE = 3, LEAST = 8, MOST = 64 << 20, MOST_PROFILED = 4 << 20 };
+enum { MAX_SAMPLES = 1000, WINDOW = 32, PING = 1, STREAM = 2, AGREE = 3, LEAST = 8, MOST = 64 << 20 };
 
 typedef struct {
     pst_world *world;
     pst_transport *t;
     double compute_ms, seconds;
-    int one_way;     /* latencies only */
     uint64_t min_bytes, max_bytes;
     uint32_t seq[4]; /* per channel; both ranks count alike */
     json_t *rows;    /* rank 0 */
@@ -97,15 +96,6 @@ static int by_value(const void *a, const void *b) {
     return x < y ? -1 : x > y;
 }
 
-/* sample: ascending. */
-static pst_status add_row(measurement *b, uint64_t bytes, const uint64_t *sample, uint64_t rounds, double gb_per_s) {
-    if (b->world->rank == 0)
-        json_array_append_new(b->rows, json_pack("{s:I,s:f,s:f,s:f}", "bytes", (json_int_t)bytes, "latency_us",
-                                                 (double)sample[rounds / 2] / 1e3, "latency_90_us",
-                                                 (double)sample[rounds * 9 / 10] / 1e3, "gb_per_s", gb_per_s));
-    return PST_OK;
-}
-
 /* Rank 1 receives, so it knows the bandwidth; rank 0 keeps the row. */
 static pst_status measure_size(measurement *b, uint8_t *mem, uint64_t bytes) {
     static uint64_t sample[MAX_SAMPLES];
@@ -116,13 +106,17 @@ static pst_status measure_size(measurement *b, uint8_t *mem, uint64_t bytes) {
     PST_TRY(agree(b, 0, &rounds));
     for (uint64_t i = 0; i < rounds; i++) PST_TRY(round_trip(b, mem, bytes, &sample[i]));
     qsort(sample, rounds, sizeof *sample, by_value);
-    if (b->one_way) return add_row(b, bytes, sample, rounds, 0);
     PST_TRY(stream(b, mem, bytes, 2 * WINDOW, &ns));
     count = (uint64_t)(b->seconds * 0.5e9 / (double)ns * 2 * WINDOW) + 2 * WINDOW;
     PST_TRY(agree(b, 1, &count));
     PST_TRY(stream(b, mem, bytes, count, &ns));
     PST_TRY(agree(b, 1, &ns));
-    return add_row(b, bytes, sample, rounds, (double)(bytes * count) / (double)ns);
+    if (b->world->rank == 0)
+        json_array_append_new(b->rows, json_pack("{s:I,s:f,s:f,s:f}", "bytes", (json_int_t)bytes, "latency_us",
+                                                 (double)sample[rounds / 2] / 1e3, "latency_90_us",
+                                                 (double)sample[rounds * 9 / 10] / 1e3, "gb_per_s",
+                                                 (double)(bytes * count) / (double)ns));
+    return PST_OK;
 }
 
 static pst_status measure_all(measurement *b) {
@@ -144,8 +138,7 @@ pst_status pst_bench_p2p_rank(const pst_bench *bench, pst_world *world, pst_tran
                      .seconds = o->seconds,
                      .compute_ms = o->compute_ms,
                      .min_bytes = o->bytes ? (uint64_t)o->bytes : LEAST,
-                     .max_bytes = o->bytes ? (uint64_t)o->bytes : bench->profile ? MOST_PROFILED : MOST,
-                     .one_way = bench->profile != NULL,
+                     .max_bytes = o->bytes ? (uint64_t)o->bytes : MOST,
                      .rows = json_array()};
     if (world->size != 2) return pst_fail(PST_EINPUT, "suite p2p is for two ranks, but the job has %u", world->size);
     pst_status status = measure_all(&b);

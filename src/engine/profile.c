@@ -1,4 +1,4 @@
-/* `penstock profile`: starts the ranks that measure (profile_rank.c) and those that exchange messages (suite p2p), and
+/* `penstock profile`: starts the ranks that measure (profile_rank.c, profile_link.c), and
  * writes what they have found as a profile; or joins profiles. */
 #include "engine/profile.h"
 #include "base/file.h"
@@ -13,9 +13,10 @@
 #include <unistd.h>
 
 enum { MOST_RANKS = 64 };
-static const double MESSAGE_SECONDS = 0.02; /* for each size */
 
-static const pst_bench_suite suites[] = {{"profile", NULL, pst_profile_rank, NULL}, {"p2p", NULL, pst_bench_p2p_rank, NULL}};
+static const pst_bench_suite suites[] = {{"profile", NULL, pst_profile_rank, NULL},
+                                         {"messages", NULL, pst_profile_messages, NULL},
+                                         {"exchanges", NULL, pst_profile_exchanges, NULL}};
 
 void pst_profile_here(const pst_config *c, uint32_t threads, pst_profile_head *h) {
     uint32_t isa = pst_cpu_isa();
@@ -85,25 +86,23 @@ static pst_status take_rows(json_t *found, pst_profile *p) {
     return PST_OK;
 }
 
-static pst_status take_messages(json_t *found, pst_profile *p) {
-    json_t *row;
-    size_t i;
-    json_array_foreach(json_object_get(found, "rows"), i, row)
-        PST_TRY(pst_profile_set(p, PST_PROFILE_MESSAGE, "", (uint64_t)json_integer_value(json_object_get(row, "bytes")),
-                                0, real_of(row, "latency_us") * 1e3));
-    return PST_OK;
-}
-
-static pst_status measure(const pst_bench *b, pst_profile *p) {
+static pst_status run_suite(const pst_bench *b, const pst_bench_suite *suite, uint32_t ranks, pst_profile *p) {
     json_t *found = NULL;
-    PST_TRY(pst_bench_ranks_measure(b, &suites[0], pst_profile_head_of(p)->ranks, &found));
+    PST_TRY(pst_bench_ranks_measure(b, suite, ranks, &found));
     pst_status status = take_rows(found, p);
     json_decref(found);
-    PST_TRY(status);
-    PST_TRY(pst_bench_ranks_measure(b, &suites[1], 2, &found));
-    status = take_messages(found, p);
-    json_decref(found);
     return status;
+}
+
+/* More tensor ranks than processors would be timed taking turns: they are left out. */
+static pst_status measure(const pst_bench *b, pst_profile *p) {
+    const pst_profile_head *head = pst_profile_head_of(p);
+    PST_TRY(run_suite(b, &suites[0], head->ranks, p));
+    PST_TRY(run_suite(b, &suites[1], 2, p));
+    for (uint32_t i = 0; i < b->profile->n_tensor; i++)
+        if (b->profile->tensor[i] > 1 && b->profile->tensor[i] <= head->ranks)
+            PST_TRY(run_suite(b, &suites[2], b->profile->tensor[i], p));
+    return PST_OK;
 }
 
 /* --- files ------------------------------------------------------------------------------------------------------ */
@@ -175,8 +174,8 @@ static pst_status profile(const pst_profile_options *o, const pst_config *c, FIL
     pst_profile_head head;
     pst_profile *p = NULL;
     PST_TRY(read_take(o, c, &take));
-    const pst_bench_options messages = {.seconds = MESSAGE_SECONDS, .argv = o->argv};
-    const pst_bench b = {.options = &messages, .config = c, .threads = take.threads, .profile = &take};
+    const pst_bench_options ranks = {.argv = o->argv};
+    const pst_bench b = {.options = &ranks, .config = c, .threads = take.threads, .profile = &take};
     if (strcmp(pst_registry_world()->name, "single")) return run_as_rank(&b);
     pst_profile_here(c, take.threads, &head);
     PST_TRY(pst_profile_open(&head, &p));

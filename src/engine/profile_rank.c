@@ -21,6 +21,7 @@ typedef struct {
     uint32_t *n;            /* [n_slot] */
     double *room;           /* [ROOM] of slots that look alike */
     double launch[STEPS];   /* between two operators */
+    double *flush;          /* [instructions of the list][STEPS], of those that are no passes */
 } session;
 
 static uint32_t slot_of(const pst_op_span *s) {
@@ -78,7 +79,8 @@ static pst_status open_trainer(session *s, uint32_t ranks_here) {
     s->n = calloc(s->n_slot, sizeof *s->n);
     s->ns = calloc((size_t)s->n_slot * SAMPLES, sizeof *s->ns);
     s->room = calloc(ROOM, sizeof *s->room);
-    return s->n && s->ns && s->room ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a profile");
+    s->flush = calloc((size_t)t->p->job->list[0].n_instr * STEPS, sizeof *s->flush);
+    return s->n && s->ns && s->room && s->flush ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a profile");
 }
 
 static void close_session(session *s) {
@@ -88,7 +90,7 @@ static void close_session(session *s) {
     pst_setup_close(t);
     pst_prepared_close(t->p);
     pst_config_close(s->config);
-    free(s->ns), free(s->n), free(s->room);
+    free(s->ns), free(s->n), free(s->room), free(s->flush);
     *s = (session){.config = NULL};
 }
 
@@ -125,7 +127,13 @@ static void feed(session *s) {
 /* What rank 0 here has launched in the step just done. */
 static void note_step(session *s) {
     const pst_rank *r = s->t.group->local[0];
+    const pst_instr_list *list = &s->t.p->job->list[0];
+    uint64_t origin;
+    const pst_span *span = pst_executor_spans(r->executor, &origin);
     double busy = 0;
+    for (uint32_t i = 0; i < list->n_instr; i++)
+        if (list->instr[i].opcode > PST_OP_BW)
+            s->flush[(size_t)i * STEPS + s->n_step] = (double)(span[i].end - span[i].start);
     for (uint32_t i = 0; i < r->n_op; i++) {
         uint32_t slot = slot_of(&r->op[i]);
         double took = (double)(r->op[i].end - r->op[i].start);
@@ -193,8 +201,8 @@ static void add_shape(session *s, uint32_t slot, uint8_t *done, int busy, json_t
     add(rows, PST_PROFILE_PASS, mine, 0, busy, middle(s->room, n));
 }
 
-/* Of the last step: the instructions behind all passes. */
-static void add_flush(const session *s, int busy, json_t *rows) {
+/* The instructions behind all passes. */
+static void add_flush(session *s, int busy, json_t *rows) {
     static const struct {
         uint8_t opcode;
         pst_profile_kind kind;
@@ -202,8 +210,7 @@ static void add_flush(const session *s, int busy, json_t *rows) {
                  {PST_OP_REDUCE, PST_PROFILE_REDUCE}};
     const pst_rank *r = s->t.group->local[0];
     const pst_instr_list *list = &s->t.p->job->list[0];
-    uint64_t origin, elements = 0;
-    const pst_span *span = pst_executor_spans(r->executor, &origin);
+    uint64_t elements = 0;
     for (uint32_t i = 0; i < r->graph->n_param; i++) elements += pst_param_elements(r->graph->param + i);
     for (uint32_t i = 0; i < list->n_instr; i++)
         for (size_t k = 0; k < sizeof works / sizeof *works; k++) {
@@ -212,7 +219,7 @@ static void add_flush(const session *s, int busy, json_t *rows) {
                             : in->opcode == PST_OP_REDUCE ? in->n ? in->n : pst_param_elements(r->graph->param + in->param)
                                                           : elements;
             if (in->opcode == works[k].opcode)
-                add(rows, works[k].kind, "", size, busy, (double)(span[i].end - span[i].start));
+                add(rows, works[k].kind, "", size, busy, middle(s->flush + (size_t)i * STEPS, s->n_step));
         }
 }
 

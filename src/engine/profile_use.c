@@ -110,5 +110,5 @@ void pst_profile_time(pst_prepared *p) {
     if (!p->profile) return;
     for (uint32_t r = 0; r < p->options.n_rank; r++)
         if (p->layout[r]) time_flush(p, r, pst_profile_busy(p));
-    time_messages(p->profile, p->job);
+    if (!p->costs.stage_link) time_messages(p->profile, p->job); /* else the cluster file says how long they take */
 }

@@ -14,7 +14,7 @@
     "machine: {cpu: \"A CPU\", isa: avx2, cpus: 4, threads: 1, ranks: 4}\nprecision: fp32\noptimizer: adamw\n"
 #define GOOD                                                                                                           \
     HEAD "operators:\n  - {op: \"linear F 4x8\", ns: 100, busy_ns: 160}\n  - {op: \"linear W 4x8\", busy_ns: 50}\n"    \
-         "messages:\n  - {bytes: 100, ns: 1000}\n  - {bytes: 300, ns: 2000}\n"                                         \
+         "messages:\n  - {bytes: 100, ns: 1000}\n  - {bytes: 300, ns: 2000}\n  - {parts: 2, bytes: 64, ns: 9}\n"                                         \
          "work:\n  - {work: norm, elements: 10, ns: 5}\n  - {work: launch, ns: 7}\n"
 
 static pst_profile *parse(const char *text) {
@@ -52,6 +52,8 @@ static void sizes_lie_on_lines(void **unused) {
     assert_int_equal(pst_profile_ns(p, PST_PROFILE_MESSAGE, 200, 1), 1500);
     assert_int_equal(pst_profile_ns(p, PST_PROFILE_MESSAGE, 300, 1), 2000);
     assert_int_equal(pst_profile_ns(p, PST_PROFILE_MESSAGE, 600, 1), 4000);
+    assert_int_equal(pst_profile_exchange_ns(p, 2, 128), 18);
+    assert_int_equal(pst_profile_exchange_ns(p, 4, 128), 0);
     assert_int_equal(pst_profile_ns(p, PST_PROFILE_NORM, 1000, 4), 500);
     assert_int_equal(pst_profile_ns(p, PST_PROFILE_NORM, 2, 4), 1);
     assert_int_equal(pst_profile_ns(p, PST_PROFILE_STEP, 1000, 4), 0);
