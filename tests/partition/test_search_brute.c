@@ -1,0 +1,145 @@
+/* test: label=full timeout=900 */
+/* The search beside brute force over cuts, orders of devices, degrees, schedules, micro-batches, zero and recomputation,
+ * scored by the same simulation: never more than 1% longer, and equal in at least 95 of 100. PST_CASES: how many (40; the
+ * figure is for 300); PST_SEED: the first of them. */
+#include "partition/search_case.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+typedef struct {
+    const pst_search_problem *problem;
+    uint64_t best, n_scored;
+    pst_search_layout best_layout; /* sizes and degrees only */
+} brute;
+
+static int fits(const pst_search_problem *p, const pst_search_layout *l) {
+    uint32_t each = l->data * l->tensor;
+    for (uint32_t r = 0; r < l->pipeline * each; r++) {
+        uint64_t room = p->cluster->device[l->device[r]].memory;
+        if (room && l->peak_bytes[r / each] > room) return 0;
+    }
+    return 1;
+}
+
+static void try_layout(brute *b, pst_search_layout *l) {
+    memset(l->micros, 0, l->data * sizeof *l->micros);
+    if (pst_search_score(b->problem, l) != PST_OK) return;
+    b->n_scored++;
+    if (fits(b->problem, l) && l->step_ns < b->best) b->best = l->step_ns, b->best_layout = *l;
+}
+
+/* All modes of every chunk; of more than four chunks the same of all. */
+static void try_modes(brute *b, pst_search_layout *l) {
+    uint32_t chunks = b->problem->recompute[PST_RECOMPUTE_FULL] ? l->n_chunk : 0, n = chunks > 4 ? 2 : 1u << chunks;
+    for (uint32_t i = 0; i < n; i++) {
+        for (uint32_t k = 0; k < l->n_chunk; k++)
+            l->recompute[k] = (chunks > 4 ? i : i >> k & 1) ? PST_RECOMPUTE_FULL : PST_RECOMPUTE_NONE;
+        try_layout(b, l);
+    }
+}
+
+static void try_cuts(brute *b, pst_search_layout *l, uint32_t chunk) {
+    if (chunk == l->n_chunk) {
+        l->first_item[chunk] = l->n_item;
+        try_modes(b, l);
+        return;
+    }
+    uint32_t from = chunk ? l->first_item[chunk - 1] + 1 : 0, to = chunk ? l->n_item - (l->n_chunk - chunk) : 0;
+    for (uint32_t i = from; i <= to; i++) {
+        l->first_item[chunk] = i;
+        try_cuts(b, l, chunk + 1);
+    }
+}
+
+static void try_devices(brute *b, pst_search_layout *l, uint32_t depth, uint32_t used) {
+    uint32_t n = l->pipeline * l->tensor * l->data;
+    if (depth == n) {
+        try_cuts(b, l, 0);
+        return;
+    }
+    for (uint32_t d = 0; d < b->problem->cluster->n_device; d++)
+        if (!(used >> d & 1)) {
+            l->device[depth] = d;
+            try_devices(b, l, depth + 1, used | 1u << d);
+        }
+}
+
+static void try_schedule(brute *b, uint32_t schedule, pst_search_layout like) {
+    const pst_schedule_row *row;
+    uint32_t first[64] = {0}, micros[8], device[8], in_flight[8];
+    uint64_t peak[8];
+    uint8_t recompute[64] = {0};
+    assert_int_equal(pst_schedule_find(b->problem->schedule[schedule], &row), PST_OK);
+    strcpy(like.schedule, row->name);
+    like.chunks = row->n_virtual ? row->n_virtual : 2;
+    like.n_chunk = like.pipeline * like.chunks;
+    like.n_item = b->problem->n_item;
+    if (like.n_chunk > like.n_item) return;
+    like.first_item = first, like.micros = micros, like.device = device, like.in_flight = in_flight;
+    like.peak_bytes = peak, like.recompute = recompute;
+    try_devices(b, &like, 0, 0);
+}
+
+static void try_all(brute *b) {
+    const pst_search_problem *p = b->problem;
+    for (uint32_t i = 0; i < p->pipeline.n; i++)
+        for (uint32_t j = 0; j < p->tensor.n; j++)
+            for (uint32_t k = 0; k < p->data.n; k++)
+                for (uint32_t m = 0; m < p->micro_batch.n; m++)
+                    for (uint32_t z = 0; z < (p->data.value[k] > 1 ? p->zero.n : 1); z++) {
+                        pst_search_layout l = {.pipeline = p->pipeline.value[i],
+                                               .tensor = p->tensor.value[j],
+                                               .data = p->data.value[k],
+                                               .micro_batch = p->micro_batch.value[m],
+                                               .zero = p->zero.value[z],
+                                               .n_micro = p->batch / p->micro_batch.value[m]};
+                        if (l.pipeline * l.tensor * l.data > p->cluster->n_device || l.n_micro < l.data) continue;
+                        for (uint32_t s = 0; s < p->n_schedule; s++) try_schedule(b, s, l);
+                    }
+}
+
+static void beside_brute_force(void **unused) {
+    (void)unused;
+    const char *text = getenv("PST_CASES"), *seed = getenv("PST_SEED");
+    uint32_t n = text ? (uint32_t)atoi(text) : 40, equal = 0;
+    uint64_t first = seed ? strtoull(seed, NULL, 0) : 1;
+    double worst = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint64_t state = first + i;
+        search_case *k = case_small(&state);
+        brute b = {.problem = &k->problem, .best = UINT64_MAX};
+        pst_search_result *r;
+        if (pst_search(&k->problem, &r) != PST_OK)
+            fail_msg("seed %llu: %s", (unsigned long long)(first + i), pst_error());
+        try_all(&b);
+        uint64_t found = r->best ? r->best->step_ns : UINT64_MAX;
+        if (found == UINT64_MAX && b.best != UINT64_MAX)
+            fail_msg("seed %llu: nothing found, one takes %llu", (unsigned long long)(first + i),
+                     (unsigned long long)b.best);
+        if (r->best && r->bound_ns > b.best)
+            fail_msg("seed %llu: bound %llu, one takes %llu", (unsigned long long)(first + i),
+                     (unsigned long long)r->bound_ns, (unsigned long long)b.best);
+        double over = b.best == UINT64_MAX ? 0 : (double)found / (double)b.best - 1;
+        if (over > worst) worst = over;
+        equal += found <= b.best;
+        if (found > b.best)
+            printf("seed %llu: %.3f%% over: %s %u x %u x %u, micro_batch %u, zero %u; best %s %u x %u x %u, "
+                   "micro_batch %u, zero %u\n",
+                   (unsigned long long)(first + i), 100 * over, r->best->schedule, r->best->pipeline, r->best->tensor,
+                   r->best->data, r->best->micro_batch, r->best->zero, b.best_layout.schedule, b.best_layout.pipeline,
+                   b.best_layout.tensor, b.best_layout.data, b.best_layout.micro_batch, b.best_layout.zero);
+        pst_search_result_close(r), case_close(k);
+    }
+    printf("%u cases from seed %llu: %u equal, worst %.3f%% over\n", n, (unsigned long long)first, equal, 100 * worst);
+    assert_true(worst <= 0.01);
+    assert_true(equal * 100 >= n * 95);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(beside_brute_force)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
