@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_IN_FULL = 256, KEPT_CONFIGS = 24, FIRST_LOOKS = 4, LATER_LOOKS = 160, FINALISTS = 6 };
+enum { ROWS_IN_FULL = 256, KEPT_CONFIGS = 24, FIRST_LOOKS = 4, HOPEFUL_LOOKS = 100, BOUND_LOOKS = 1500, FINALISTS = 6 };
 
 typedef struct {
     pst_search_context x;
@@ -85,37 +85,65 @@ static uint64_t shortest(const search *s) {
 
 /* A few of every row; all of small problems. */
 static pst_status look_at_all(search *s) {
-    for (uint32_t i = 0; i < s->n_lot; i++) {
+    for (uint32_t i = 0; i < s->n_lot && i < ROWS_IN_FULL; i++) {
         pst_search_lot *lot = &s->lot[i];
-        while (lot->looked < lot->n_config && (lot->small || lot->looked < FIRST_LOOKS)) {
+        for (uint32_t k = 0; k < lot->n_config && (lot->small || k < FIRST_LOOKS); k++) {
             if (pst_search_late(&s->x)) return PST_OK;
-            PST_TRY(pst_search_look(&s->x, lot, step_of(lot)));
+            PST_TRY(pst_search_look(&s->x, lot, &lot->config[k], step_of(lot)));
         }
-        if (i >= ROWS_IN_FULL) break;
     }
     return PST_OK;
 }
 
-/* Of what may be shorter than the best, the one with the best guess; NULL: nothing. */
-static pst_search_lot *most_hopeful(search *s, uint64_t best) {
-    pst_search_lot *hope = NULL;
-    for (uint32_t i = 0; i < s->n_lot; i++) {
-        pst_search_lot *lot = &s->lot[i];
-        while (lot->looked < lot->n_config && lot->config[lot->looked].bound_ns >= best) lot->looked++;
-        if (lot->looked == lot->n_config) continue;
-        if (!hope || lot->config[lot->looked].guess_ns < hope->config[hope->looked].guess_ns) hope = lot;
-    }
-    return hope;
+typedef struct {
+    pst_search_lot *lot;
+    pst_search_config *config;
+} open_config;
+
+static int by_guess(const void *a, const void *b) {
+    const pst_search_config *x = ((const open_config *)a)->config, *y = ((const open_config *)b)->config;
+    if (x->guess_ns != y->guess_ns) return x->guess_ns < y->guess_ns ? -1 : 1;
+    return (x->bound_ns > y->bound_ns) - (x->bound_ns < y->bound_ns);
 }
 
+static int by_bound(const void *a, const void *b) {
+    const pst_search_config *x = ((const open_config *)a)->config, *y = ((const open_config *)b)->config;
+    if (x->bound_ns != y->bound_ns) return x->bound_ns < y->bound_ns ? -1 : 1;
+    return (x->guess_ns > y->guess_ns) - (x->guess_ns < y->guess_ns);
+}
+
+/* What has not been looked at and may be shorter than the best; all: those, too, whose bound says little of them. */
+static uint32_t find_open(search *s, open_config *open, int all) {
+    uint64_t best = shortest(s);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < s->n_lot; i++)
+        for (uint32_t k = 0; k < s->lot[i].n_config; k++) {
+            pst_search_config *c = &s->lot[i].config[k];
+            if (!c->seen && c->bound_ns < best && (all || s->x.row[c->schedule]->n_virtual == 1))
+                open[n++] = (open_config){&s->lot[i], c};
+        }
+    return n;
+}
+
+static pst_status look_at_open(search *s, open_config *open, uint32_t most, int all,
+                               int (*order)(const void *, const void *)) {
+    uint32_t n = find_open(s, open, all);
+    qsort(open, n, sizeof *open, order);
+    for (uint32_t i = 0; i < n && i < most && !pst_search_late(&s->x); i++)
+        PST_TRY(pst_search_look(&s->x, open[i].lot, open[i].config, shortest(s)));
+    return PST_OK;
+}
+
+/* First what may well be shorter, then what bounds the step from below. */
 static pst_status look_further(search *s) {
-    for (uint32_t i = 0; i < LATER_LOOKS && !pst_search_late(&s->x); i++) {
-        uint64_t best = shortest(s);
-        pst_search_lot *lot = most_hopeful(s, best);
-        if (!lot) break;
-        PST_TRY(pst_search_look(&s->x, lot, best));
-    }
-    return PST_OK;
+    size_t n = 1;
+    for (uint32_t i = 0; i < s->n_lot; i++) n += s->lot[i].n_config;
+    open_config *open = malloc(n * sizeof *open);
+    if (!open) return pst_fail(PST_ENOMEM, "no memory to search");
+    pst_status status = look_at_open(s, open, HOPEFUL_LOOKS, 1, by_guess);
+    if (status == PST_OK) status = look_at_open(s, open, BOUND_LOOKS, 0, by_bound);
+    free(open);
+    return status;
 }
 
 /* --- the best ---------------------------------------------------------------------------------------------------- */

@@ -168,34 +168,37 @@ static uint64_t bytes_of(const ground *g, uint32_t chunk, uint32_t from, uint32_
     return pst_search_chunk_bytes(g->problem, g->c, t, from, to, mode, enter, g->flight->most[chunk], g->micros);
 }
 
+/* Of one chunk per stage all that the surrogate says; of several the work. */
+static double time_of(const ground *g, const stage *s, uint32_t from, uint32_t to, uint32_t mode) {
+    double work = work_of(g, s, from, to, mode, 1);
+    if (g->chunks > 1) return work;
+    uint64_t elements = pst_search_run(g->table[g->only], PST_SUM_ELEMENTS, from, to);
+    double last = (g->split ? work_of(g, s, from, to, mode, 0) : work) + (double)g->back[from] + (double)s->hop_ns;
+    double end = work + s->flush_ns * (double)elements + (elements ? (double)s->latency_ns : 0);
+    return (end > last ? end : last) + (double)g->there[from] + (double)s->hop_ns;
+}
+
 /* 1: a chunk of [from, to) is within `longest` ns and its stage's memory. */
 static int can_have(const ground *g, uint32_t chunk, uint32_t from, uint32_t to, double longest) {
     uint32_t at = g->flight->stage[chunk], nth = chunk / g->c->pipeline;
     const stage *s = &g->stage[at];
     const pst_search_table *t = g->table[g->only];
-    uint64_t elements = pst_search_run(t, PST_SUM_ELEMENTS, from, to), room = s->capacity;
-    double share = (nth + 1.) / g->chunks, least = INFINITY;
+    uint64_t room = s->capacity;
+    if (g->chunks > 1) longest = longest * (nth + 1) / g->chunks - (double)g->used_ns[at];
     if (room != UINT64_MAX) {
         uint64_t besides = t->least_cross * (2 * (chunk > 0) + 2 * (chunk + 1 < g->n_chunk));
         room = (room > besides ? room - besides : 0) + g->more;
-        room = g->chunks > 1 ? (uint64_t)((double)room * share) : room;
+        room = g->chunks > 1 ? (uint64_t)((double)room * (nth + 1) / g->chunks) : room;
         room = room > g->used_bytes[at] ? room - g->used_bytes[at] : 0;
     }
     for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
         if (!g->problem->recompute[mode] && mode != g->quickest) continue;
-        if (room != UINT64_MAX &&
-            bytes_of(g, chunk, from, to, mode) + pst_search_work_bytes(t, from, to, mode) / g->chunks > room)
-            continue;
-        double work = work_of(g, s, from, to, mode, 1);
-        if (g->chunks == 1) {
-            double input = work_of(g, s, from, to, mode, !g->split) + (double)g->back[from] + (double)s->hop_ns;
-            double flush = s->flush_ns * (double)elements + (elements ? (double)s->latency_ns : 0);
-            work = (work + flush > input ? work + flush : input) + (double)g->there[from] + (double)s->hop_ns;
-        }
-        if (work < least) least = work;
-        if (mode == g->quickest && least < INFINITY && g->c->pipeline > 0) break; /* others take longer */
+        if (time_of(g, s, from, to, mode) > longest) continue;
+        if (room == UINT64_MAX ||
+            bytes_of(g, chunk, from, to, mode) + pst_search_work_bytes(t, from, to, mode) / g->chunks <= room)
+            return 1;
     }
-    return g->chunks == 1 ? least <= longest : least <= longest * share - (double)g->used_ns[at];
+    return 0;
 }
 
 /* What the chunk has taken of its stage's time and memory. */
@@ -267,17 +270,34 @@ static double halve(ground *g, double *low, double high, int empty, uint32_t *fi
     return high;
 }
 
+/* Of several chunks per stage: what is known of all. The work is shared out evenly at best. */
+static double bound_of_many(const ground *g) {
+    uint32_t n = g->problem->n_item;
+    double rate = 0;
+    for (uint32_t s = 0; s < g->c->pipeline; s++) {
+        double work = work_of(g, &g->stage[s], 0, n, g->quickest, 1);
+        if (work <= 0) return 0;
+        rate += 1 / work;
+    }
+    return 1 / rate;
+}
+
 /* The least longest stage, into first; INFINITY: none fits. *least: below which it cannot be; INFINITY: nothing fits. */
 static double shortest(ground *g, uint32_t *first, double *least) {
-    double low = 0, high = longest_of_all(g);
+    double low = bound_of_many(g) * 0.999, high = low, most = longest_of_all(g);
     *least = INFINITY;
-    if (!pack(g, high, 1, first)) return INFINITY;
-    double relaxed = halve(g, &low, high, 1, first);
+    if (!pack(g, most, 1, first)) return INFINITY;
+    for (double more = 0.01; high < most; more *= 2) { /* what can be is most often near */
+        high = low * (1 + more) + 1;
+        if (pack(g, high, 1, first)) break;
+        low = high;
+    }
+    double relaxed = halve(g, &low, high < most ? high : most, 1, first);
     *least = low;
     if (pack(g, relaxed, 0, first)) return relaxed;
-    if (!pack(g, high, 0, first)) return INFINITY;
+    if (!pack(g, most, 0, first)) return INFINITY;
     low = relaxed;
-    high = halve(g, &low, high, 0, first);
+    high = halve(g, &low, most, 0, first);
     pack(g, high, 0, first);
     return high;
 }
@@ -330,7 +350,7 @@ static void least_over(ground *g, uint32_t *first) {
         if (pack(g, INFINITY, 0, first)) break;
         low = high, high *= 2;
     }
-    while (high - low > high / 1024) {
+    while (high - low > 1 + high / 1024) {
         g->more = low + (high - low) / 2;
         if (pack(g, INFINITY, 0, first)) high = g->more;
         else low = g->more;
@@ -340,27 +360,23 @@ static void least_over(ground *g, uint32_t *first) {
     g->more = 0;
 }
 
-/* Of several chunks per stage: what is known of all. The work is shared out evenly at best. */
-static double bound_of_many(const ground *g) {
-    uint32_t n = g->problem->n_item;
-    double rate = 0;
-    for (uint32_t s = 0; s < g->c->pipeline; s++) {
-        double work = work_of(g, &g->stage[s], 0, n, g->quickest, 1);
-        if (work <= 0) return 0;
-        rate += 1 / work;
-    }
-    return 1 / rate;
+/* 1: no cut is below limit_ns. */
+static int is_beyond(ground *g, uint64_t limit_ns, uint32_t *first) {
+    if (limit_ns == UINT64_MAX) return 0;
+    if (limit_ns <= g->answer_ns || bound_of_many(g) + (double)g->answer_ns >= (double)limit_ns) return 1;
+    return g->chunks == 1 && !pack(g, (double)(limit_ns - g->answer_ns), 1, first);
 }
 
 pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst_search_layout *layout,
-                          uint64_t *bound_ns) {
+                          uint64_t limit_ns, uint64_t *bound_ns) {
     ground g;
     uint32_t n = pst_search_chunk_count(x, c);
     uint32_t *first = calloc(4 * ((size_t)n + 1), sizeof *first), *early = first + 2 * ((size_t)n + 1);
     pst_status status = open_ground(x, c, &g);
     if (status == PST_OK && !first) status = pst_fail(PST_ENOMEM, "no memory to cut into %u chunks", n);
     if (status == PST_OK) status = fill_ground(x, &g, layout->device);
-    if (status == PST_OK) {
+    if (status == PST_OK && is_beyond(&g, limit_ns, first)) *bound_ns = limit_ns;
+    else if (status == PST_OK) {
         double least, longest = shortest(&g, first, &least);
         *bound_ns = UINT64_MAX;
         if (longest == INFINITY) least_over(&g, first);

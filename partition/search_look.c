@@ -74,7 +74,7 @@ static pst_status every_cut(pst_search_context *x, pst_search_lot *lot, const ps
 /* bound_ns: of all cuts with this order. */
 static pst_status best_cut(pst_search_context *x, pst_search_lot *lot, const pst_search_config *c, pst_search_layout *l,
                            uint64_t limit_ns, uint64_t *bound_ns) {
-    pst_status status = pst_search_cut(x, c, l, bound_ns);
+    pst_status status = pst_search_cut(x, c, l, limit_ns, bound_ns);
     if (status == PST_EINPUT) {
         if (!lot->row.layout) snprintf(lot->row.why, sizeof lot->row.why, "%s", pst_error());
         pst_error_clear();
@@ -105,8 +105,8 @@ static pst_status look(pst_search_context *x, pst_search_lot *lot, pst_search_co
     return status;
 }
 
-pst_status pst_search_look(pst_search_context *x, pst_search_lot *lot, uint64_t limit_ns) {
-    pst_search_config *c = &lot->config[lot->looked++];
+pst_status pst_search_look(pst_search_context *x, pst_search_lot *lot, pst_search_config *c, uint64_t limit_ns) {
+    c->seen = 1;
     if (!lot->orders.device) {
         PST_TRY(pst_search_orders_of(x->problem, c->pipeline, c->tensor, c->data, &lot->orders));
         if (!lot->orders.n)
@@ -114,9 +114,8 @@ pst_status pst_search_look(pst_search_context *x, pst_search_lot *lot, uint64_t 
                      c->pipeline * c->data, c->tensor);
     }
     if (!lot->orders.n) {
-        lot->looked = lot->n_config = 0, lot->rest_ns = UINT64_MAX;
+        lot->n_config = 0, lot->rest_ns = UINT64_MAX;
         return PST_OK;
     }
-    if (lot->row.fits && c->bound_ns >= lot->row.layout->step_ns) return PST_OK;
-    return look(x, lot, c, limit_ns);
+    return c->bound_ns >= limit_ns ? PST_OK : look(x, lot, c, limit_ns);
 }

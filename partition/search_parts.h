@@ -50,6 +50,7 @@ typedef struct {
     uint32_t n_micro;                                                               /* of all replicas together */
     uint64_t bound_ns;                                                              /* no step is shorter */
     uint64_t guess_ns; /* what it may come to: which to look at first */
+    int seen;          /* 1: looked at, or it is known that it need not be */
     int closed;        /* 1: every layout of it has been looked at, or refuted */
 } pst_search_config;
 
@@ -153,9 +154,10 @@ uint32_t pst_search_most_micros(const pst_search_layout *layout);
 
 /* --- search_cut.c --- */
 /* The cut whose longest stage is shortest, of those that fit, into layout->first_item (device is set). bound_ns: with
- * this order of devices no cut has a shorter step; UINT64_MAX: none fits, and the cut is the one that is least over. */
+ * this order of devices no cut has a shorter step; UINT64_MAX: none fits, and the cut is the one that is least over. limit_ns: where none is
+ * below it, bound_ns is it and there is no cut. */
 pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst_search_layout *layout,
-                          uint64_t *bound_ns);
+                          uint64_t limit_ns, uint64_t *bound_ns);
 
 /* --- search_order.c --- */
 typedef struct {
@@ -177,15 +179,15 @@ uint32_t pst_search_chunk_count(const pst_search_context *x, const pst_search_co
 /* The row of the table with these degrees, and what is left to look at. */
 typedef struct {
     pst_search_row row;
-    pst_search_config *config; /* [n_config] by guess_ns; the first `looked` have been looked at */
-    uint32_t n_config, looked;
+    pst_search_config *config; /* [n_config] by guess_ns */
+    uint32_t n_config;
     uint64_t rest_ns;       /* bound of what is not in the list; UINT64_MAX: nothing is left out */
     pst_search_config best; /* that of row.layout */
     pst_search_orders orders;
     int small; /* 1: all cuts of all orders are looked at, and those that may be best simulated */
 } pst_search_lot;
-/* Looks at the next configuration of the lot; limit_ns: longer steps are of no use. */
-pst_status pst_search_look(pst_search_context *x, pst_search_lot *lot, uint64_t limit_ns);
+/* Looks at a configuration of the lot; limit_ns: longer steps are of no use. */
+pst_status pst_search_look(pst_search_context *x, pst_search_lot *lot, pst_search_config *config, uint64_t limit_ns);
 /* Whether all cuts can be gone through. */
 int pst_search_is_small(const pst_search_problem *problem);
 

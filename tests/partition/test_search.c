@@ -107,7 +107,7 @@ static void bounds_hold(void **unused) {
             MUST(pst_search_layout_open(&k->problem, &config[c], pst_search_chunk_count(&x, &config[c]), &l));
             for (uint32_t r = 0; r < p; r++) l->device[r] = r;
             MUST(pst_search_layout_copy(l, &cut));
-            MUST(pst_search_cut(&x, &config[c], cut, &bound));
+            MUST(pst_search_cut(&x, &config[c], cut, UINT64_MAX, &bound));
             for (uint32_t t = 0; t < 3; t++) {
                 uint64_t excess;
                 uint32_t stage;
