@@ -13,6 +13,7 @@ int pst_search_is_small(const pst_search_problem *problem) {
 
 /* The better of the row's layout and this one. */
 static int is_better(const pst_search_lot *lot, const pst_search_layout *l, uint64_t excess) {
+    if (l->step_ns == UINT64_MAX) return 0;
     if (!lot->row.layout) return 1;
     if (excess) return !lot->row.fits && excess < lot->row.excess;
     return !lot->row.fits || l->step_ns < lot->row.layout->step_ns;
@@ -83,7 +84,10 @@ static pst_status best_cut(pst_search_context *x, pst_search_lot *lot, const pst
     }
     if (status != PST_OK || (*bound_ns != UINT64_MAX && *bound_ns >= limit_ns)) return status;
     if (*bound_ns == UINT64_MAX && lot->row.fits) return PST_OK;
-    return consider(x, lot, c, l);
+    x->limit_ns = limit_ns;
+    status = consider(x, lot, c, l);
+    x->limit_ns = UINT64_MAX;
+    return status;
 }
 
 static pst_status look(pst_search_context *x, pst_search_lot *lot, pst_search_config *c, uint64_t limit_ns) {

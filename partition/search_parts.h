@@ -41,8 +41,10 @@ typedef struct {
 typedef struct {
     uint32_t schedule, pipeline, chunks, n_micro;
     pst_schedule *made;
+    uint64_t n_action;
 } pst_search_made;
-enum { PST_SEARCH_MADE = 12 };
+/* Schedules that are kept, and actions of theirs; passes of one pipeline that can be walked through. */
+enum { PST_SEARCH_MADE = 12, PST_SEARCH_ACTIONS = 1 << 22, PST_SEARCH_PASSES = 1 << 22 };
 
 /* What is chosen before the order of the devices and the cut. */
 typedef struct {
@@ -57,7 +59,9 @@ typedef struct {
 typedef struct {
     const pst_search_problem *problem;
     const pst_schedule_row *row[16];
-    uint64_t end_ns; /* monotonic; UINT64_MAX: no limit */
+    uint64_t end_ns;   /* monotonic; UINT64_MAX: no limit */
+    uint64_t limit_ns; /* longer steps need not be walked through */
+    int even;          /* 1: all devices are of one kind and as fast */
     uint32_t n_table, room_table, n_flight, room_flight;
     pst_search_table **table;
     pst_search_flight **flight;
@@ -78,7 +82,7 @@ pst_status pst_search_table_of(pst_search_context *x, uint32_t kind, uint32_t te
                                uint32_t micro_batch, const pst_search_table **table);
 pst_status pst_search_flight_of(pst_search_context *x, uint32_t schedule, uint32_t pipeline, uint32_t chunks,
                                 uint32_t n_micro, const pst_search_flight **flight);
-/* Valid until PST_SEARCH_MADE others have been asked for. */
+/* Valid until another is asked for. */
 pst_status pst_search_schedule_of(pst_search_context *x, uint32_t schedule, uint32_t pipeline, uint32_t chunks,
                                   uint32_t n_micro, const pst_schedule **made);
 
@@ -135,7 +139,7 @@ pst_status pst_search_walk(pst_search_context *x, const pst_schedule *s, const p
 
 /* --- search_score.c --- */
 typedef enum { PST_SCORE_WALK, PST_SCORE_SIMULATE } pst_search_how;
-/* Everything that is predicted of a layout but memory. micros, where they are 0, are shared by speed. */
+/* Everything that is predicted of a layout but memory. step_ns is UINT64_MAX where a walk would be beyond limit_ns. micros, where they are 0, are shared by speed. */
 pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c, pst_search_layout *layout,
                               pst_search_how how);
 /* message_ns and reduce_ns, which take walks of their own. */

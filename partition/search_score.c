@@ -273,6 +273,20 @@ static pst_status first_table(pst_search_context *x, const pst_search_config *c,
     return pst_fail(PST_EINPUT, "tensor %u, micro_batch %u cannot be had on these devices", c->tensor, c->micro_batch);
 }
 
+/* 1: the work of the longest stage, and its flush, are beyond the limit already. */
+static int is_beyond(const pst_search_context *x, const pst_search_config *c, const pst_search_layout *l,
+                     const score *s, const pst_search_table *t) {
+    uint64_t elements = 0;
+    uint32_t which;
+    uint64_t work = period_of(l, s->flight, &s->times, s->stage_ns, &which) * (l->n_micro / l->data);
+    for (uint32_t k = 0; k < l->n_chunk; k++)
+        if (s->flight->stage[k] == which)
+            elements += pst_search_run(t, PST_SUM_ELEMENTS, l->first_item[k], l->first_item[k + 1]);
+    const pst_search_flush *f = &s->flush[which];
+    uint64_t sum = c->data > 1 ? pst_search_flush_ns(f->sum_ns, f->sum_latency_ns, elements) : 0;
+    return work + sum + pst_search_flush_ns(f->norm_ns, 0, elements) + s->answer_ns >= x->limit_ns;
+}
+
 static pst_status predict(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, pst_search_how how,
                           score *s) {
     const pst_search_table *t;
@@ -281,6 +295,11 @@ static pst_status predict(pst_search_context *x, const pst_search_config *c, pst
     if (how == PST_SCORE_SIMULATE) {
         PST_TRY(run_all(x, c, l, s, PST_SCORE_WALK, 0));
         l->bound_ns = step_of(x, c, l, s, t, 1, &l->flush_ns);
+    }
+    if (how == PST_SCORE_WALK && x->limit_ns != UINT64_MAX && x->even) {
+        PST_TRY(pst_search_times_fill(x, c, l, s->flight, 0, &s->times));
+        l->step_ns = UINT64_MAX;
+        if (is_beyond(x, c, l, s, t)) return PST_OK;
     }
     PST_TRY(run_all(x, c, l, s, how, 0));
     l->step_ns = step_of(x, c, l, s, t, 1, &l->flush_ns);

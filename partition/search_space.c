@@ -162,6 +162,7 @@ static pst_status add_chunks(pst_search_context *x, pst_search_config c, const t
         if (!row->n_virtual && i && !value[i]) continue;
         if (!row->n_virtual && value[i] == 2 && has(&p->chunks, 0)) continue; /* 0 is 2 */
         if ((uint64_t)c.pipeline * c.chunks > p->n_item) continue;
+        if ((uint64_t)c.pipeline * c.chunks * ((c.n_micro + c.data - 1) / c.data) > PST_SEARCH_PASSES) continue;
         if (!row->n_virtual && c.chunks == 1 && p->chunks.n > 1) continue; /* 1f1b */
         double most = t->even ? ceil((double)c.n_micro / c.data) * c.data : c.n_micro;
         c.bound_ns = (uint64_t)(most * t->work_ns / t->rate);
@@ -217,7 +218,9 @@ pst_status pst_search_configs(pst_search_context *x, uint32_t pipeline, uint32_t
     }
     if (!micros) snprintf(why, 160, "no micro_batch shares %u samples out to %u replicas", p->batch, data);
     else if (!table) snprintf(why, 160, "the model cannot be shared by %u tensor ranks", tensor);
-    else if (!l.n) snprintf(why, 160, "no schedule has %u stages of %u operators", pipeline, p->n_item);
+    else if (!l.n)
+        snprintf(why, 160, "no schedule has %u stages of %u operators, or too many micro-batches to go through",
+                 pipeline, p->n_item);
     if (l.n) qsort(l.at, l.n, sizeof *l.at, by_guess);
     if (status != PST_OK) free(l.at);
     else *config = l.at, *n = l.n;

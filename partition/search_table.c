@@ -5,12 +5,17 @@
 #include <string.h>
 
 pst_status pst_search_context_open(const pst_search_problem *problem, pst_search_context *x) {
-    *x = (pst_search_context){.problem = problem, .end_ns = UINT64_MAX};
+    *x = (pst_search_context){.problem = problem, .end_ns = UINT64_MAX, .limit_ns = UINT64_MAX};
     if (problem->n_schedule > 16)
         return pst_fail(PST_EINPUT, "%u schedules to search; 16 are possible", problem->n_schedule);
     if (problem->time_limit_s > 0) {
         double limit = problem->time_limit_s * 1e9;
         x->end_ns = limit < 1e18 ? pst_monotonic_ns() + (uint64_t)limit : UINT64_MAX;
+    }
+    x->even = 1;
+    for (uint32_t d = 1; d < problem->cluster->n_device; d++) {
+        const pst_cluster_device *a = problem->cluster->device, *b = a + d;
+        x->even &= a->kind == b->kind && a->speed == b->speed;
     }
     for (uint32_t i = 0; i < problem->n_schedule; i++) {
         PST_TRY(pst_schedule_find(problem->schedule[i], &x->row[i]));
@@ -138,6 +143,18 @@ pst_status pst_search_table_of(pst_search_context *x, uint32_t kind, uint32_t te
 
 /* --- schedules --------------------------------------------------------------------------------------------------- */
 
+/* Others than `kept`, from the oldest on, while all together are too many. */
+static void forget(pst_search_context *x, const pst_search_made *kept) {
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < PST_SEARCH_MADE; i++) all += x->made[i].made ? x->made[i].n_action : 0;
+    for (uint32_t i = 0; i < PST_SEARCH_MADE && all > PST_SEARCH_ACTIONS; i++) {
+        pst_search_made *m = &x->made[(x->next_made + i) % PST_SEARCH_MADE];
+        if (m == kept || !m->made) continue;
+        all -= m->n_action;
+        pst_schedule_close(m->made), m->made = NULL;
+    }
+}
+
 pst_status pst_search_schedule_of(pst_search_context *x, uint32_t schedule, uint32_t pipeline, uint32_t chunks,
                                   uint32_t n_micro, const pst_schedule **made) {
     for (uint32_t i = 0; i < PST_SEARCH_MADE; i++) {
@@ -152,7 +169,9 @@ pst_status pst_search_schedule_of(pst_search_context *x, uint32_t schedule, uint
     PST_TRY(pst_schedule_generate(x->row[schedule]->name, pipeline, chunks, n_micro, &s));
     pst_search_made *m = &x->made[x->next_made++ % PST_SEARCH_MADE];
     pst_schedule_close(m->made);
-    *m = (pst_search_made){schedule, pipeline, chunks, n_micro, s};
+    *m = (pst_search_made){schedule, pipeline, chunks, n_micro, s, 0};
+    for (uint32_t r = 0; r < s->n_rank; r++) m->n_action += s->n_action[r];
+    forget(x, m);
     *made = s;
     return PST_OK;
 }
