@@ -143,9 +143,9 @@ static int has(const pst_choices *c, uint32_t value) {
     return 0;
 }
 
-/* One stage runs its micro-batches in one order; 1f1b holds the fewest. */
+/* One stage takes as long in any order, but for rounding; 1f1b holds the fewest micro-batches. */
 static int is_the_same(const pst_search_context *x, const pst_search_config *c) {
-    if (c->pipeline > 1 || !strcmp(x->row[c->schedule]->name, "1f1b")) return 0;
+    if (c->pipeline > 1 || pst_search_is_small(x->problem) || !strcmp(x->row[c->schedule]->name, "1f1b")) return 0;
     for (uint32_t i = 0; i < x->problem->n_schedule; i++)
         if (!strcmp(x->row[i]->name, "1f1b")) return 1;
     return 0;
