@@ -18,7 +18,7 @@ typedef struct {
     uint64_t work;     /* bytes that a pass works on */
     uint64_t exchange; /* ns of each operator's exchanges for each tensor rank beside the first */
     double norm_ns, step_ns, reduce_ns;
-    uint32_t n_table;
+    uint32_t n_table, n_verified;
     struct {
         uint32_t tensor, sequence, micro_batch;
         pst_cost_table *table;

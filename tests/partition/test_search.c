@@ -185,6 +185,33 @@ static void time_limit_ends_it(void **unused) {
     pst_search_result_close(r), case_close(k);
 }
 
+/* The second best is the best where the first turns out not to fit. */
+static pst_status verify(void *arg, pst_search_layout *layout) {
+    uint32_t *n = &((search_case *)arg)->n_verified;
+    layout->exact = 1;
+    if (!(*n)++) layout->peak_bytes[0] = 1 << 30;
+    return PST_OK;
+}
+
+static void what_is_verified_counts(void **unused) {
+    (void)unused;
+    search_case *k = even(6, 1, 2);
+    pst_search_result *plain, *r;
+    k->problem.memory = 1 << 20;
+    MUST(pst_search(&k->problem, &plain));
+    k->problem.verify = verify;
+    MUST(pst_search(&k->problem, &r));
+    assert_int_equal(r->n_verified, 2);
+    assert_true(r->best && r->best->exact);
+    assert_true(r->best->data != plain->best->data || r->best->pipeline != plain->best->pipeline ||
+                r->best->tensor != plain->best->tensor);
+    for (uint32_t i = 0; i < r->n_row; i++)
+        if (r->row[i].pipeline == plain->best->pipeline && r->row[i].tensor == plain->best->tensor &&
+            r->row[i].data == plain->best->data)
+            assert_int_equal(r->row[i].excess, (1 << 30) - (1 << 20));
+    pst_search_result_close(plain), pst_search_result_close(r), case_close(k);
+}
+
 static void contradictions(void **unused) {
     (void)unused;
     search_case *k = even(6, 1, 2);
@@ -198,13 +225,10 @@ static void contradictions(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replicas_without_parameters),
-        cmocka_unit_test(memory_makes_stages),
-        cmocka_unit_test(slow_devices_get_less),
-        cmocka_unit_test(bounds_hold),
-        cmocka_unit_test(in_flight_saturates),
-        cmocka_unit_test(time_limit_ends_it),
-        cmocka_unit_test(contradictions),
+        cmocka_unit_test(replicas_without_parameters), cmocka_unit_test(memory_makes_stages),
+        cmocka_unit_test(slow_devices_get_less),       cmocka_unit_test(bounds_hold),
+        cmocka_unit_test(in_flight_saturates),         cmocka_unit_test(time_limit_ends_it),
+        cmocka_unit_test(what_is_verified_counts),     cmocka_unit_test(contradictions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -69,25 +69,62 @@ static void print_row(const pst_search_row *row) {
             (double)l->step_ns / 1e9, 100 * l->bubble, row->why);
 }
 
+/* Searches and prints; seconds that it took. */
+static double search_and_print(search_case *k, pst_search_result **result, uint32_t rows) {
+    pst_search_result *r;
+    uint64_t start = pst_monotonic_ns();
+    if (pst_search(&k->problem, &r) != PST_OK) fail_msg("%s", pst_error());
+    double seconds = (double)(pst_monotonic_ns() - start) / 1e9;
+    printf("%.3f s, %llu layouts, %llu simulated, gap %.2f%%\n", seconds, (unsigned long long)r->n_layout,
+           (unsigned long long)r->n_simulated, 100 * r->gap);
+    for (uint32_t i = 0; i < r->n_row && i < rows; i++) print_row(&r->row[i]);
+    assert_non_null(r->best);
+    assert_true(r->bound_ns && r->bound_ns <= r->best->step_ns);
+    *result = r;
+    return seconds;
+}
+
 static void everything_open(void **unused) {
     (void)unused;
     search_case *k = gpt3();
     pst_search_result *r;
     struct rusage use;
-    uint64_t start = pst_monotonic_ns();
-    if (pst_search(&k->problem, &r) != PST_OK) fail_msg("%s", pst_error());
-    printf("%.3f s", (double)(pst_monotonic_ns() - start) / 1e9);
+    search_and_print(k, &r, UINT32_MAX);
     getrusage(RUSAGE_SELF, &use);
-    printf(", %ld MiB, %llu layouts, %llu simulated, gap %.2f%%\n", use.ru_maxrss / 1024,
-           (unsigned long long)r->n_layout, (unsigned long long)r->n_simulated, 100 * r->gap);
-    for (uint32_t i = 0; i < r->n_row; i++) print_row(&r->row[i]);
-    assert_non_null(r->best);
-    assert_true(r->bound_ns && r->bound_ns <= r->best->step_ns);
+    printf("%ld MiB\n", use.ru_maxrss / 1024);
     assert_true(use.ru_maxrss < 500 << 10);
     pst_search_result_close(r), case_close(k);
 }
 
+/* Every other node half as fast, every fourth with half the memory: at least as good as with all of them like the worst. */
+static void mixed_devices(void **unused) {
+    (void)unused;
+    search_case *k = gpt3();
+    pst_search_result *mixed, *worst;
+    for (uint32_t d = 0; d < 1024; d++) {
+        if (d / 8 % 2) k->device[d].speed = 0.5;
+        if (d / 8 % 4 == 3) k->device[d].memory /= 2;
+    }
+    search_and_print(k, &mixed, 6);
+    for (uint32_t d = 0; d < 1024; d++) k->device[d].speed = 0.5, k->device[d].memory = 40ull << 30;
+    search_and_print(k, &worst, 3);
+    assert_true(mixed->best->step_ns < worst->best->step_ns);
+    pst_search_result_close(mixed), pst_search_result_close(worst), case_close(k);
+}
+
+/* Chunks of one per stage alone: the bound is that of cuts, and close. */
+static void one_chunk_per_stage(void **unused) {
+    (void)unused;
+    search_case *k = gpt3();
+    pst_search_result *r;
+    k->problem.n_schedule = 3;
+    k->problem.schedule[0] = "1f1b", k->problem.schedule[1] = "zb-h1", k->problem.schedule[2] = "zb-h2";
+    search_and_print(k, &r, 6);
+    pst_search_result_close(r), case_close(k);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(everything_open)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(everything_open), cmocka_unit_test(mixed_devices),
+                                       cmocka_unit_test(one_chunk_per_stage)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
