@@ -47,8 +47,9 @@ static void describe_layout(const pst_prepared *p, pst_plan_page *page) {
 static void describe_model(const pst_prepared *p, pst_plan_page *page) {
     uint64_t parameters = 0;
     for (uint32_t i = 0; i < p->whole->n_param; i++) parameters += pst_param_elements(&p->whole->param[i]);
-    append(page->model, sizeof page->model, "%s, %.4g M parameters, %u operators", p->config->model.kind,
-           (double)parameters * 1e-6, p->whole->n_node);
+    int large = parameters >= 1000000000;
+    append(page->model, sizeof page->model, "%s, %.4g %s parameters, %u operators", p->config->model.kind,
+           (double)parameters * (large ? 1e-9 : 1e-6), large ? "G" : "M", p->whole->n_node);
 }
 
 /* Devices by kind and speed, in the order in which they first come. */
@@ -71,10 +72,21 @@ static void describe_cluster(const pst_cluster *c, uint32_t used, pst_plan_page 
     if (used != c->n_device) append(text, sizeof page->cluster, "; %u used", used);
 }
 
+/* In the order in which a duration is looked for. */
+static void describe_costs(const pst_prepared *p, pst_plan_page *page) {
+    char *text = page->costs;
+    size_t room = sizeof page->costs;
+    if (*p->config->parallel.measured)
+        append(text, room, "measured by the run %s, else ", p->config->parallel.measured);
+    if (p->profile) append(text, room, "profile %s, else ", p->config->parallel.profile);
+    append(text, room, "modelled for %s", p->costs.kind ? p->costs.kind->name : "a nominal CPU core");
+}
+
 static void describe(const pst_prepared *p, const pst_search_result *r, pst_plan_page *page) {
     double s = (double)p->timing->step_ns * 1e-9;
     describe_layout(p, page);
     describe_model(p, page);
+    describe_costs(p, page);
     describe_cluster(p->cluster, pst_grid_size(p->grid), page);
     page->title = p->config->name, page->grid = p->grid;
     page->step_ns = p->timing->step_ns, page->flush_ns = p->timing->flush_ns, page->bubble = p->timing->bubble;
@@ -87,9 +99,9 @@ static void describe(const pst_prepared *p, const pst_search_result *r, pst_plan
     if (!r) return;
     page->bound_ns = r->bound_ns, page->gap = r->gap;
     append(page->search, sizeof page->search,
-           "%llu layouts looked at, %llu simulated, %llu laid out to the byte; %u combinations of degrees%s",
+           "%llu layouts looked at, %llu simulated, %llu laid out to the byte; %u combination%s of degrees%s",
            (unsigned long long)r->n_layout, (unsigned long long)r->n_simulated, (unsigned long long)r->n_verified,
-           r->n_row, r->timed_out ? "; ended by the time limit" : "");
+           r->n_row, plural(r->n_row), r->timed_out ? "; ended by the time limit" : "");
 }
 
 /* --- operators -------------------------------------------------------------------------------------------------- */
