@@ -135,38 +135,59 @@ static void emit_compute(pst_job_builder *b, const pst_action *a) {
 
 /* --- one rank --------------------------------------------------------------------------------------------------- */
 
-static int by_instr(const void *a, const void *b) {
-    const pst_dep_pair *x = a, *y = b;
-    if (x->instr != y->instr) return x->instr < y->instr ? -1 : 1;
-    return (x->on > y->on) - (x->on < y->on);
+static int by_number(const void *a, const void *b) {
+    const uint32_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
 }
 
-/* Sorts deps and drops doubles and those that the order of the compute queue implies. */
+/* Most instructions have two or three, nearly in order. */
+static void sort_deps(uint32_t *on, uint32_t n) {
+    if (n > 32) qsort(on, n, sizeof *on, by_number);
+    for (uint32_t i = 1; i < n && n <= 32; i++) {
+        uint32_t value = on[i], k = i;
+        for (; k && on[k - 1] > value; k--) on[k] = on[k - 1];
+        on[k] = value;
+    }
+}
+
+/* By instruction: deps of i are on[first[i]] to on[first[i + 1]], ascending. */
+static void group_deps(const pst_job_builder *b, uint32_t n_instr, uint32_t *first, uint32_t *on) {
+    for (uint32_t i = 0; i < b->n_pair; i++) first[b->pair[i].instr + 2]++;
+    for (uint32_t i = 2; i < n_instr + 2; i++) first[i] += first[i - 1];
+    for (uint32_t i = 0; i < b->n_pair; i++) on[first[b->pair[i].instr + 1]++] = b->pair[i].on;
+    for (uint32_t i = 0; i < n_instr; i++) sort_deps(on + first[i], first[i + 1] - first[i]);
+}
+
+/* Leaves out doubles, and what the order of the compute queue implies. */
+static void store_deps(pst_instr_list *list, uint32_t i, const uint32_t *on, uint32_t n) {
+    pst_instr *instr = list->instr + i;
+    uint32_t latest = PST_NONE; /* latest compute instruction among the deps */
+    instr->dep = list->n_dep;
+    for (uint32_t k = 0; k < n && !pst_opcode_computes(instr->opcode); k++)
+        if (pst_opcode_computes(list->instr[on[k]].opcode)) latest = on[k];
+    for (uint32_t k = 0; k < n; k++) {
+        if (pst_opcode_computes(list->instr[on[k]].opcode) && on[k] != latest) continue;
+        if (list->n_dep > instr->dep && list->dep[list->n_dep - 1] == on[k]) continue;
+        list->dep[list->n_dep++] = on[k];
+    }
+    instr->n_dep = list->n_dep - instr->dep;
+}
+
 static pst_status store_list(pst_job_builder *b) {
     pst_instr_list *list = b->job->list + b->rank;
     list->instr = b->instr, list->n_instr = b->n_instr, list->n_head = b->n_head, list->n_flush = b->n_flush;
     b->instr = NULL;
-    if (!(list->dep = malloc(((size_t)b->n_pair + 1) * sizeof *list->dep)))
-        return pst_fail(PST_ENOMEM, "no memory for the deps of rank %u", b->rank);
-    if (b->n_pair) qsort(b->pair, b->n_pair, sizeof *b->pair, by_instr);
-    uint32_t next = 0;
-    for (uint32_t i = 0; i < list->n_instr; i++) {
-        pst_instr *instr = list->instr + i;
-        uint32_t latest = PST_NONE, from = list->n_dep; /* latest compute instruction among the deps */
-        instr->dep = from;
-        for (uint32_t k = next; k < b->n_pair && b->pair[k].instr == i; k++)
-            if (pst_opcode_computes(list->instr[b->pair[k].on].opcode)) latest = b->pair[k].on;
-        if (pst_opcode_computes(instr->opcode)) latest = PST_NONE;
-        for (; next < b->n_pair && b->pair[next].instr == i; next++) {
-            uint32_t on = b->pair[next].on;
-            int computes = pst_opcode_computes(list->instr[on].opcode);
-            if (computes ? on != latest : 0) continue;
-            if (list->n_dep > from && list->dep[list->n_dep - 1] == on) continue;
-            list->dep[list->n_dep++] = on;
-        }
-        instr->n_dep = list->n_dep - from;
+    list->dep = malloc(((size_t)b->n_pair + 1) * sizeof *list->dep);
+    uint32_t *first = calloc((size_t)list->n_instr + 2, sizeof *first),
+             *on = malloc(((size_t)b->n_pair + 1) * sizeof *on);
+    pst_status status =
+        list->dep && first && on ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the deps of rank %u", b->rank);
+    if (status == PST_OK) {
+        group_deps(b, list->n_instr, first, on);
+        for (uint32_t i = 0; i < list->n_instr; i++) store_deps(list, i, on + first[i], first[i + 1] - first[i]);
     }
-    return PST_OK;
+    free(first), free(on);
+    return status;
 }
 
 static pst_status build_rank(pst_job_builder *b, uint32_t stage) {
