@@ -8,6 +8,7 @@
 #ifndef PST_PIPELINE_INSTR_H
 #define PST_PIPELINE_INSTR_H
 #include "base/device.h"
+#include "pipeline/cluster.h"
 #include "pipeline/grid.h"
 #include "pipeline/program.h"
 #include "pipeline/schedule.h"
@@ -138,6 +139,8 @@ typedef struct {
      * pst_cut_open_uses is enough; slots: [lane] alone is set. */
     int alone;
     uint32_t lane;
+    const pst_cluster_link *exchange;       /* [grid.pipeline] alone: what a rank of the stage has for all that it exchanges with
+                                               other replicas; NULL: as cost says */
 } pst_job_spec;
 /* slots: [lanes of the grid], each owned by the caller, who has the room. */
 pst_status pst_job_build_grid(const pst_job_spec *spec, pst_job **job, pst_slots **slots);

@@ -73,17 +73,25 @@ static uint64_t part_of(const pst_summary *x, uint64_t n, uint32_t i) {
     return behind[1] - behind[0];
 }
 
+static pst_cluster_link link_of(const pst_job_builder *b) {
+    if (b->spec->exchange) return b->spec->exchange[b->stage];
+    return (pst_cluster_link){b->cost->latency_ns, b->cost->bytes_per_s};
+}
+
 /* A message of the rank to itself, or of two ranks: one of its ends. */
 static uint32_t emit_end(pst_job_builder *b, uint8_t opcode, const pst_summary *x, uint32_t peer, uint64_t bytes,
                          uint64_t wire_ns) {
-    pst_instr in = pst_builder_blank(opcode, b->cost->latency_ns + wire_ns);
+    pst_instr in = pst_builder_blank(opcode, link_of(b).latency_ns + wire_ns);
     in.param = x->param, in.use = 0, in.n = 1, in.peer = peer, in.bytes = bytes;
     in.channel = b->channel, in.seq = b->turn;
-    return pst_builder_emit(b, &in);
+    uint32_t at = pst_builder_emit(b, &in);
+    if (b->status == PST_OK) b->instr[at].wire_ns = wire_ns;
+    return at;
 }
 
 static uint64_t wire_ns(const pst_job_builder *b, uint64_t bytes) {
-    return pst_builder_transfer_ns(b, bytes) - b->cost->latency_ns;
+    double bytes_per_s = link_of(b).bytes_per_s;
+    return bytes_per_s > 0 ? (uint64_t)((double)bytes * 1e9 / bytes_per_s) : 0;
 }
 
 /* What comes to a rank, or leaves it, when each of `replicas` sends its elements to whoever owns them, or each owner
@@ -97,7 +105,7 @@ static uint64_t moved(const pst_summary *x, uint32_t replicas) {
 static uint64_t gather_ns(const pst_job_builder *b, const pst_summary *x, uint32_t replicas, uint32_t i) {
     uint64_t ns = wire_ns(b, part_of(x, moved(x, replicas) * sizeof(float), i)), pieces = part_of(x, x->pieces, i);
     uint64_t each = wire_ns(b, x->pieces ? x->own * sizeof(float) / x->pieces : 0) + b->cost->reduce_ns;
-    uint64_t turn = b->cost->latency_ns + (replicas - 1) * each, sums = pieces * replicas * b->cost->reduce_ns;
+    uint64_t turn = link_of(b).latency_ns + (replicas - 1) * each, sums = pieces * replicas * b->cost->reduce_ns;
     if (ns < pieces * turn / PST_PIECES_IN_FLIGHT) ns = pieces * turn / PST_PIECES_IN_FLIGHT;
     if (x->segments == SEGMENTS || !i) return ns;
     return (ns > sums ? ns - sums : 0) + (ns < sums ? ns : sums) / (pieces + 1); /* adding goes on meanwhile */
@@ -286,7 +294,7 @@ void pst_summary_spread_sums(pst_job_builder *b, const pst_replica_sums *sums, c
 static void head_group(pst_job_builder *b, uint8_t opcode, const pst_summary *x, uint32_t *before) {
     uint64_t bytes = moved(x, b->job->grid.data) * pst_dtype_bytes(b->cut->graph->dtype);
     for (uint32_t i = 0; i < segments_of(x) && moves(x, b->job->grid.data) && b->status == PST_OK; i++) {
-        uint64_t part = part_of(x, bytes, i), ns = wire_ns(b, part), least = part / WINDOW * b->cost->latency_ns;
+        uint64_t part = part_of(x, bytes, i), ns = wire_ns(b, part), least = part / WINDOW * link_of(b).latency_ns;
         b->turn = x->param * SEGMENTS + i;
         uint32_t at = emit_end(b, opcode, x, b->rank, part, ns > least ? ns : least);
         b->instr[at].use = PST_NONE, b->instr[at].queue = PST_Q_HEAD;

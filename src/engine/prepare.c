@@ -224,7 +224,12 @@ static pst_status build_job(pst_prepared *p) {
                          .alone = p->options.lane != 0,
                          .lane = p->options.lane ? (p->options.lane - 1) * p->grid.tensor : 0};
     PST_TRY(pst_prepare_parts(p, &spec.parts));
-    PST_TRY(pst_job_build_grid(&spec, &p->job, p->slots));
+    pst_cluster_link *exchange;
+    PST_TRY(pst_prepare_exchange(p, &exchange));
+    spec.exchange = exchange;
+    pst_status status = pst_job_build_grid(&spec, &p->job, p->slots);
+    free(exchange);
+    PST_TRY(status);
     PST_TRY(pst_job_check_grid(p->job, spec.cut, p->slots, PST_CHECK_TAGGED));
     PST_TRY(pst_prepare_time_messages(p));
     PST_TRY(pst_measured_time_messages(p->measured, p->job));

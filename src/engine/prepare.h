@@ -100,6 +100,8 @@ pst_status pst_prepare_cluster(pst_prepared *p);
 double pst_prepare_slow(const pst_prepared *p, uint32_t rank);
 /* The training job's messages get the durations of the cluster's links. ENOMEM, EINPUT. */
 pst_status pst_prepare_time_messages(pst_prepared *p);
+/* prepare_lane.c. What spec.exchange is of a lane on its own ([grid.pipeline]); the caller's, NULL: as cost says. */
+pst_status pst_prepare_exchange(const pst_prepared *p, pst_cluster_link **links);
 /* How slow each stage is, that of its slowest replica; slow: [grid.pipeline]. */
 void pst_prepare_slow_stages(const pst_prepared *p, double *slow);
 /* What a rank may use when each may use `limit` (0: no limit): its device may have less. 0: not limited. */

@@ -122,48 +122,22 @@ static pst_status time_rank(const pst_prepared *p, pst_job *job, uint32_t rank) 
     for (uint32_t i = 0; i < job->list[rank].n_instr; i++) {
         pst_instr *in = &job->list[rank].instr[i];
         pst_cluster_link link;
-        if (in->opcode != PST_OP_SEND && in->opcode != PST_OP_RECV) continue;
+        if ((in->opcode != PST_OP_SEND && in->opcode != PST_OP_RECV) || in->peer == rank) continue;
         PST_TRY(pst_cluster_between(p->cluster, p->device[rank], p->device[in->peer], &link));
         set_duration(in, &link);
     }
     return PST_OK;
 }
 
-/* What a rank of a pipeline on its own exchanges with the other replicas, all of them at once: some lie on its node, the
- * others behind its NICs, and both links are used side by side. */
-static pst_status replica_link(const pst_prepared *p, uint32_t rank, pst_cluster_link *link) {
-    pst_grid_place at = pst_grid_at(p->grid, rank);
-    double slowest[2] = {INFINITY, INFINITY}, n[2] = {0, 0}, share = 0;
-    *link = (pst_cluster_link){0};
-    for (uint32_t k = 0; k < p->grid.data; k++) {
-        uint32_t other = pst_grid_rank(p->grid, at.stage, k, at.tensor);
-        pst_cluster_link one;
-        if (other == rank) continue;
-        PST_TRY(busy_link(p, rank, other, &one));
-        int apart = p->cluster->device[p->device[rank]].node !=
-                    p->cluster->device[p->device[other]].node;
-        slowest[apart] = fmin(slowest[apart], one.bytes_per_s), n[apart]++;
-        if (one.latency_ns > link->latency_ns) link->latency_ns = one.latency_ns;
-    }
-    for (int apart = 0; apart < 2; apart++) share = fmax(share, n[apart] / (n[0] + n[1]) / slowest[apart]);
-    link->bytes_per_s = 1 / share;
-    return PST_OK;
-}
-
-/* Of a pipeline on its own, whose ranks stand for those of all lanes; a message to itself is one to the other replicas. */
+/* Of a pipeline on its own, whose ranks stand for those of all lanes. A message to itself is what replicas exchange
+ * (prepare_lane.c), or stays on the rank. */
 static pst_status time_rank_alone(const pst_prepared *p, pst_job *job, uint32_t rank) {
-    pst_cluster_link replicas = {0}, link;
-    if (p->grid.data > 1) PST_TRY(replica_link(p, rank, &replicas));
     for (uint32_t i = 0; i < job->list[rank].n_instr; i++) {
         pst_instr *in = &job->list[rank].instr[i];
-        if (in->opcode != PST_OP_SEND && in->opcode != PST_OP_RECV) continue;
-        if (in->peer == rank) { /* its wire_ns says more than its bytes: what comes may be more than what goes */
-            in->wire_ns = (uint64_t)((double)in->wire_ns * pst_costs_link.bytes_per_s / replicas.bytes_per_s);
-            in->ns = replicas.latency_ns + in->wire_ns;
-            continue;
-        }
-        PST_TRY(busy_link(p, in->opcode == PST_OP_SEND ? rank : in->peer, in->opcode == PST_OP_SEND ? in->peer : rank,
-                          &link));
+        uint32_t from = in->opcode == PST_OP_SEND ? rank : in->peer, to = from == rank ? in->peer : rank;
+        pst_cluster_link link;
+        if ((in->opcode != PST_OP_SEND && in->opcode != PST_OP_RECV) || from == to) continue;
+        PST_TRY(busy_link(p, from, to, &link));
         set_duration(in, &link);
     }
     return PST_OK;
@@ -171,7 +145,7 @@ static pst_status time_rank_alone(const pst_prepared *p, pst_job *job, uint32_t 
 
 pst_status pst_prepare_time_messages(pst_prepared *p) {
     pst_job *job = p->job;
-    int alone = p->options.lane != 0;
+    int alone = p->options.lane && pst_grid_lanes(p->grid) > 1;
     if (!p->cluster) return PST_OK;
     if (!alone) PST_TRY(share_hosts(p, job));
     for (uint32_t r = 0; r < job->n_rank; r++) PST_TRY((alone ? time_rank_alone : time_rank)(p, job, r));
