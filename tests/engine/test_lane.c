@@ -16,8 +16,11 @@ enum { CASES = 60 };
 
 typedef struct {
     uint32_t pipeline, tensor, data, micro, batch;
-    char text[640];
+    uint32_t per_node; /* devices of a node; 0: no cluster */
+    char text[900];
 } job_case;
+
+static char cluster_file[] = "/tmp/penstock-lane-XXXXXX";
 
 static uint64_t state = 1;
 
@@ -35,16 +38,17 @@ static job_case random_case(void) {
     uint32_t micros = x.pipeline * draw(1, 3) * x.data; /* as interleaved wants it */
     x.micro = draw(1, 2), x.batch = micros * x.micro;
     const char *schedule = any(schedules, 6), *precision = draw(0, 1) ? "fp32" : "fp16";
+    x.per_node = draw(0, 1) ? 0 : draw(0, 1) ? x.tensor : x.tensor * x.data;
     int post = draw(0, 3) == 0 && strcmp(precision, "fp16") != 0, sequence = draw(0, 1) && x.tensor > 1;
     snprintf(x.text, sizeof x.text,
              "model: {kind: gpt, layers: %u, heads: 12, channels: %u, context: 24, vocabulary: %u}\n"
              "data: {kind: text, paths: [x]}\n"
              "train: {batch: %u, micro_batch: %u, precision: %s}\n"
              "parallel: {device: timed, pipeline: %u, tensor: %u, data: %u, zero: %u, schedule: %s, recompute: %s, "
-             "post_validation: %s, sequence: %s}\n",
+             "post_validation: %s, sequence: %s, cluster: \"%s\"}\n",
              8 + draw(0, 3), draw(0, 1) ? 48 : 600, draw(0, 1) ? 240 : 6001, x.batch, x.micro, precision, x.pipeline,
              x.tensor, x.data, draw(0, 2), schedule, any(recompute, 3), post ? "true" : "false",
-             sequence ? "true" : "false");
+             sequence ? "true" : "false", x.per_node ? cluster_file : "");
     return x;
 }
 
@@ -70,6 +74,16 @@ static void same_memory(const job_case *x, const pst_prepared *whole, const pst_
     assert_int_equal(a->n_gradient, b->n_gradient);
 }
 
+/* Nodes whose NICs the ranks of a stage or of a tensor group share. */
+static void write_cluster(const job_case *x) {
+    FILE *f = fopen(cluster_file, "w");
+    assert_non_null(f);
+    fprintf(f, "links: {ib: {bandwidth: %uGb/s, latency: 20us}}\nnodes: [{count: %u, devices: [{count: %u}]}]\n",
+            draw(1, 20), x->pipeline * x->tensor * x->data / (x->per_node ? x->per_node : 1),
+            x->per_node ? x->per_node : 1);
+    fclose(f);
+}
+
 /* By how much the lane's step is longer. */
 static double compare(const job_case *x, uint32_t replica) {
     pst_config *c = NULL;
@@ -85,17 +99,22 @@ static void lanes_are_as_in_the_whole(void **unused) {
     (void)unused;
     double most = 0, sum = 0;
     uint32_t n = 0;
+    assert_true(mkstemp(cluster_file) >= 0);
     for (uint32_t i = 0; i < CASES; i++) {
         job_case x = random_case();
+        write_cluster(&x);
         double longer = compare(&x, draw(0, x.data - 1));
         if (getenv("PST_LANE")) printf("%+.4f %s", longer, x.text);
         int even = x.tensor == 1 || strstr(x.text, "vocabulary: 240");
-        if (x.data == 1 && fabs(longer) > (even ? 0 : 1e-3)) fail_msg("the step takes %+g as long\n%s", longer, x.text);
-        if (x.data > 1) most = fmax(most, fabs(longer)), sum += fabs(longer), n++;
+        int same =
+            x.data == 1 && (x.tensor == 1 || !x.per_node); /* tensor ranks that share a NIC stand for each other */
+        if (same && fabs(longer) > (even ? 0 : 1e-3)) fail_msg("the step takes %+g as long\n%s", longer, x.text);
+        if (!same) most = fmax(most, fabs(longer)), sum += fabs(longer), n++;
     }
+    remove(cluster_file);
     print_message("%u cases with replicas: off by %.2f%% on average, by %.2f%% at most\n", n, 100 * sum / n,
                   100 * most);
-    assert_true(most < 0.15 && sum / n < 0.04);
+    assert_true(most < 0.35 && sum / n < 0.08);
 }
 
 int main(void) {
