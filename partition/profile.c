@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { MOST_MICRO = 1024 }; /* the largest micro-batch from which another is reckoned */
+
 struct pst_profile {
     pst_profile_head head;
     uint32_t n, room;
@@ -31,6 +33,15 @@ static void say_dims(char text[PST_PROFILE_TEXT], uint32_t n, const uint64_t *di
     for (uint32_t i = 0; i < n; i++) say(text, "%s%" PRIu64, i ? "x" : " ", dim[i]);
 }
 
+/* As if the graph were of micro-batches of so many samples. */
+static void say_tensor(char text[PST_PROFILE_TEXT], const pst_graph *g, uint32_t tensor, uint32_t micro_batch) {
+    const pst_tensor *t = g->tensor + tensor;
+    uint64_t dim[PST_MAX_DIM];
+    memcpy(dim, t->dim, sizeof dim);
+    if (t->n_dim && dim[0] == g->micro_batch) dim[0] = micro_batch;
+    say_dims(text, t->n_dim, dim);
+}
+
 static void say_attributes(const pst_graph *g, const pst_node *node, char text[PST_PROFILE_TEXT]) {
     const pst_attr *a = &node->attr;
     for (uint32_t i = 0; i < node->n_param; i++) {
@@ -43,22 +54,25 @@ static void say_attributes(const pst_graph *g, const pst_node *node, char text[P
     if (a->parts > 1) say(text, " of %u", a->parts);
 }
 
-const char *pst_profile_shape(const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
-                              char text[PST_PROFILE_TEXT]) {
-    const pst_tensor *in = g->tensor + node->in[0];
+static const char *shape_of(const pst_graph *g, const pst_node *node, int extra, pst_pass pass, uint32_t micro_batch,
+                            char text[PST_PROFILE_TEXT]) {
     *text = 0;
     if (extra == PST_EXTRA_SUM) { /* of two gradients of its input */
         say(text, "sum");
-        say_dims(text, in->n_dim, in->dim);
+        say_tensor(text, g, node->in[0], micro_batch);
         return text;
     }
     say(text, "%s %s", node->op->name, extra == PST_EXTRA_RESTORE ? "restore" : pass == PST_PASS_F ? "F"
                                                                             : pass == PST_PASS_B ? "B"
                                                                                                  : "W");
-    for (uint32_t i = 0; i < node->n_in; i++)
-        say_dims(text, g->tensor[node->in[i]].n_dim, g->tensor[node->in[i]].dim);
+    for (uint32_t i = 0; i < node->n_in; i++) say_tensor(text, g, node->in[i], micro_batch);
     say_attributes(g, node, text);
     return text;
+}
+
+const char *pst_profile_shape(const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
+                              char text[PST_PROFILE_TEXT]) {
+    return shape_of(g, node, extra, pass, g->micro_batch, text);
 }
 
 /* --- rows ------------------------------------------------------------------------------------------------------- */
@@ -200,14 +214,35 @@ uint64_t pst_profile_exchange_ns(const pst_profile *p, uint32_t parts, uint64_t 
     return between(p, PST_PROFILE_EXCHANGE, text, bytes, 1);
 }
 
+static const pst_profile_row *find_pass(const pst_profile *p, const pst_graph *g, const pst_node *node, int extra,
+                                        pst_pass pass, uint32_t micro_batch) {
+    char text[PST_PROFILE_TEXT];
+    return find(p, PST_PROFILE_PASS, shape_of(g, node, extra, pass, micro_batch, text), 0);
+}
+
+/* From the next smaller and larger micro-batch that was measured, of powers of two: on a line; from one: in proportion.
+ * 0: none was. */
+static double other_micro_ns(const pst_profile *p, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
+                             uint32_t busy) {
+    const pst_profile_row *row[2] = {NULL, NULL}; /* below, above */
+    double size[2] = {0, 0}, own = g->micro_batch;
+    for (uint32_t m = 1; m <= MOST_MICRO && !row[1]; m *= 2) {
+        const pst_profile_row *r = find_pass(p, g, node, extra, pass, m);
+        if (r) row[m > own] = r, size[m > own] = m;
+    }
+    if (!row[0] && !row[1]) return 0;
+    double ns = row_ns(p, row[row[0] ? 0 : 1], busy), from = size[row[0] ? 0 : 1];
+    if (!row[0] || !row[1]) return ns * own / from;
+    return ns + (row_ns(p, row[1], busy) - ns) * (own - from) / (size[1] - from);
+}
+
 uint64_t pst_profile_pass_ns(const pst_profile *p, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
                              uint32_t busy) {
-    char text[PST_PROFILE_TEXT];
     if (!p) return 0;
-    const pst_profile_row *r = find(p, PST_PROFILE_PASS, pst_profile_shape(g, node, extra, pass, text), 0);
-    if (!r) return 0;
-    const pst_profile_row *launch = find(p, PST_PROFILE_LAUNCH, "", 0);
-    return (uint64_t)(row_ns(p, r, busy) + (launch ? row_ns(p, launch, busy) : 0) + 0.5);
+    const pst_profile_row *r = find_pass(p, g, node, extra, pass, g->micro_batch);
+    double ns = r ? row_ns(p, r, busy) : other_micro_ns(p, g, node, extra, pass, busy);
+    const pst_profile_row *launch = ns > 0 ? find(p, PST_PROFILE_LAUNCH, "", 0) : NULL;
+    return (uint64_t)(ns + (launch ? row_ns(p, launch, busy) : 0) + 0.5);
 }
 
 /* Whether the text has the shape between its commas. */
@@ -231,7 +266,7 @@ pst_status pst_profile_missing(const pst_profile *p, const pst_graph *g, uint32_
         if (pst_node_exchange(g->node + step->node, extra, step->pass)) continue;
         ++*steps;
         pst_profile_shape(g, g->node + step->node, extra, step->pass, shape);
-        if (find(p, PST_PROFILE_PASS, shape, 0)) continue;
+        if (pst_profile_pass_ns(p, g, g->node + step->node, extra, step->pass, 1)) continue;
         size_t n = strlen(text);
         if (named < 3 && !has(text, shape)) snprintf(text + n, bytes - n, "%s%s", n ? ", " : "", shape), named++;
         ++*missing;

@@ -25,7 +25,7 @@ static pst_status check_shapes(const pst_prepared *p, int force) {
     if (!missing) return PST_OK;
     if (missing > steps / 2 && !force)
         return pst_fail(PST_EINPUT,
-                        "it is of another model or micro_batch: %u of %u operators were not measured, such as %s; "
+                        "it is of another model: %u of %u operators were not measured, such as %s; "
                         "penstock profile RUN.yaml -o %s adds them",
                         missing, steps, names, path);
     pst_log(PST_LOG_WARN, "parallel.profile: %u of %u operators were not measured and are modelled: %s", missing, steps,

@@ -88,6 +88,9 @@ static void busy_is_between(void **unused) {
     assert_int_equal(pst_profile_pass_ns(p, g, g->node, 0, PST_PASS_F, 9), 167);
     assert_int_equal(pst_profile_pass_ns(p, g, g->node, 0, PST_PASS_W, 1), 57);
     assert_int_equal(pst_profile_pass_ns(p, g, g->node, 0, PST_PASS_B, 1), 0);
+    g->micro_batch = 2, g->tensor[x].dim[0] = 2; /* twice as much */
+    assert_int_equal(pst_profile_pass_ns(p, g, g->node, 0, PST_PASS_F, 1), 207);
+    g->micro_batch = 1, g->tensor[x].dim[0] = 1;
     uint32_t missing, steps;
     char list[600];
     assert_int_equal(pst_profile_missing(p, g, &missing, &steps, list, sizeof list), PST_OK);
