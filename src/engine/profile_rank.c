@@ -12,6 +12,12 @@
 enum { STEPS = 32, LEAST_STEPS = 3, MICROS = 4, KEYS = 3 * PST_PASS_COUNT };
 enum { SAMPLES = STEPS * MICROS, ROOM = 64 * SAMPLES };
 
+/* What is measured at a time. again: only what recomputation runs that no other pass is. */
+typedef struct {
+    uint32_t micro_batch, tensor;
+    int again;
+} choice;
+
 /* Nanoseconds of all launches, by node, pass and kind (a slot). */
 typedef struct {
     pst_trainer t;
@@ -32,24 +38,24 @@ static uint32_t slot_of(const pst_op_span *s) {
 /* --- opening ---------------------------------------------------------------------------------------------------- */
 
 /* The run file, but for the layout: one stage in this process, and a few micro-batches. */
-static pst_status configure(const pst_profile_take *take, uint32_t micro_batch, uint32_t tensor, int small,
-                            pst_config **config) {
+static pst_status configure(const pst_profile_take *take, const choice *what, int small, pst_config **config) {
     static const char *const alone[] = {
         "parallel.pipeline=1",   "parallel.data=1",          "parallel.transport=self",        "parallel.device=cpu",
         "parallel.cluster=",     "parallel.profile=",       "parallel.plan=",     "parallel.measured=",       "parallel.schedule_file=",        "parallel.throttle=[]",
         "parallel.replicas=[]",  "parallel.reproducible=0",  "parallel.post_validation=false", "parallel.chunks=0",
         "parallel.sequence=false", "parallel.schedule=1f1b", "checkpoint.every=0",             "model.weights="};
     enum { N_ALONE = sizeof alone / sizeof *alone };
-    const char *override[PST_PROFILE_OVERRIDES + N_ALONE + 5];
+    const char *override[PST_PROFILE_OVERRIDES + N_ALONE + 6];
     char text[4][64];
     size_t n = 0;
     for (size_t i = 0; i < take->n_override; i++) override[n++] = take->override[i];
     for (size_t i = 0; i < N_ALONE; i++) override[n++] = alone[i];
-    snprintf(text[0], sizeof text[0], "train.micro_batch=%u", micro_batch);
-    snprintf(text[1], sizeof text[1], "train.batch=%u", micro_batch * MICROS);
-    snprintf(text[2], sizeof text[2], "parallel.tensor=%u", tensor);
+    snprintf(text[0], sizeof text[0], "train.micro_batch=%u", what->micro_batch);
+    snprintf(text[1], sizeof text[1], "train.batch=%u", what->micro_batch * MICROS);
+    snprintf(text[2], sizeof text[2], "parallel.tensor=%u", what->tensor);
     snprintf(text[3], sizeof text[3], "parallel.threads=%u", take->threads);
     for (int i = 0; i < 4; i++) override[n++] = text[i];
+    override[n++] = what->again ? "parallel.recompute=selective" : "parallel.recompute=none";
     if (small) override[n++] = "model.layers=2";
     return pst_config_load(take->run, override, n, config);
 }
@@ -95,12 +101,11 @@ static void close_session(session *s) {
 }
 
 /* A model that is too large for this machine is measured by its first two layers: shapes are the same. */
-static pst_status open_session(session *s, const pst_profile_take *take, uint32_t micro_batch, uint32_t tensor,
-                               uint32_t ranks_here) {
+static pst_status open_session(session *s, const pst_profile_take *take, const choice *what, uint32_t ranks_here) {
     pst_status status = PST_ENOMEM;
     for (int small = 0; small < 2 && status == PST_ENOMEM; small++) {
         *s = (session){.config = NULL};
-        status = configure(take, micro_batch, tensor, small, &s->config);
+        status = configure(take, what, small, &s->config);
         if (status == PST_OK) status = open_trainer(s, ranks_here);
         if (status == PST_ENOMEM && !small) close_session(s);
     }
@@ -224,33 +229,34 @@ static void add_flush(session *s, int busy, json_t *rows) {
 }
 
 /* Exchanges among tensor ranks of one process are none. */
-static int is_measured(const session *s, uint32_t slot) {
+static int is_measured(const session *s, const choice *what, uint32_t slot) {
     const pst_node *node = s->t.p->graph->node + slot / KEYS;
-    pst_exchange kind = pst_node_exchange(node, slot % KEYS / PST_PASS_COUNT == PST_EXTRA_SUM,
-                                          (pst_pass)(slot % PST_PASS_COUNT));
-    return s->n[slot] && (kind == PST_EXCHANGE_NONE || kind == PST_EXCHANGE_COPY);
+    uint32_t extra = slot % KEYS / PST_PASS_COUNT;
+    pst_exchange kind = pst_node_exchange(node, extra == PST_EXTRA_SUM, (pst_pass)(slot % PST_PASS_COUNT));
+    return s->n[slot] && (kind == PST_EXCHANGE_NONE || kind == PST_EXCHANGE_COPY) &&
+           (!what->again || extra == PST_EXTRA_RESTORE);
 }
 
-static pst_status report(session *s, int busy, json_t *rows) {
+static pst_status report(session *s, const choice *what, int busy, json_t *rows) {
     uint8_t *done = calloc(s->n_slot, 1);
     if (!done) return pst_fail(PST_ENOMEM, "no memory for a profile");
     for (uint32_t i = 0; i < s->n_slot; i++)
-        if (!done[i] && is_measured(s, i)) add_shape(s, i, done, busy, rows);
+        if (!done[i] && is_measured(s, what, i)) add_shape(s, i, done, busy, rows);
     free(done);
-    if (s->t.group->n_local > 1) return PST_OK;
+    if (s->t.group->n_local > 1 || what->again) return PST_OK;
     add(rows, PST_PROFILE_LAUNCH, "", 0, busy, middle(s->launch, s->n_step));
     add_flush(s, busy, rows);
     return PST_OK;
 }
 
-/* One micro-batch size and tensor degree: rank 0 alone, then all. */
-static pst_status measure(const pst_profile_take *take, uint32_t micro_batch, uint32_t tensor, pst_world *world,
-                          json_t *rows) {
+/* One choice: rank 0 alone, then all. */
+static pst_status measure(const pst_profile_take *take, const choice *what, pst_world *world, json_t *rows) {
+    double seconds = what->again ? take->seconds / 4 : take->seconds;
     session s;
-    pst_status status = open_session(&s, take, micro_batch, tensor, world->size);
+    pst_status status = open_session(&s, take, what, world->size);
     for (int busy = 0; busy < (world->size > 1 ? 2 : 1); busy++) {
-        if (status == PST_OK && (busy || world->rank == 0)) status = train(&s, take->seconds);
-        if (status == PST_OK && world->rank == 0) status = report(&s, busy, rows);
+        if (status == PST_OK && (busy || world->rank == 0)) status = train(&s, seconds);
+        if (status == PST_OK && world->rank == 0) status = report(&s, what, busy, rows);
         status = pst_group_agree_world(world, status);
     }
     close_session(&s);
@@ -263,8 +269,10 @@ pst_status pst_profile_rank(const pst_bench *b, pst_world *world, pst_transport 
     (void)t;
     json_t *rows = json_array();
     for (uint32_t k = 0; status == PST_OK && k < take->n_tensor; k++)
-        for (uint32_t i = 0; status == PST_OK && i < take->n_micro_batch; i++)
-            status = measure(take, take->micro_batch[i], take->tensor[k], world, rows);
+        for (uint32_t i = 0; status == PST_OK && i < 2 * take->n_micro_batch; i++) {
+            const choice what = {take->micro_batch[i / 2], take->tensor[k], i % 2};
+            status = measure(take, &what, world, rows);
+        }
     if (status == PST_OK) *found = json_pack("{s:O}", "rows", rows);
     json_decref(rows);
     return status;

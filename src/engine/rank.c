@@ -48,15 +48,17 @@ static void note_operator(pst_rank *r, const pst_step *step, uint32_t micro, uin
                                      .again = step->again};
 }
 
-/* As a slower device would take longer. Messages go on meanwhile. */
-static void slow_down(const pst_rank *r, uint64_t began) {
-    double factor = r->p->throttle[r->rank];
-    uint64_t now = pst_monotonic_ns(), until = now + (uint64_t)((factor - 1) * (double)(now - began));
-    for (; now < until; now = pst_monotonic_ns()) {
+/* As a slower device would take longer. Messages go on meanwhile. What a sleep takes too long, the next ones make up
+ * for: operators are often shorter than that. */
+static void slow_down(pst_rank *r, uint64_t began) {
+    uint64_t now = pst_monotonic_ns();
+    double owed = r->owed_ns + (r->p->throttle[r->rank] - 1) * (double)(now - began);
+    for (uint64_t slept; owed >= 1; owed -= (double)(slept - now), now = slept) {
         if (r->executor) pst_executor_poll(r->executor);
-        uint64_t left = until - now;
-        nanosleep(&(struct timespec){.tv_nsec = (long)(left < THROTTLE_NS ? left : THROTTLE_NS)}, NULL);
+        nanosleep(&(struct timespec){.tv_nsec = (long)(owed < THROTTLE_NS ? owed : THROTTLE_NS)}, NULL);
+        slept = pst_monotonic_ns();
     }
+    r->owed_ns = r->p->throttle[r->rank] > 1 ? owed : 0;
 }
 
 static pst_status run_kernel(pst_device *device, const void *block) {

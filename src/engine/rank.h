@@ -45,6 +45,7 @@ struct pst_rank {
     const pst_step *exchange_step; /* the exchange under way, its micro-batch and when it began */
     uint32_t exchange_micro;
     uint64_t exchange_ns;
+    double owed_ns;             /* of a throttled rank: it has yet to sleep for so long; negative: it slept too long */
     pst_executor *executor;
     pst_position *position;     /* borrowed; may be NULL */
     const pst_flat *flat;
