@@ -1,28 +1,32 @@
-/* Costs of passes, exchanges and of the flush: see costs.h. On a CPU core (of shared memory, two of them on the host)
+/* Costs of passes, exchanges and of the flush: see costs.h. On a CPU core, which shares its host's memory with others,
  * operations and bytes add up; on other kinds of devices costs_device.c says how far each operator gets. */
 #include "partition/costs_parts.h"
 #include "partition/profile.h"
 #include <math.h>
 #include <string.h>
 
-/* Of an AVX2 core, and of a link through shared memory. */
+/* Of an AVX2 core: what kind `cpu` has, too. */
 #define CPU_FLOPS 80e9
 #define CPU_BYTES 8e9
+/* Through shared memory. */
 const pst_cluster_link pst_costs_link = {.latency_ns = 30000, .bytes_per_s = 4e9};
 
 uint64_t pst_costs_round(double ns) { return ns < 1e18 ? (uint64_t)llround(ns) : UINT64_C(1000000000000000000); }
 
-int pst_costs_is_cpu(const pst_costs *costs) { return !costs->kind || !strcmp(costs->kind->name, "cpu"); }
+static int is_cpu(const pst_costs *costs) { return !costs->kind || !strncmp(costs->kind->name, "cpu", 3); }
 
-static uint64_t cpu_ns(double flops, double bytes) {
-    return pst_costs_round((flops / CPU_FLOPS + bytes / CPU_BYTES) * 1e9);
+/* dtype: of the products. */
+static uint64_t cpu_ns(const pst_costs *costs, pst_dtype dtype, double flops, double bytes) {
+    const pst_device_kind *kind = costs->kind;
+    double flops_per_s = !kind ? CPU_FLOPS : kind->flops[dtype] > 0 ? kind->flops[dtype] : kind->flops[PST_F32];
+    return pst_costs_round((flops / flops_per_s + bytes / (kind ? kind->bytes_per_s : CPU_BYTES)) * 1e9);
 }
 
 uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts, uint64_t bytes) {
     const pst_cluster_link *link = costs->tensor_link ? costs->tensor_link : &pst_costs_link;
     uint64_t ns = costs->profile && !costs->tensor_link ? pst_profile_exchange_ns(costs->profile, parts, bytes) : 0;
     if (ns) return ns;
-    if (!pst_costs_is_cpu(costs)) return pst_costs_ring_ns(kind, parts, link, bytes);
+    if (!is_cpu(costs)) return pst_costs_ring_ns(kind, parts, link, bytes);
     return link->latency_ns + (uint64_t)((double)bytes * 1e9 / link->bytes_per_s);
 }
 
@@ -33,7 +37,7 @@ uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst
     pst_exchange kind = extra ? PST_EXCHANGE_NONE : pst_node_exchange(node, 0, pass);
     if (kind != PST_EXCHANGE_NONE && kind != PST_EXCHANGE_COPY)
         return pst_costs_exchange_ns(costs, kind, node->attr.parts, bytes);
-    if (pst_costs_is_cpu(costs)) return cpu_ns((double)flops, (double)bytes);
+    if (is_cpu(costs)) return cpu_ns(costs, costs->kind ? g->dtype : PST_F32, (double)flops, (double)bytes);
     return pst_costs_device_ns(costs->kind, g, node, extra, pass, flops, bytes);
 }
 
@@ -42,7 +46,7 @@ static uint64_t flush_ns(const pst_costs *costs, pst_profile_kind kind, double b
     uint64_t ns = costs->profile ? pst_profile_ns(costs->profile, kind, elements, costs->busy) : 0;
     if (ns) return ns;
     bytes *= (double)elements;
-    return pst_costs_is_cpu(costs) ? cpu_ns(0, bytes) : pst_costs_move_ns(costs->kind, bytes);
+    return is_cpu(costs) ? cpu_ns(costs, PST_F32, 0, bytes) : pst_costs_move_ns(costs->kind, bytes);
 }
 
 uint64_t pst_costs_norm_ns(const pst_costs *costs, uint64_t elements) {

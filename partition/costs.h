@@ -9,7 +9,8 @@
 typedef struct pst_profile pst_profile;
 
 typedef struct {
-    const pst_device_kind *kind; /* NULL: the nominal CPU core of partition.h */
+    const pst_device_kind *kind; /* NULL: the nominal CPU core, which is also kind `cpu`; others whose names begin so
+                                    are cores with other rates */
     const pst_profile *profile;  /* NULL: none. What it does not have is modelled */
     uint32_t busy;               /* ranks that compute at once on a host: a profile knows how they slow each other down; 0: 1 */
     uint32_t threads;            /* of a rank, on CPUs; 0: 1 */

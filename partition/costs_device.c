@@ -3,8 +3,8 @@
  *
  *   products    the output is made in tiles by as many cores as the device has, in waves: the last one may be all but
  *               empty (NVIDIA, Matrix Multiplication Background User's Guide). What a wave reaches at best: the maximum
- *               achievable matmul FLOPS of github.com/stas00/ml-engineering, compute/accelerator (A100 86.9%, H100 80.3%,
- *               B200 77.6%). A tile begins and ends outside of the product: that costs as much as DEPTH of its depth,
+ *               achievable matmul FLOPS of github.com/stas00/ml-engineering, compute/accelerator (A100 86.9%, H100
+ *               80.3%, B200 77.6%). A tile begins and ends outside of the product: that costs as much as DEPTH of its depth,
  *               about what tables of H100 products in github.com/openxla/xla show.
  *   attention   FlashAttention-2 and 3 (Dao 2023, figures 4 to 6; Shah et al. 2024, figures 5 and 6): backward passes
  *               reach less, short sequences too.

@@ -5,7 +5,6 @@
 
 /* ns, as far as 1e18. */
 uint64_t pst_costs_round(double ns);
-int pst_costs_is_cpu(const pst_costs *costs);
 
 /* costs_device.c: devices that run kernels one after the other. */
 uint64_t pst_costs_device_ns(const pst_device_kind *kind, const pst_graph *g, const pst_node *node, int extra,

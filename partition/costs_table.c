@@ -51,7 +51,7 @@ static void time_again(const builder *b, const pst_tape *tape, pst_recompute mod
         if (tape->step[s].again) b->t->again_ns[mode][tape->step[s].node] += step_ns(b, tape, s);
 }
 
-/* --- what is kept --------------------------------------------------------------------------------------------------- */
+/* --- what is kept ------------------------------------------------------------------------------------------------- */
 
 /* Values that are one memory always, as one. */
 typedef struct {
@@ -217,7 +217,7 @@ static void sum_parameters(const builder *b) {
         }
 }
 
-/* --- all of it ------------------------------------------------------------------------------------------------------ */
+/* --- all of it ---------------------------------------------------------------------------------------------------- */
 
 enum { ARRAYS = 9 + 4 * PST_RECOMPUTE_COUNT - 2 };
 

@@ -28,6 +28,23 @@ static void nominal_core(void **unused) {
     assert_int_equal(pst_costs_exchange_ns(&linked, PST_EXCHANGE_SUM, 2, 4000), 5000);
 }
 
+/* Kind cpu is the nominal core; the figures of one with another name count. */
+static void kinds_of_cores(void **unused) {
+    (void)unused;
+    const pst_device_kind *cpu;
+    const pst_graph g = {.dtype = PST_BF16};
+    const pst_node node = {.op = pst_op_find("linear")};
+    MUST(pst_device_kind_find("cpu", &cpu));
+    pst_device_kind other = {.name = "cpu-zen4", .flops = {[PST_F32] = 160e9}, .bytes_per_s = 16e9};
+    const pst_costs named = {.kind = cpu}, faster = {.kind = &other};
+    for (uint64_t i = 1; i < 1000000000000; i *= 7) {
+        uint64_t ns = pst_costs_pass_ns(&nominal, &g, &node, 0, PST_PASS_F, 3 * i, i);
+        assert_int_equal(pst_costs_pass_ns(&named, &g, &node, 0, PST_PASS_F, 3 * i, i), ns);
+        assert_int_equal(pst_costs_pass_ns(&faster, &g, &node, 0, PST_PASS_F, 6 * i, 2 * i), ns);
+        assert_int_equal(pst_costs_step_ns(&named, i), pst_costs_step_ns(&nominal, i));
+    }
+}
+
 static uint64_t sum(const uint64_t *array, const uint32_t *chunk_of_node, uint32_t n, uint32_t c) {
     uint64_t all = 0;
     for (uint32_t i = 0; array && i < n; i++) all += chunk_of_node[i] == c ? array[i] : 0;
@@ -295,6 +312,7 @@ static void large(void **unused) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nominal_core),
+        cmocka_unit_test(kinds_of_cores),
         cmocka_unit_test(tables_agree_with_random_cuts),
         cmocka_unit_test(tables_agree_with_cuts_of_gpt),
         cmocka_unit_test(layouts_have_no_less),
