@@ -75,6 +75,23 @@ typedef struct {
 PST_API pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out);
 
 typedef struct {
+    size_t size;             /* sizeof(pst_plan_run_options) */
+    const char *cluster;     /* file, or short form such as "16x8 h100"; NULL or "": as the run file says, else processors of
+                                this machine */
+    int64_t ranks;           /* devices to use, the first ones; 0: all */
+    const char *profile;     /* durations measured by penstock profile; NULL or "": as modelled */
+    const char *plan;        /* file to write the best layout to; NULL or "": none */
+    const char *report;      /* file to write an HTML page about it to; NULL or "": none */
+    int json;
+    double time_limit;       /* seconds, then the best so far; 0: none */
+    int64_t top;             /* rows of the table that are shown; 0: 12 */
+} pst_plan_run_options;
+/* Finds the layout with the shortest predicted step for a run on a cluster: what the configuration gives is fixed,
+ * everything else searched. Writes what it is, what it is predicted to cost, how far a shorter step can be ruled out, and
+ * why others lose. EINPUT: contradictions; ENOMEM also when nothing fits in the devices' memory: says what would. */
+PST_API pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *options, FILE *out);
+
+typedef struct {
     size_t size;             /* sizeof(pst_plan_graph_options) */
     const char *graph;       /* JSON of dnn-partitioning or Piper, graph.txt of PipeDream */
     int64_t devices;         /* accelerators; 0: as many as the file says */

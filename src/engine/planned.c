@@ -70,12 +70,21 @@ static pst_status settle_recompute(pst_config *c, const pst_plan *plan, const ch
                  : settle_list(c, file, "recompute", list_text(plan, same ? 1 : plan->n_chunk, print_recompute));
 }
 
+/* Whether both paths name one file. */
+static int is_file(const char *path, const char *same) {
+    char *a = realpath(path, NULL), *b = realpath(same, NULL);
+    int yes = a && b && !strcmp(a, b);
+    free(a), free(b);
+    return yes;
+}
+
 static pst_status settle_job(pst_config *c, const pst_plan *plan, const char *file) {
     PST_TRY(settle(c, file, "parallel", "data", "%u", plan->data));
     PST_TRY(settle(c, file, "parallel", "tensor", "%u", plan->tensor));
     PST_TRY(settle(c, file, "parallel", "sequence", "%s", plan->sequence ? "true" : "false"));
     if (plan->data > 1) PST_TRY(settle(c, file, "parallel", "zero", "%u", plan->zero));
-    if (plan->cluster) PST_TRY(settle(c, file, "parallel", "cluster", "%s", plan->cluster));
+    if (plan->cluster && !is_file(c->parallel.cluster, plan->cluster))
+        PST_TRY(settle(c, file, "parallel", "cluster", "%s", plan->cluster));
     if (plan->device) PST_TRY(settle_list(c, file, "devices", list_text(plan, pst_plan_job_ranks(plan), print_device)));
     if (!plan->micros || plan->data == 1) return PST_OK;
     return settle_list(c, file, "replicas", list_text(plan, plan->data, print_micros));

@@ -1,0 +1,144 @@
+/* What `penstock plan` may try: a key that the run file gives is fixed, everything else open. plan_run.h declares it. */
+#include "engine/plan_run.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_MICRO_BATCH = 64, MOST_CHUNKS = 4 };
+
+static void fix(pst_choices *c, uint64_t value) { *c = (pst_choices){.n = 1, .value = {(uint32_t)value}}; }
+
+static void add(pst_choices *c, uint32_t value) {
+    if (c->n < PST_CHOICES && (!c->n || c->value[c->n - 1] < value)) c->value[c->n++] = value;
+}
+
+/* Ascending divisors of n up to `most`; of more than fit, the least. */
+static void divisors(pst_choices *c, uint64_t n, uint64_t most) {
+    c->n = 0;
+    for (uint32_t d = 1; d <= n && d <= most; d++)
+        if (n % d == 0) add(c, d);
+}
+
+/* Where devices may be left over: all small degrees, then doublings and the divisors. */
+static void degrees(pst_choices *c, uint32_t n, uint32_t most) {
+    c->n = 0;
+    for (uint32_t d = 1; d <= n && d <= most; d++)
+        if (d <= 8 || n % d == 0 || !(d & (d - 1))) add(c, d);
+}
+
+static uint32_t most_of_a_node(const pst_cluster *c) {
+    uint32_t most = 0, here = 0;
+    for (uint32_t i = 0; i < c->n_device; i++) {
+        here = i && c->device[i].node == c->device[i - 1].node ? here + 1 : 1;
+        most = here > most ? here : most;
+    }
+    return most;
+}
+
+static int is_given(const pst_planning *x, const char *section, const char *key) {
+    return strcmp(x->open, key) && pst_config_given(x->config, section, key);
+}
+
+/* Fixed by the run file: 0 when it is open. */
+static int64_t given(const pst_planning *x, const char *key, int64_t value) {
+    return is_given(x, "parallel", key) ? value : 0;
+}
+
+static pst_status choose_degrees(pst_planning *x) {
+    const pst_config *c = x->config;
+    pst_search_problem *p = &x->problem;
+    uint32_t n = x->cluster->n_device, node = most_of_a_node(x->cluster);
+    int64_t pipeline = given(x, "pipeline", c->parallel.pipeline), data = given(x, "data", c->parallel.data);
+    int64_t tensor = given(x, "tensor", c->parallel.tensor);
+    int64_t product = (pipeline ? pipeline : 1) * (data ? data : 1) * (tensor ? tensor : 1);
+    if (product > n)
+        return pst_fail(PST_EINPUT, "parallel.pipeline x data x tensor is at least %" PRId64 ", but there are %u devices",
+                        product, n);
+    p->all_devices = !(pipeline && data && tensor) && n % product == 0;
+    if (p->all_devices) divisors(&p->pipeline, n, p->n_item), divisors(&p->data, n, n);
+    else degrees(&p->pipeline, n, p->n_item), degrees(&p->data, n, n);
+    divisors(&p->tensor, x->model.heads ? x->model.heads : 1, node);
+    if (pipeline) fix(&p->pipeline, (uint64_t)pipeline);
+    if (data) fix(&p->data, (uint64_t)data);
+    if (tensor) fix(&p->tensor, (uint64_t)tensor);
+    p->tensor_across_nodes = tensor > node;
+    return PST_OK;
+}
+
+/* Accumulators of parts of a step go with replicas that divide them. */
+static pst_status choose_replicas(pst_planning *x) {
+    const pst_config *c = x->config;
+    pst_choices *data = &x->problem.data, kept = {0};
+    if (c->parallel.n_replicas && (data->n > 1 || data->value[0] != c->parallel.n_replicas)) {
+        if (is_given(x, "parallel", "data"))
+            return pst_fail(PST_EINPUT, "parallel.replicas has %u numbers, but parallel.data is %" PRId64,
+                            c->parallel.n_replicas, c->parallel.data);
+        fix(data, c->parallel.n_replicas);
+    }
+    for (uint32_t i = 0; c->parallel.reproducible && i < data->n; i++)
+        if (c->parallel.reproducible % data->value[i] == 0) add(&kept, data->value[i]);
+    if (c->parallel.reproducible) *data = kept;
+    return data->n ? PST_OK
+                   : pst_fail(PST_EINPUT, "parallel.data has to divide parallel.reproducible, %" PRId64,
+                              c->parallel.reproducible);
+}
+
+static pst_status choose_schedule(pst_planning *x) {
+    const pst_config *c = x->config;
+    pst_search_problem *p = &x->problem;
+    const pst_schedule_row *row;
+    uint32_t n;
+    if (is_given(x, "parallel", "schedule")) {
+        PST_TRY(pst_schedule_find(c->parallel.schedule, &row));
+        if (!row->generate || !strcmp(row->name, "forward"))
+            return pst_fail(PST_EINPUT, "schedule %s cannot be planned with; leave parallel.schedule out or name another",
+                            row->name);
+        p->n_schedule = 1, p->schedule[0] = row->name;
+        return PST_OK;
+    }
+    row = pst_schedule_rows(&n);
+    p->n_schedule = 0;
+    for (uint32_t i = 0; i < n && p->n_schedule < sizeof p->schedule / sizeof *p->schedule; i++)
+        if (strcmp(row[i].name, "forward")) p->schedule[p->n_schedule++] = row[i].name;
+    return PST_OK;
+}
+
+static pst_status choose_recompute(pst_planning *x) {
+    const pst_config *c = x->config;
+    pst_recompute mode;
+    if (!is_given(x, "parallel", "recompute")) {
+        memset(x->problem.recompute, 1, sizeof x->problem.recompute);
+        return PST_OK;
+    }
+    if (c->parallel.n_recompute != 1)
+        return pst_fail(PST_EINPUT, "parallel.recompute: give one way for all chunks, or leave it out and each chunk gets "
+                                    "its own");
+    PST_TRY(pst_recompute_find(c->parallel.recompute[0], &mode));
+    memset(x->problem.recompute, 0, sizeof x->problem.recompute);
+    x->problem.recompute[mode] = 1;
+    return PST_OK;
+}
+
+static void choose_rest(pst_planning *x) {
+    const pst_config *c = x->config;
+    pst_search_problem *p = &x->problem;
+    if (is_given(x, "train", "micro_batch")) fix(&p->micro_batch, (uint64_t)c->train.micro_batch);
+    else divisors(&p->micro_batch, (uint64_t)c->train.batch, MOST_MICRO_BATCH);
+    fix(&p->chunks, 0);
+    if (is_given(x, "parallel", "chunks")) fix(&p->chunks, (uint64_t)c->parallel.chunks);
+    else
+        for (uint32_t k = 3; k <= MOST_CHUNKS; k++) add(&p->chunks, k);
+    if (is_given(x, "parallel", "zero")) fix(&p->zero, (uint64_t)c->parallel.zero);
+    else p->zero = (pst_choices){.n = 3, .value = {0, 1, 2}};
+    if (is_given(x, "parallel", "sequence")) fix(&p->sequence, !strcmp(c->parallel.sequence, "true"));
+    else p->sequence = (pst_choices){.n = 2, .value = {0, 1}};
+}
+
+pst_status pst_planning_choices(pst_planning *x) {
+    PST_TRY(choose_degrees(x));
+    PST_TRY(choose_replicas(x));
+    PST_TRY(choose_schedule(x));
+    PST_TRY(choose_recompute(x));
+    choose_rest(x);
+    return PST_OK;
+}

@@ -1,0 +1,62 @@
+/* A layout that the search has found, as a plan and as a file. plan_run.h declares it. */
+#include "base/file.h"
+#include "engine/plan_run.h"
+#include <stdlib.h>
+#include <string.h>
+
+static pst_status fill(const pst_search_layout *l, const pst_schedule *s, pst_plan *plan) {
+    uint32_t n = l->pipeline * l->data * l->tensor;
+    snprintf(plan->schedule, sizeof plan->schedule, "%s", l->schedule);
+    plan->n_micro = l->n_micro, plan->micro_batch = l->micro_batch;
+    plan->data = l->data, plan->tensor = l->tensor, plan->sequence = l->sequence, plan->zero = l->zero;
+    for (uint32_t c = 0; c < l->n_chunk; c++) {
+        plan->rank_of_chunk[c] = s->rank_of_chunk[c], plan->recompute[c] = l->recompute[c];
+        for (uint32_t i = l->first_item[c]; i < l->first_item[c + 1]; i++) plan->chunk_of_node[i] = c;
+    }
+    memcpy(plan->peak_bytes, l->peak_bytes, l->pipeline * sizeof *plan->peak_bytes);
+    plan->step_ns = l->step_ns, plan->flush_ns = l->flush_ns, plan->bubble = l->bubble;
+    plan->micros = malloc(l->data * sizeof *plan->micros), plan->device = malloc(n * sizeof *plan->device);
+    if (!plan->micros || !plan->device) return pst_fail(PST_ENOMEM, "no memory for a plan of %u ranks", n);
+    memcpy(plan->micros, l->micros, l->data * sizeof *plan->micros);
+    memcpy(plan->device, l->device, n * sizeof *plan->device);
+    return PST_OK;
+}
+
+pst_status pst_planning_plan(pst_planning *x, const pst_search_layout *l, pst_plan **plan) {
+    pst_planning_part *part;
+    pst_schedule *s;
+    pst_plan *p = NULL;
+    PST_TRY(pst_planning_graph(x, l->tensor, l->tensor > 1 && l->sequence, l->micro_batch, &part));
+    PST_TRY(pst_schedule_generate(l->schedule, l->pipeline, l->n_chunk / l->pipeline, l->micros[0], &s));
+    pst_status status = pst_plan_open(l->n_item, l->pipeline, l->n_chunk, &p);
+    if (status == PST_OK) status = fill(l, s, p);
+    if (status == PST_OK) status = pst_plan_set_text(&p->cluster, x->cluster_text);
+    if (status == PST_OK) p->graph_hash = pst_graph_hash(part->graph);
+    if (status == PST_OK && x->result && l == x->result->best) p->bound_ns = x->result->bound_ns;
+    pst_schedule_close(s);
+    if (status == PST_OK) *plan = p;
+    else pst_plan_close(p);
+    return status;
+}
+
+/* With the path by which a file is found again from elsewhere. */
+static pst_status name_file(const char *path, char **text) {
+    char *real = realpath(path, NULL);
+    pst_status status = pst_plan_set_text(text, real ? real : path);
+    free(real);
+    return status;
+}
+
+pst_status pst_planning_write(pst_planning *x, const pst_search_layout *l, const char *path) {
+    pst_planning_part *part;
+    pst_plan *plan;
+    FILE *f;
+    PST_TRY(pst_planning_plan(x, l, &plan));
+    pst_status status = name_file(x->config->source, &plan->run);
+    if (status == PST_OK) status = name_file(x->cluster_text, &plan->cluster);
+    if (status == PST_OK) status = pst_planning_graph(x, l->tensor, l->tensor > 1 && l->sequence, l->micro_batch, &part);
+    if (status == PST_OK) status = pst_file_create(path, &f);
+    if (status == PST_OK) status = pst_file_close(f, path, pst_plan_print(plan, part->graph, f));
+    pst_plan_close(plan);
+    return status;
+}

@@ -1,0 +1,210 @@
+/* See plan_run.h. */
+#include "engine/plan_run.h"
+#include "base/clock.h"
+#include "base/sized.h"
+#include "data/data.h"
+#include "engine/machine.h"
+#include "engine/plan_page.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- what is planned for ------------------------------------------------------------------------------------------ */
+
+/* Processors of this machine: as many as -n says, or the degrees that are given, else all. */
+static pst_status open_processors(pst_planning *x) {
+    const pst_config *c = x->config;
+    int64_t n = x->options->ranks, degrees = pst_prepare_lanes(c);
+    if (!n && c->parallel.pipeline) n = c->parallel.pipeline * degrees;
+    if (!n && c->parallel.n_throttle > 1) n = c->parallel.n_throttle;
+    if (!n) n = pst_machine_cpus();
+    if (n < 1 || n > PST_RANKS_MAX)
+        return pst_fail(PST_EINPUT, "the number of ranks must be 1 to %d, not %" PRId64, PST_RANKS_MAX, n);
+    x->nominal = 1;
+    return pst_cluster_plain((uint32_t)n, &x->cluster);
+}
+
+/* What parallel.throttle makes of equal devices. */
+static pst_status throttle(pst_planning *x) {
+    const pst_config *c = x->config;
+    uint32_t n = x->cluster->n_device, given = c->parallel.n_throttle;
+    if (!given || !x->nominal) return PST_OK;
+    if (given > 1 && given != n)
+        return pst_fail(PST_EINPUT, "parallel.throttle has %u factors for %u ranks; give one for each, or one for all",
+                        given, n);
+    for (uint32_t r = 0; r < n; r++) {
+        double factor = strtod(c->parallel.throttle[given > 1 ? r : 0], NULL);
+        if (!(factor >= 1 && factor <= 1000))
+            return pst_fail(PST_EINPUT, "parallel.throttle: expected a number from 1 to 1000, found '%.40s'",
+                            c->parallel.throttle[given > 1 ? r : 0]);
+        x->cluster->device[r].speed = 1 / factor;
+    }
+    return PST_OK;
+}
+
+/* What a device may use, where it is not said: as its kind has it, or this machine. */
+static void fill_memory(pst_planning *x) {
+    pst_cluster *c = x->cluster;
+    uint64_t own = x->nominal && !(x->config->parallel.memory > 0) ? pst_machine_memory() / c->n_device : 0;
+    for (uint32_t i = 0; i < c->n_device; i++)
+        if (!c->device[i].memory) c->device[i].memory = x->nominal ? own : c->kind[c->device[i].kind].memory;
+}
+
+static pst_status open_cluster(pst_planning *x) {
+    const pst_plan_run_options *o = x->options;
+    x->cluster_text = *o->cluster ? o->cluster : x->config->parallel.cluster;
+    if (!*x->cluster_text) PST_TRY(open_processors(x));
+    else PST_TRY(pst_cluster_load(x->cluster_text, &x->cluster));
+    PST_TRY(throttle(x));
+    if (!x->nominal && o->ranks > x->cluster->n_device)
+        return pst_fail(PST_EINPUT, "-n %" PRId64 ", but %s has %u devices", o->ranks, x->cluster_text,
+                        x->cluster->n_device);
+    if (o->ranks) x->cluster->n_device = (uint32_t)o->ranks; /* the first ones */
+    if (x->cluster->n_device > PST_RANKS_MAX)
+        return pst_fail(PST_EINPUT, "%s has %u devices; a job has at most %d ranks: give -n", x->cluster_text,
+                        x->cluster->n_device, PST_RANKS_MAX);
+    fill_memory(x);
+    return PST_OK;
+}
+
+static pst_status open_model(pst_planning *x) {
+    const pst_config *c = x->config;
+    int bytes = strcmp(c->data.kind, "custom") != 0;
+    PST_TRY(pst_prepare_model(c, bytes ? pst_data_vocabulary(c->data.tokenizer) : 0, &x->row, &x->model));
+    x->model.dtype = pst_dtype_of_precision(c->train.precision);
+    x->optim = pst_optim_find(c->train.optimizer);
+    return x->optim ? PST_OK : pst_fail(PST_EINPUT, "unknown optimizer '%s'", c->train.optimizer);
+}
+
+/* Bytes per element of a parameter: what operators read, what an optimizer keeps of it, masters included. */
+static void fill_problem(pst_planning *x) {
+    const pst_config *c = x->config;
+    int half = x->model.dtype != PST_F32;
+    x->problem = (pst_search_problem){.cluster = x->cluster,
+                                      .batch = (uint32_t)c->train.batch,
+                                      .weight_bytes = half ? 2 : 4,
+                                      .state_bytes = 4 * x->optim->n_state + (half ? 4 : 0),
+                                      .grad_bytes = 4,
+                                      .memory = (uint64_t)c->parallel.memory,
+                                      .table = pst_planning_table,
+                                      .verify = pst_planning_verify,
+                                      .arg = x,
+                                      .time_limit_s = x->options->time_limit};
+}
+
+pst_status pst_planning_search(pst_planning *x) {
+    uint64_t start = pst_monotonic_ns();
+    pst_planning_part *part;
+    PST_TRY(open_cluster(x));
+    PST_TRY(open_model(x));
+    if (*x->options->profile) PST_TRY(pst_profile_load(x->options->profile, &x->profile));
+    fill_problem(x);
+    PST_TRY(pst_planning_graph(x, 1, 0, (uint32_t)x->config->train.micro_batch, &part));
+    x->problem.n_item = part->graph->n_node;
+    PST_TRY(pst_planning_choices(x));
+    PST_TRY(pst_search(&x->problem, &x->result));
+    x->seconds = (double)(pst_monotonic_ns() - start) * 1e-9;
+    return PST_OK;
+}
+
+void pst_planning_close(pst_planning *x) {
+    pst_search_result_close(x->result);
+    for (uint32_t i = 0; i < x->n_part; i++) {
+        for (uint32_t k = 0; k < x->cluster->n_kind; k++) pst_cost_table_close(x->part[i].table[k]);
+        free(x->part[i].table), pst_graph_close(x->part[i].graph);
+    }
+    for (uint32_t i = 0; i < x->n_whole; i++) pst_graph_close(x->whole[i]);
+    free(x->part), free(x->whole);
+    pst_profile_close(x->profile);
+    pst_cluster_close(x->cluster);
+}
+
+/* --- questions ---------------------------------------------------------------------------------------------------- */
+
+uint64_t pst_planning_room(const pst_planning *x, const pst_search_layout *l, uint32_t stage) {
+    uint64_t least = x->problem.memory;
+    for (uint32_t i = 0; i < l->data * l->tensor; i++) {
+        uint64_t own = x->cluster->device[l->device[stage * l->data * l->tensor + i]].memory;
+        if (own && (!least || own < least)) least = own;
+    }
+    return least;
+}
+
+double pst_planning_mfu(const pst_planning *x, const pst_search_layout *l) {
+    const pst_cost_table *table = NULL;
+    double peak = 0;
+    for (uint32_t i = 0; i < l->pipeline * l->data * l->tensor; i++) {
+        const pst_cluster_device *d = &x->cluster->device[l->device[i]];
+        peak += x->cluster->kind[d->kind].flops[x->model.dtype] * d->speed;
+    }
+    if (x->nominal || peak <= 0 ||
+        pst_planning_table((void *)(uintptr_t)x, x->cluster->device[l->device[0]].kind, l->tensor,
+                           l->tensor > 1 && l->sequence, l->micro_batch, &table) != PST_OK)
+        return 0;
+    return (double)table->flops * l->tensor * l->n_micro / ((double)l->step_ns * 1e-9 * peak);
+}
+
+const pst_search_row *pst_planning_nearest(const pst_planning *x) {
+    const pst_search_row *best = NULL;
+    for (uint32_t i = 0; i < x->result->n_row; i++) {
+        const pst_search_row *r = &x->result->row[i];
+        if (r->layout && !r->fits && (!best || r->excess < best->excess)) best = r;
+    }
+    return best;
+}
+
+const char *pst_planning_bytes(uint64_t bytes, char text[32]) {
+    const char *unit = bytes >= 1u << 30 ? "GiB" : bytes >= 1u << 20 ? "MiB" : "KiB";
+    snprintf(text, 32, "%.2f %s", (double)bytes * (*unit == 'G' ? 0x1p-30 : *unit == 'M' ? 0x1p-20 : 0x1p-10), unit);
+    return text;
+}
+
+/* --- the command -------------------------------------------------------------------------------------------------- */
+
+static pst_status say_none(pst_planning *x, const char *change, const char *cluster) {
+    const pst_search_row *row = pst_planning_nearest(x);
+    const char *why = x->result->n_row ? x->result->row[0].why : "no degrees go with the model, the batch and the cluster";
+    char over[32];
+    if (!row) return pst_fail(PST_EINPUT, "no layout is possible on %u devices: %s", x->cluster->n_device, why);
+    return pst_fail(PST_ENOMEM,
+                    "no layout fits in the memory of %u devices: %u stages x %u replicas x %u tensor ranks comes nearest, "
+                    "%s over on stage %u%s%s%s%s",
+                    x->cluster->n_device, row->pipeline, row->data, row->tensor,
+                    pst_planning_bytes(row->excess, over), row->stage, *change ? "; it would fit with " : "", change,
+                    *cluster ? "; the smallest cluster of this kind that would do: " : "", cluster);
+}
+
+static pst_status write_report(pst_planning *x) {
+    pst_prepared *p;
+    PST_TRY(pst_planning_prepare(x, x->result->best, &p));
+    pst_status status = pst_plan_page_of(p, x->result, x->options->report);
+    pst_prepared_close(p);
+    return status;
+}
+
+static pst_status answer(pst_planning *x, FILE *out) {
+    const pst_plan_run_options *o = x->options;
+    char change[PST_PLANNING_ADVICE] = "", cluster[PST_PLANNING_ADVICE] = "";
+    if (!x->result->best) PST_TRY(pst_planning_change(x, change, cluster));
+    if (o->json) PST_TRY(pst_planning_json(x, change, cluster, out));
+    else PST_TRY(pst_planning_text(x, out));
+    if (!x->result->best) return say_none(x, change, cluster);
+    if (*o->plan) PST_TRY(pst_planning_write(x, x->result->best, o->plan));
+    return *o->report ? write_report(x) : PST_OK;
+}
+
+pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *options, FILE *out) {
+    pst_plan_run_options o;
+    PST_TRY(pst_sized_take("pst_plan_run", options, &o, sizeof o));
+    if (!config || !out) return pst_fail(PST_EINPUT, "pst_plan_run: %s is NULL", config ? "out" : "config");
+    if (!o.cluster) o.cluster = "";
+    if (!o.profile) o.profile = "";
+    if (!o.plan) o.plan = "";
+    if (!o.report) o.report = "";
+    if (!o.top) o.top = 12;
+    pst_planning x = {.config = config, .options = &o, .open = ""};
+    pst_status status = pst_planning_search(&x);
+    if (status == PST_OK) status = answer(&x, out);
+    pst_planning_close(&x);
+    return status;
+}

@@ -1,0 +1,73 @@
+/* `penstock plan RUN.yaml`: from a run file and a cluster to the best layout (partition/search.h), its plan, and why it
+ * and no other. plan_run.c holds it together; choices, tables, the plan's file, texts and advice are files of their
+ * own. */
+#ifndef PST_ENGINE_PLAN_RUN_H
+#define PST_ENGINE_PLAN_RUN_H
+#include "engine/planned.h"
+#include "partition/search.h"
+#include "partition/profile.h"
+#include "penstock/run.h"
+
+/* A model's graphs and costs for degrees that were asked for. */
+typedef struct {
+    uint32_t tensor, sequence, micro_batch;
+    pst_status status;      /* EINPUT: it cannot be had */
+    pst_graph *graph;       /* of the first tensor rank */
+    pst_cost_table **table; /* [n_kind] NULL: not built yet */
+} pst_planning_part;
+
+typedef struct {
+    const pst_config *config;
+    const pst_plan_run_options *options;
+    const char *cluster_text;    /* as given; "": processors of this machine */
+    pst_cluster *cluster;
+    pst_profile *profile;        /* NULL: none */
+    const char *open;            /* a key that is open although the run file gives it; "" none */
+    int nominal;                 /* 1: devices are processors of which nothing is known */
+    pst_model_config model;
+    const pst_model_row *row;
+    const pst_optim_row *optim;
+    pst_search_problem problem;
+    uint32_t n_part, n_whole;
+    pst_planning_part *part;     /* [n_part] */
+    pst_graph **whole;           /* [n_whole] models by micro-batch */
+    pst_search_result *result;
+    double seconds;              /* of the search */
+} pst_planning;
+
+/* plan_run.c. Without `out`: searches only. Close it also when it fails. */
+pst_status pst_planning_search(pst_planning *x);
+void pst_planning_close(pst_planning *x);
+
+/* plan_choices.c: which values may be tried of what the run file leaves open. EINPUT for contradictions. */
+pst_status pst_planning_choices(pst_planning *x);
+/* plan_costs.c: the callbacks of the search; arg is the planning. */
+pst_status pst_planning_table(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence, uint32_t micro_batch,
+                              const pst_cost_table **table);
+pst_status pst_planning_verify(void *arg, pst_search_layout *layout);
+/* The layout prepared as a run would be, predictions and memory exact. */
+pst_status pst_planning_prepare(pst_planning *x, const pst_search_layout *layout, pst_prepared **prepared);
+pst_status pst_planning_graph(pst_planning *x, uint32_t tensor, uint32_t sequence, uint32_t micro_batch,
+                              pst_planning_part **part);
+/* plan_file.c: a layout as a plan, the caller's; written to a file. */
+pst_status pst_planning_plan(pst_planning *x, const pst_search_layout *layout, pst_plan **plan);
+pst_status pst_planning_write(pst_planning *x, const pst_search_layout *layout, const char *path);
+/* plan_text.c, plan_json.c: what was found. */
+pst_status pst_planning_text(pst_planning *x, FILE *out);
+pst_status pst_planning_json(pst_planning *x, const char *change, const char *cluster, FILE *out);
+/* "profile", "datasheet" or "nominal": where durations come from. */
+const char *pst_planning_source(const pst_planning *x);
+/* plan_change.c: where nothing fits, the cheapest single change that makes it fit, and the smallest cluster of this kind
+ * that would do, as texts; "" where none is found. */
+enum { PST_PLANNING_ADVICE = 256 };
+pst_status pst_planning_change(pst_planning *x, char change[PST_PLANNING_ADVICE], char cluster[PST_PLANNING_ADVICE]);
+
+/* Of the best layout: bytes that a rank on that stage may use; 0: no limit. */
+uint64_t pst_planning_room(const pst_planning *x, const pst_search_layout *layout, uint32_t stage);
+/* Of those that do not fit, the one that is least over; NULL: there is none. */
+const pst_search_row *pst_planning_nearest(const pst_planning *x);
+/* "1.25 GiB". Returns text. */
+const char *pst_planning_bytes(uint64_t bytes, char text[32]);
+/* FLOPs of the model per second over those of all devices; 0: not known. */
+double pst_planning_mfu(const pst_planning *x, const pst_search_layout *layout);
+#endif
