@@ -44,6 +44,7 @@ pst_status pst_planning_graph(pst_planning *x, uint32_t tensor, uint32_t sequenc
     k->status = build_whole(x, micro_batch, &whole);
     if (k->status == PST_OK)
         k->status = tensor > 1 ? pst_graph_shard(whole, &shard, &k->graph) : pst_graph_copy(whole, &k->graph);
+    if (k->status == PST_OK) k->status = pst_planning_fold_nodes(whole, k->graph, &k->first);
     *part = k;
     return k->status;
 }
@@ -101,6 +102,7 @@ pst_status pst_planning_table(void *arg, uint32_t kind, uint32_t tensor, uint32_
         pst_chooser chooser = {.arg = &device, .choose = choose};
         if (tensor > 1) PST_TRY(tensor_link(x, kind, tensor, &link));
         PST_TRY(pst_cost_table_build(part->graph, &costs, tensor > 1 ? &link : NULL, &chooser, &part->table[kind]));
+        pst_planning_fold_table(part->table[kind], part->first, x->problem.n_item);
     }
     *table = part->table[kind];
     return PST_OK;
@@ -125,20 +127,19 @@ static pst_status set_cluster(const pst_planning *x, pst_config *c) {
 /* As a run of this layout would be prepared. */
 pst_status pst_planning_prepare(pst_planning *x, const pst_search_layout *l, pst_prepared **p) {
     pst_plan *plan = NULL;
-    pst_config *c = NULL;
     pst_prepare_options o = {.n_rank = l->pipeline * l->data * l->tensor,
                              .threads = threads_of(x, l->pipeline * l->data * l->tensor),
                              .isa = isa_of(x),
                              .n_eval_micro = l->n_micro,
                              .vocabulary = x->model.vocabulary};
+    pst_config_close(x->settled), x->settled = NULL;
     PST_TRY(pst_planning_plan(x, l, &plan));
-    pst_status status = pst_config_copy(x->config, &c);
-    if (status == PST_OK) status = set_cluster(x, c);
-    if (status == PST_OK) status = pst_planned_settle(c, plan, "found");
+    pst_status status = pst_config_copy(x->config, &x->settled);
+    if (status == PST_OK) status = set_cluster(x, x->settled);
+    if (status == PST_OK) status = pst_planned_settle(x->settled, plan, "found");
     o.plan = plan, o.lane = o.n_rank > WHOLE_RANKS;
-    if (status == PST_OK) status = pst_prepare(c, &o, p);
+    if (status == PST_OK) status = pst_prepare(x->settled, &o, p);
     pst_plan_close(plan);
-    pst_config_close(c);
     return status;
 }
 

@@ -4,14 +4,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-static pst_status fill(const pst_search_layout *l, const pst_schedule *s, pst_plan *plan) {
+/* first: where in the graph each operator of the whole model begins. */
+static pst_status fill(const pst_search_layout *l, const pst_schedule *s, const uint32_t *first, pst_plan *plan) {
     uint32_t n = l->pipeline * l->data * l->tensor;
     snprintf(plan->schedule, sizeof plan->schedule, "%s", l->schedule);
     plan->n_micro = l->n_micro, plan->micro_batch = l->micro_batch;
     plan->data = l->data, plan->tensor = l->tensor, plan->sequence = l->sequence, plan->zero = l->zero;
     for (uint32_t c = 0; c < l->n_chunk; c++) {
         plan->rank_of_chunk[c] = s->rank_of_chunk[c], plan->recompute[c] = l->recompute[c];
-        for (uint32_t i = l->first_item[c]; i < l->first_item[c + 1]; i++) plan->chunk_of_node[i] = c;
+        for (uint32_t i = first[l->first_item[c]]; i < first[l->first_item[c + 1]]; i++) plan->chunk_of_node[i] = c;
     }
     memcpy(plan->peak_bytes, l->peak_bytes, l->pipeline * sizeof *plan->peak_bytes);
     plan->step_ns = l->step_ns, plan->flush_ns = l->flush_ns, plan->bubble = l->bubble;
@@ -28,8 +29,8 @@ pst_status pst_planning_plan(pst_planning *x, const pst_search_layout *l, pst_pl
     pst_plan *p = NULL;
     PST_TRY(pst_planning_graph(x, l->tensor, l->tensor > 1 && l->sequence, l->micro_batch, &part));
     PST_TRY(pst_schedule_generate(l->schedule, l->pipeline, l->n_chunk / l->pipeline, l->micros[0], &s));
-    pst_status status = pst_plan_open(l->n_item, l->pipeline, l->n_chunk, &p);
-    if (status == PST_OK) status = fill(l, s, p);
+    pst_status status = pst_plan_open(part->graph->n_node, l->pipeline, l->n_chunk, &p);
+    if (status == PST_OK) status = fill(l, s, part->first, p);
     if (status == PST_OK) status = pst_plan_set_text(&p->cluster, x->cluster_text);
     if (status == PST_OK) p->graph_hash = pst_graph_hash(part->graph);
     if (status == PST_OK && x->result && l == x->result->best) p->bound_ns = x->result->bound_ns;

@@ -111,10 +111,11 @@ void pst_planning_close(pst_planning *x) {
     pst_search_result_close(x->result);
     for (uint32_t i = 0; i < x->n_part; i++) {
         for (uint32_t k = 0; k < x->cluster->n_kind; k++) pst_cost_table_close(x->part[i].table[k]);
-        free(x->part[i].table), pst_graph_close(x->part[i].graph);
+        free(x->part[i].table), free(x->part[i].first), pst_graph_close(x->part[i].graph);
     }
     for (uint32_t i = 0; i < x->n_whole; i++) pst_graph_close(x->whole[i]);
     free(x->part), free(x->whole);
+    pst_config_close(x->settled);
     pst_profile_close(x->profile);
     pst_cluster_close(x->cluster);
 }

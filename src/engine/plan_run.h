@@ -13,6 +13,7 @@ typedef struct {
     uint32_t tensor, sequence, micro_batch;
     pst_status status;      /* EINPUT: it cannot be had */
     pst_graph *graph;       /* of the first tensor rank */
+    uint32_t *first;        /* [operators of the whole model + 1] where in `graph` what belongs to each begins */
     pst_cost_table **table; /* [n_kind] NULL: not built yet */
 } pst_planning_part;
 
@@ -33,6 +34,7 @@ typedef struct {
     pst_graph **whole;           /* [n_whole] models by micro-batch */
     pst_search_result *result;
     double seconds;              /* of the search */
+    pst_config *settled;         /* of what was prepared last; NULL */
 } pst_planning;
 
 /* plan_run.c. Without `out`: searches only. Close it also when it fails. */
@@ -45,10 +47,14 @@ pst_status pst_planning_choices(pst_planning *x);
 pst_status pst_planning_table(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence, uint32_t micro_batch,
                               const pst_cost_table **table);
 pst_status pst_planning_verify(void *arg, pst_search_layout *layout);
-/* The layout prepared as a run would be, predictions and memory exact. */
+/* The layout prepared as a run would be, predictions and memory exact; good until the next one is, or x is closed. */
 pst_status pst_planning_prepare(pst_planning *x, const pst_search_layout *layout, pst_prepared **prepared);
 pst_status pst_planning_graph(pst_planning *x, uint32_t tensor, uint32_t sequence, uint32_t micro_batch,
                               pst_planning_part **part);
+/* plan_fold.c: where in a tensor rank's graph what belongs to each operator of the whole begins, [n_node + 1], the caller's;
+ * a table of that graph becomes one of the whole's n operators. */
+pst_status pst_planning_fold_nodes(const pst_graph *whole, const pst_graph *part, uint32_t **first);
+void pst_planning_fold_table(pst_cost_table *table, const uint32_t *first, uint32_t n);
 /* plan_file.c: a layout as a plan, the caller's; written to a file. */
 pst_status pst_planning_plan(pst_planning *x, const pst_search_layout *layout, pst_plan **plan);
 pst_status pst_planning_write(pst_planning *x, const pst_search_layout *layout, const char *path);

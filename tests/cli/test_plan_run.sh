@@ -1,0 +1,66 @@
+#!/bin/sh
+# test: label=quick timeout=120
+# penstock plan RUN.yaml: what the run file gives is fixed, the plan trains to the bits of the same layout by keys, what
+# does not fit is said with what would, and wrong input is refused in one line.
+. "$(dirname "$0")/../script.sh"
+
+cat >run.yaml <<'END'
+model: {kind: gpt, layers: 2, heads: 2, channels: 32, context: 16}
+data: {paths: [text.txt]}
+train: {steps: 2, batch: 8}
+checkpoint: {every: 0}
+END
+for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do echo "a pipeline of $i stages is filled by $i micro-batches"; done >text.txt
+weights() { sed -n 's/.*"weights_xxh64": *"\([0-9a-f]*\)".*/\1/p' "$1/metrics.jsonl"; }
+
+"$PENSTOCK" plan run.yaml -n 4 -o plan.yaml --report plan.html >out || fail "plan"
+for line in '^layout ' '^step .*tokens/s' '^at least .* gap [0-9.]*%' '^memory  *stage 0: ' '^costs ' '^searched ' 'the best$'; do
+    grep -q -e "$line" out || fail "no line '$line' in: $(cat out)"
+done
+grep -q '<html' plan.html || fail "no page"
+"$PENSTOCK" inspect plan.yaml | grep -q "made from $(pwd -P)/run.yaml" || fail "the plan does not say what it was made from"
+"$PENSTOCK" simulate plan.yaml >out || fail "simulate"
+step() { sed -n 's/^ *step_ns: \([0-9]*\).*/\1/p' "$1"; }
+
+# the plan's layout, by the plan and by keys, has the same bits; the prediction of the plan is that of the run
+"$PENSTOCK" plan run.yaml tensor=1 data=2 pipeline=2 schedule=1f1b micro_batch=1 zero=1 recompute=full -o fixed.yaml >out || fail "fixed"
+grep -q '2 stages x 2 replicas x 1 tensor rank, 1f1b, 1 chunk' out || fail "not what is fixed: $(cat out)"
+grep -q 'zero 1, recompute full' out || fail "not what is fixed: $(cat out)"
+"$PENSTOCK" train -q run.yaml transport=self plan=fixed.yaml || fail "train by the plan"
+"$PENSTOCK" train -q run.yaml transport=self tensor=1 data=2 pipeline=2 schedule=1f1b micro_batch=1 recompute=full || fail "train by keys"
+[ "$(weights runs/run)" ] && [ "$(weights runs/run)" = "$(weights runs/run-2)" ] || fail "other weights by the plan"
+[ "$(step fixed.yaml)" = "$(step runs/run/plan.yaml)" ] || fail "the plan's step is $(step fixed.yaml), the run's $(step runs/run/plan.yaml)"
+peak() { grep peak_bytes "$1"; }
+[ "$(peak fixed.yaml)" = "$(peak runs/run/plan.yaml)" ] || fail "the plan's memory is $(peak fixed.yaml), the run's $(peak runs/run/plan.yaml)"
+
+"$PENSTOCK" plan run.yaml -n 4 --json >out || fail "json"
+for key in fits step_s tokens_per_s lower_bound_s gap layout predicted peak_bytes rows why devices searched; do
+    grep -q "\"$key\":" out || fail "no $key in the JSON"
+done
+
+# expect STATUS PATTERN ARGUMENT...: exit status, and one line on stderr that matches
+expect() {
+    status=$1 pattern=$2
+    shift 2
+    rc=0
+    "$PENSTOCK" plan "$@" >out 2>err </dev/null || rc=$?
+    [ $rc = "$status" ] && grep -q -e "^penstock: .*$pattern" err && [ "$(wc -l <err)" = 1 ] ||
+        fail "plan $*: status $rc, expected $status and '$pattern': $(cat err)"
+}
+expect 4 'no layout fits.*over on stage.*it would fit with [0-9.]* KiB of memory per device' run.yaml -n 4 memory=100K
+expect 4 'it would fit with [a-z]*\.[a-z_]*=' run.yaml -n 2 pipeline=2 schedule=gpipe micro_batch=1 recompute=none memory=515K
+expect 2 'h10.*H100' run.yaml --cluster '2x8 h10'
+expect 2 'from 1 to' run.yaml -n 0
+expect 2 'at least 8, but there are 4 devices' run.yaml -n 4 pipeline=8
+expect 2 'has 4 devices' run.yaml --cluster '1x4 h100' -n 5
+expect 2 'micro_batch: 3 does not divide' run.yaml -n 4 micro_batch=3
+expect 2 'schedule solved cannot be planned with' run.yaml -n 4 schedule=solved
+expect 2 'one way for all chunks' run.yaml -n 4 'recompute=[none, full]'
+expect 2 'no layout is possible' run.yaml -n 4 tensor=4
+expect 2 'parallel.replicas has 2 numbers' run.yaml -n 4 data=4 'replicas=[4, 4]'
+expect 2 'leave those out' run.yaml --graph x
+expect 2 'go with --graph' run.yaml --devices 4
+expect 2 'nowhere.yaml' nowhere.yaml
+expect 2 'nothing to plan for'
+
+exit $bad
