@@ -125,8 +125,9 @@ static pst_status resolve_name(pst_reading *reading) {
 static void keep_given(pst_reading *reading) {
     for (size_t i = 0; i < pst_n_row; i++) {
         const pst_row *row = &pst_rows[i];
-        int open = row->type == PST_ROW_WHOLE && !strcmp(row->fallback, "0") && /* 0 is "not given" */
-                   !*(const int64_t *)((const char *)reading->config + row->offset);
+        const char *at = (const char *)reading->config;
+        int zero = row->type == PST_ROW_WHOLE && !strcmp(row->fallback, "0") && !*(const int64_t *)(at + row->offset);
+        int open = zero || (row->type == PST_ROW_LIST && !*(const uint32_t *)(at + row->count));
         reading->config->given[i] = is_given(&reading->origin[i]) && !open;
     }
 }

@@ -47,7 +47,7 @@ struct pst_config {
     char *model_place;                                /* for complaints about the model: file:line:column, or an
                                                          override */
 };
-/* 1: the run file or an override gives the key, and not as 0 where that means "not given". */
+/* 1: the run file or an override gives the key, and not as 0 or [] where that means "not given". */
 int pst_config_given(const pst_config *config, const char *section, const char *key);
 /* Sets a key, with the text as an override would have it, as another file says it has to be. EINPUT when it is given
  * otherwise; who: the other file, for the message. */

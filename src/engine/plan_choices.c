@@ -135,6 +135,8 @@ static void choose_rest(pst_planning *x) {
 }
 
 pst_status pst_planning_choices(pst_planning *x) {
+    if (x->config->parallel.n_devices)
+        return pst_fail(PST_EINPUT, "parallel.devices: which device has which rank is for the plan to say; leave it out");
     PST_TRY(choose_degrees(x));
     PST_TRY(choose_replicas(x));
     PST_TRY(choose_schedule(x));
