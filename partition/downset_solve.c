@@ -103,7 +103,7 @@ static pst_status check(const pst_downset_problem *p) {
 
 /* --- many devices ------------------------------------------------------------------------------------------------- */
 
-enum { CELLS = 1 << 22, MANY_STATES = 1 << 17, STATES = 1 << 16, NEAR = 1 << 12 };
+enum { CELLS = 1 << 22, MANY_STATES = 1 << 17, STATES = 1 << 16, NEAR = 1 << 12, WORDS = 1 << 25, BLOCKS = 256 };
 
 /* So many that all combinations of their numbers, beside every downset, are too many. */
 static int is_many(const pst_downset_problem *p) {
@@ -120,6 +120,7 @@ typedef struct {
     const pst_downset_list *list;
     pst_downset_range range;
     pst_downset_grid grid;
+    double top;    /* no load is larger */
     double failed; /* nothing was found at this limit */
     pst_downset_plan best;
 } narrowing;
@@ -154,34 +155,52 @@ static pst_status narrow(narrowing *n, double top, double near) {
     return PST_OK;
 }
 
-/* Along one order of the items first, then over as many downsets as there is room for. */
+/* Along one order of the items: in blocks where there are many of them, then one by one. */
+static pst_status along_one_order(narrowing *n, uint32_t *order) {
+    const pst_downset_problem *p = n->p;
+    pst_downset_list chain = {0};
+    PST_TRY(pst_downset_order(p->n_item, p->edge, p->n_edge, order));
+    if (p->n_item > 2 * BLOCKS) PST_TRY(pst_downset_coarse(p, order, BLOCKS, 0, &n->best));
+    n->best.whole = 0; /* it is the best of blocks only */
+    PST_TRY(pst_downset_list_near(p->n_item, p->edge, p->n_edge, order, 1, UINT32_MAX / 2, &chain));
+    n->list = &chain;
+    pst_status status = narrow(n, n->top, 4e-3);
+    n->best.n_downset = chain.n;
+    pst_downset_list_close(&chain);
+    return status;
+}
+
+/* Over as many downsets as there is room for. */
+static pst_status over_many(narrowing *n, uint32_t most) {
+    const pst_downset_problem *p = n->p;
+    pst_downset_list list = {0};
+    int whole = 0;
+    if (most > CELLS / n->grid.n_state) most = CELLS / n->grid.n_state;
+    if (most > WORDS / (p->n_item / 64 + 2)) most = WORDS / (p->n_item / 64 + 2);
+    PST_TRY(pst_downset_list_open(p->n_item, p->edge, p->n_edge, most, &list));
+    int all = list.n > 0;
+    if (!all)
+        PST_TRY(pst_downset_list_choose(p->n_item, p->edge, p->n_edge, most < NEAR ? most : NEAR, &list, &whole));
+    n->list = &list, n->failed = n->range.floor;
+    pst_status status = PST_OK;
+    if (all || list.n > p->n_item + 1) status = narrow(n, n->top, all ? 1e-9 : 2e-3);
+    n->best.n_downset = list.n;
+    n->best.whole = all && n->grid.exact;
+    pst_downset_list_close(&list);
+    return status;
+}
+
 static pst_status solve_many(const pst_downset_problem *p, uint32_t most, pst_downset_range range,
                              pst_downset_plan *plan) {
-    narrowing n = {.p = p, .range = range};
+    narrowing n = {.p = p, .range = range, .top = range.limit};
     pst_downset_grid_of(p, STATES / (p->n_item + 1) + 16, &n.grid);
-    pst_downset_list chain = {0}, list = {0};
-    int whole = 0;
     uint32_t *order = malloc(((size_t)p->n_item + 1) * sizeof *order);
-    pst_status status = order ? pst_downset_order(p->n_item, p->edge, p->n_edge, order)
+    pst_status status = order ? along_one_order(&n, order)
                               : pst_fail(PST_ENOMEM, "no memory for the order of %u items", p->n_item);
-    if (status == PST_OK)
-        status = pst_downset_list_near(p->n_item, p->edge, p->n_edge, order, 1, UINT32_MAX / 2, &chain);
     free(order);
-    n.list = &chain;
-    if (status == PST_OK) status = narrow(&n, range.limit, 4e-3);
-    if (most > CELLS / n.grid.n_state) most = CELLS / n.grid.n_state;
-    if (status == PST_OK) status = pst_downset_list_open(p->n_item, p->edge, p->n_edge, most, &list);
-    whole = list.n > 0;
-    if (status == PST_OK && !whole)
-        status = pst_downset_list_choose(p->n_item, p->edge, p->n_edge, most < NEAR ? most : NEAR, &list, &whole);
-    n.list = &list, n.failed = range.floor;
-    if (status == PST_OK && list.n > chain.n) status = narrow(&n, range.limit, whole ? 1e-9 : 2e-3);
-    int exact = whole && n.grid.exact;
-    n.best.n_downset = list.n ? list.n : chain.n, n.best.whole = exact;
-    n.best.lower_bound = exact ? n.failed : range.floor;
+    if (status == PST_OK) status = over_many(&n, most);
+    n.best.lower_bound = n.best.whole ? n.failed : range.floor;
     if (status == PST_OK && !n.best.n_part) n.best.lower_bound = INFINITY;
-    pst_downset_list_close(&chain);
-    pst_downset_list_close(&list);
     if (status == PST_OK || status == PST_BUSY) *plan = n.best;
     else pst_downset_plan_close(&n.best);
     return status == PST_BUSY ? PST_OK : status;

@@ -231,7 +231,7 @@ static double bound_of(const pst_downset_problem *p, const pst_import_levels *to
 
 /* Along one order of the items, in no time. */
 static pst_status fall_back(levels l, pst_downset_plan *plan) {
-    enum { SETS = 48 };
+    enum { SETS = 160 };
     const pst_downset_problem *p = l.p;
     pst_downset_list chain = {0};
     uint32_t *order = malloc(((size_t)p->n_item + 1) * sizeof *order);

@@ -24,6 +24,17 @@ END
 "$PENSTOCK" plan --graph graph.txt --devices 4 --bandwidth 1e9 >out 2>err || fail "$(cat err)"
 grep -q '^pipedream  0.002 s  lower bound 0.002 s' out || fail "$(cat out)"
 
+"$PENSTOCK" plan --graph graph.txt --devices 2 --machines 2 --bandwidth 1e9 --between 1e8 --compression 1 --json >plan.json \
+    2>err || fail "$(cat err)"
+grep -q '"data":2,"group":0,"machines":2,"load":' plan.json || fail "$(cat plan.json)"
+"$PENSTOCK" plan --graph graph.txt --devices 2 --machines 2 --bandwidth 1e9 --between 1e8 --compression 1 \
+    --evaluate plan.json >out 2>err || fail "$(cat err)"
+grep -q '^pipedream  0.002 s$' out && grep -q '^    0  2 gpus of 2 machines ' out || fail "$(cat out)"
+"$PENSTOCK" plan --graph graph.txt --straight --cluster '1x1 h100 + 1x1 a100-80 ib:400Gb/s' >out 2>err || fail "$(cat err)"
+grep -q '^    1  1 H100 ' out && grep -q '^    0  1 A100-80 ' out || fail "$(cat out)"
+"$PENSTOCK" plan --graph chain.json --cluster '1x2 h100' >out 2>err || fail "$(cat err)"
+grep -q '^max-load  8.5 ms ' out || fail "$(cat out)"
+
 "$PENSTOCK" plan --graph "$SOURCE_DIR/tests/fuzz/corpus/planner/piper.json" --json >out 2>err || fail "$(cat err)"
 ways='import json; assert all(len(s["nodes"]) == len(s["ways"]) for s in json.load(open("out"))["stages"])'
 ! command -v python3 >/dev/null || python3 -c "$ways" || fail "$(cat out)"
@@ -49,9 +60,19 @@ expect 'graph.txt says nothing of devices' --graph graph.txt
 expect 'graph.txt says nothing of the bandwidth' --graph graph.txt --devices 2
 expect 'know no memory' --graph graph.txt --devices 2 --bandwidth 1e9 --memory 1e9
 expect 'from 1 to 4096' --graph chain.json --devices 0
+expect 'from 1 to 1e+18' --graph graph.txt --devices 2 --bandwidth 0
+expect 'bandwidth between machines, which has to be given' --graph graph.txt --devices 2 --bandwidth 1e9 --machines 2
+expect "machines, straight and compression are PipeDream's" --graph chain.json --machines 2
+expect 'leave these out' --graph graph.txt --devices 2 --cluster '1x2 h100'
+expect 'says nothing of its links' --graph graph.txt --cluster '1x1 h100 + 1x1 a100-80'
+expect 'no cluster' --graph "$SOURCE_DIR/tests/fuzz/corpus/planner/piper.json" --cluster '1x2 h100'
+expect 'h1000' --graph chain.json --cluster '1x2 h1000'
+expect 'chain.json: stages: is missing' --graph graph.txt --devices 2 --bandwidth 1e9 --evaluate chain.json
 printf '{"maxFPGAs": 2, ' >cut.json
 expect 'cut.json:1:[0-9]*: not JSON' --graph cut.json
-truncate -s 70M huge.json
+truncate -s 100M huge.json
 expect 'huge.json: larger than 67108864 bytes' --graph huge.json
+awk 'BEGIN { for (i = 0; i < 1e6; i++) print "node" i " -- op" }' >many.txt
+expect 'many.txt:65536: more than 65535 nodes' --graph many.txt
 "$PENSTOCK" plan --graph chain.json >/dev/full 2>err && fail "a full disk is not seen"
 exit $bad

@@ -169,6 +169,19 @@ static void time_is_limited(void **unused) {
     pst_import_close(im);
 }
 
+/* Without any time: a split into blocks, with a bound. */
+static void thousands_of_items_on_a_thousand_devices(void **unused) {
+    (void)unused;
+    uint64_t state = test_seed(6009);
+    pst_import *im = chains(6000, 3, 1000, &state);
+    pst_import_plan plan;
+    MUST(pst_import_solve(im, 1e-9, &plan));
+    assert_true(!plan.whole && plan.lower_bound > 0 && plan.lower_bound <= plan.objective);
+    assert_true(plan.objective < 10 * plan.lower_bound);
+    pst_import_plan_close(&plan);
+    pst_import_close(im);
+}
+
 static void too_little_memory_says_how_much_would_do(void **unused) {
     (void)unused;
     uint64_t state = test_seed(6006);
@@ -194,6 +207,7 @@ int main(void) {
         cmocka_unit_test(hundreds_of_devices_of_three_kinds),
         cmocka_unit_test(a_chain_of_thousands),
         cmocka_unit_test(time_is_limited),
+        cmocka_unit_test(thousands_of_items_on_a_thousand_devices),
         cmocka_unit_test(too_little_memory_says_how_much_would_do),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
