@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
 """`penstock plan --graph` on other planners' workloads, beside what those planners find and how long they take.
 
-    bench/planner.py --data FOLDER [--dnn CHECKOUT] [--rounds N] [--json]
+    bench/planner.py --data FOLDER [--dnn CHECKOUT] [--rounds N] [--seed S] [--json]
 
 FOLDER has dnn-partitioning/throughput-inputs, pipedream/profiles and piper/bert32a100.json, as the repositories of
 msr-fiddle do; CHECKOUT is a checkout of msr-fiddle/dnn-partitioning, for its larger workloads. A row is left out where
 its file is not there. Seconds are processor time of the whole program, the median of N rounds (3). The references'
 objectives and seconds are of their programs, run unmodified on a machine like this one: of PipeDream and Piper they are
-what to match or beat, of dnn-partitioning, which solves exactly, what to match. bert96 is Piper's BERT with 64 copies of
+what to match or beat, of dnn-partitioning, which solves exactly, what to match. A gap is that to the lower bound which the plan
+is printed with; 0 is a proof. The random graphs follow from the seed: 1,000 operators, most of which take the output of one
+of the last few before them, on 1,024 devices of one, two and three kinds. Human splits are judged, not found. bert96 is Piper's BERT with 64 copies of
 a layer that stands between two others. Needs ./dev build."""
 
 import argparse
 import copy
 import json
 import os
+import random
 import resource
 import statistics
 import subprocess
@@ -35,6 +38,20 @@ DNN = [("LayerGraphs/bert24_inference", 17.7899, 0.01), ("LayerGraphs/bert24_tra
 PIPEDREAM = [("alexnet", 4, 0.022186, 0.3), ("vgg16", 4, 0.1701790624, 0.2), ("resnet18", 4, 0.065918, 0.3),
              ("densenet121", 4, 0.0819839208, 1.8), ("squeezenet1_0", 4, 0.0714772843, 0.3), ("gnmt", 4, 0.025868, 0.3),
              ("vgg16", 16, 0.0432270743, 0.3)]
+LEVELS = [("vgg16, 4 x 4", ["--machines", 4, "--between", 1.25e9, "--compression", 1], 0.0671339969, 0.3),
+          ("alexnet, 4 x 4", ["--machines", 4, "--between", 1.25e9, "--compression", 1], 0.0150994944, 0.2),
+          ("vgg16, 4, straight", ["--straight", "--compression", 1], 0.23559, 0.2),
+          ("vgg16, 4 x 4, activations in no time", ["--machines", 4, "--between", 1.25e9], 0.0441210743, 0.3),
+          ("alexnet, 4 x 4, activations in no time", ["--machines", 4, "--between", 1.25e9], 0.0060111784, 0.3),
+          ("gnmt, 4 x 4", ["--machines", 4, "--between", 1.25e9, "--compression", 1], None, None),
+          ("resnet18, 4 x 4", ["--machines", 4, "--between", 1.25e9, "--compression", 1], None, None),
+          ("resnext101, 4 x 4", ["--machines", 4, "--between", 1.25e9, "--compression", 1], None, None),
+          ("densenet121, 4 x 4", ["--machines", 4, "--between", 1.25e9, "--compression", 1], None, None),
+          ("squeezenet1_0, 4 x 4", ["--machines", 4, "--between", 1.25e9, "--compression", 1], None, None)]
+HUMAN = [("bert24_inference", "bert24_inference", 20.084), ("bert24_inference", "bert24_training", 49.4049),
+         ("resnet50_inference", "resnet50_inference", 43.9183)]
+RANDOM = [("1,024 H100", "128x8 h100 ib:400Gb/s"), ("512 H100 + 512 A100-80", "64x8 h100 ib:400Gb/s + 64x8 a100-80 ib:400Gb/s"),
+          ("344 H100 + 344 A100-80 + 336 V100", "43x8 h100 + 43x8 a100-80 + 42x8 v100 ib:400Gb/s")]
 PIPER = [("bert32", 8, 8, 0.16585575, 0.06), ("bert32", 32, 8, 0.0415154504, 0.17), ("bert32", 64, 8, 0.0202005503, 0.24),
          ("bert32", 128, 8, 0.0101208803, 0.44), ("bert32", 512, 8, 0.00256112785, 3.4),
          ("bert32", 1024, 8, 0.00130317952, 16.4), ("bert32", 2048, 8, 0.000703591184, 72.0),
@@ -78,6 +95,21 @@ def bert96(path, to):
         json.dump(graph, file)
 
 
+def random_graph(seed, n, path):
+    draw = random.Random(seed)
+    edges = []
+    for v in range(1, n):
+        sources = 1 + (draw.random() < 0.3) + (draw.random() < 0.1)
+        edges += [(u, v) for u in sorted({max(0, v - 1 - int(draw.expovariate(0.4))) for _ in range(sources)})]
+    with open(path, "w", encoding="utf-8") as file:
+        for v in range(n):
+            time = draw.lognormvariate(0, 0.7)
+            parameters = draw.randrange(1 << 20, 1 << 26) if draw.random() < 0.4 else 0
+            file.write(f"node{v + 1} -- op -- forward_compute_time={time:.3f}, backward_compute_time={2 * time:.3f}, "
+                       f"activation_size={draw.randrange(1 << 20, 1 << 25)}.0, parameter_size={parameters}.0\n")
+        file.writelines(f"\tnode{u + 1} -- node{v + 1}\n" for u, v in edges)
+
+
 def rows(args, work):
     for name, objective, seconds in DNN:
         found = [os.path.join(folder, "throughput-inputs", name + ".json")
@@ -86,6 +118,18 @@ def rows(args, work):
     for name, devices, objective, seconds in PIPEDREAM:
         path = os.path.join(args.data, "pipedream", "profiles", name + ".graph.txt")
         yield "PipeDream", f"{name}, {devices} GPUs", path, ["--devices", devices, "--bandwidth", 1e10], objective, seconds
+    for name, options, objective, seconds in LEVELS:
+        path = os.path.join(args.data, "pipedream", "profiles", name.split(",")[0] + ".graph.txt")
+        yield "PipeDream", name, path, ["--devices", 4, "--bandwidth", 1e10, *options], objective, seconds
+    for expert, name, objective in HUMAN:
+        folder = os.path.join(args.data, "dnn-partitioning")
+        path = os.path.join(folder, "throughput-inputs", "LayerGraphs", name + ".json")
+        options = ["--evaluate", os.path.join(folder, "human-experts", expert + "_expert.json")]
+        yield "human", name, path, options, objective, None
+    path = os.path.join(work, "random.txt")
+    random_graph(args.seed, 1000, path)
+    for name, cluster in RANDOM:
+        yield "random", f"1,000 operators (seed {args.seed}), {name}", path, ["--cluster", cluster], None, None
     bert32 = os.path.join(args.data, "piper", "bert32a100.json")
     paths = {"bert32": bert32, "bert96": os.path.join(work, "bert96.json")}
     if os.path.exists(bert32):
@@ -110,6 +154,7 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--dnn")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     found = []
@@ -118,17 +163,25 @@ def main():
             if not path or not os.path.exists(path):
                 continue
             rounds = [plan(path, options) for _ in range(args.rounds)]
-            found.append({"planner": planner, "workload": name, "objective": rounds[0]["objective"], "gap": rounds[0]["gap"],
-                          "unit": rounds[0]["unit"], "downsets": rounds[0]["downsets"], "reference": objective,
+            found.append({"planner": planner, "workload": name, "objective": rounds[0]["objective"],
+                          "gap": rounds[0].get("gap"), "unit": rounds[0]["unit"], "downsets": rounds[0].get("downsets"), "reference": objective,
                           "seconds": statistics.median(r["seconds"] for r in rounds), "reference_seconds": seconds})
     if args.json:
         print(json.dumps(found))
         return
     for row in found:
-        beside = f"{row['objective'] / row['reference']:.6f} of the reference's" if row["reference"] else ""
-        print(f"{row['planner']:16s} {row['workload']:36s} {row['objective']:.9g} {row['unit']}, gap {100 * row['gap']:.2g}%, "
-              f"{row['downsets']} downsets, {row['seconds']:.3f} s"
-              + (f" ({row['reference_seconds']:g} s)" if row["reference_seconds"] else "") + (f"  {beside}" if beside else ""))
+        line = f"{row['planner']:16s} {row['workload']:58s} {row['objective']:.9g} {row['unit']}"
+        if row["gap"] is not None:
+            line += f", gap {100 * row['gap']:.2g}%, {row['downsets']} downsets, {row['seconds']:.3f} s"
+        if row["reference_seconds"]:
+            line += f" ({row['reference_seconds']:g} s)"
+        if row["reference"]:
+            line += f"  {row['objective'] / row['reference']:.6f} of the reference's"
+        print(line)
+    public = [row for row in found if row["gap"] is not None and row["planner"] != "random"]
+    if public:
+        print(f"largest gap of {len(public)} public workloads: {100 * max(row['gap'] for row in public):.2g}%; "
+              f"worse than a reference: {sum(row['objective'] > (row['reference'] or 1e99) * (1 + 1e-5) for row in public)}")
 
 
 if __name__ == "__main__":

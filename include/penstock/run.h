@@ -108,7 +108,8 @@ typedef struct {
     double compression;      /* PipeDream: activations travel, so many times smaller; 0: in no time */
 } pst_plan_graph_options;
 /* Splits another planner's workload into contiguous parts over devices, so that the largest load under that planner's own
- * cost model is smallest; writes objective, lower bound and parts. EINPUT also when there is no plan: what would do. */
+ * cost model is smallest; writes objective, lower bound and parts (with `evaluate`, what that plan costs). EINPUT also
+ * when there is no plan: what would do. */
 PST_API pst_status pst_plan_graph(const pst_plan_graph_options *options, FILE *out);
 
 /* Shows a checkpoint (EINPUT when a tensor in it is damaged), plan.yaml, safetensors file, Hugging Face folder, or
