@@ -17,7 +17,6 @@
 #include "base/status.h"
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
 
 enum { PST_CLUSTER_MOST = 65536 }; /* devices */
 
@@ -79,7 +78,5 @@ pst_status pst_cluster_parse(const char *text, size_t bytes, const char *file, p
 pst_status pst_cluster_change(pst_cluster *cluster, const char *change);
 /* So many devices of kind cpu on one node: where nothing else is said. ENOMEM. */
 pst_status pst_cluster_plain(uint32_t n_device, pst_cluster **cluster);
-/* As YAML, from which it is read as the same cluster. ENOMEM: cannot write. */
-pst_status pst_cluster_print(const pst_cluster *cluster, FILE *out);
 void pst_cluster_close(pst_cluster *cluster);
 #endif

@@ -1,6 +1,7 @@
 /* One change of a cluster, as `simulate --what-if` takes it. */
 #include "config/number.h"
 #include "pipeline/cluster_parts.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -12,6 +12,7 @@
  *   B200       HGX B200 (an eighth of it): 75 and 4,500 / 2 TFLOPS, 180 GB, 8 TB/s (DGX B200: 64 TB/s), NVLink 1.8 TB/s
  *   cpu        one core, as partition/solve.c has it for every precision; within a host, shared memory */
 #include "penstock/option.h"
+#include <stdio.h>
 #include "pipeline/cluster_parts.h"
 #include <string.h>
 #include <strings.h>

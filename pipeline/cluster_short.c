@@ -5,6 +5,7 @@
 #include "config/number.h"
 #include "pipeline/cluster_parts.h"
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -8,8 +8,19 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-typedef enum { PST_OPTION_FLAG, PST_OPTION_INT, PST_OPTION_FLOAT, PST_OPTION_STRING } pst_option_type;
-/* `target` points to int (FLAG), int64_t, double or const char * and holds the default beforehand. */
+typedef enum {
+    PST_OPTION_FLAG,
+    PST_OPTION_INT,
+    PST_OPTION_FLOAT,
+    PST_OPTION_STRING,
+    PST_OPTION_LIST         /* may be given several times */
+} pst_option_type;
+enum { PST_OPTION_LIST_MAX = 32 };
+typedef struct {
+    size_t n;
+    const char *item[PST_OPTION_LIST_MAX];
+} pst_option_list;
+/* `target` points to int (FLAG), int64_t, double, const char * or pst_option_list and holds the default beforehand. */
 typedef struct {
     char letter;            /* 0: none */
     const char *name;       /* without the dashes */

@@ -68,6 +68,10 @@ typedef struct {
                                 from the start of their F to the end of their W */
     int64_t n_memory;        /* 0: no limit */
     const char *report;      /* a file, of a plan only: its report, one HTML file; NULL or "": none */
+    /* n_what_if changes of the cluster that a plan is for, such as "link.ib=200Gb/s", "device.3.speed=0.5"; without a cluster,
+       of as many equal devices on one node: what is found then stands beside what is found without them. */
+    const char *const *what_if;
+    int64_t n_what_if;
 } pst_simulate_options;
 /* Times a schedule, or the plan of a run, without training; writes what it finds as text or JSON, and the pictures
  * asked for (with a transport: rank 0 does). EINTERNAL: the executor on the virtual clock disagrees with the simulator.
@@ -171,6 +175,8 @@ PST_API pst_status pst_profile_run(const pst_profile_options *options, FILE *out
 PST_API pst_status pst_report_write(const char *run, const char *file);
 /* What this machine has and what is missing for what, as text or JSON. */
 PST_API pst_status pst_doctor(int json, FILE *out);
+/* This machine as a cluster file: one node, a device for every core that this process may use. ENOMEM: cannot write. */
+PST_API pst_status pst_doctor_cluster(FILE *out);
 /* Names of what is built in: `kind` is "model", "preset" (of all models), "data", "optimizer", "schedule" (that train),
  * "device", "transport" or "world"; i counts from 0; NULL after the last. Static. Any thread. */
 PST_API const char *pst_builtin_name(const char *kind, size_t i);

@@ -76,6 +76,7 @@ int pst_cli_simulate(const pst_cli_call *call) {
                               .rounds = 5,
                               .argv = call->program_argv};
     const char *times = NULL, *memory = NULL;
+    pst_option_list what_if = {0};
     double all_times[3 * MOST_STAGES], all_memory[MOST_STAGES];
     const pst_option rows[] = {
         {0, "schedule", "NAME", PST_OPTION_STRING, 0, 0,
@@ -90,6 +91,10 @@ int pst_cli_simulate(const pst_cli_call *call) {
         {0, "memory", "A", PST_OPTION_STRING, 0, 0,
          "Most micro-batches of a stage that a rank holds from F to W, or A,A,... for each; no limit by default.",
          &memory},
+        {0, "what-if", "KEY=VALUE", PST_OPTION_LIST, 0, 0,
+         "Of a plan: also with a change of its cluster, such as link.ib=200Gb/s, link.ib.latency=20us, "
+         "device.3.speed=0.5, device.*.memory=40GiB; may be given several times.",
+         &what_if},
         {0, "trace", "FILE", PST_OPTION_STRING, 0, 0, "Write the timeline as Chrome trace JSON (Perfetto).", &o.trace},
         {0, "svg", "FILE", PST_OPTION_STRING, 0, 0, "Write the timeline as a picture.", &o.svg},
         {0, "report", "FILE", PST_OPTION_STRING, 0, 0,
@@ -119,6 +124,9 @@ int pst_cli_simulate(const pst_cli_call *call) {
         return pst_status_exit(PST_EINPUT);
     if (o.message_bytes < 0) o.message_bytes = 64 << 10;
     if (o.transport && o.execute) return pst_cli_wrong("--execute and --transport: one of them at a time");
+    o.what_if = what_if.item, o.n_what_if = (int64_t)what_if.n;
+    if (what_if.n && (n == 0 || o.transport))
+        return pst_cli_wrong(n ? "--what-if and --transport: one of them at a time" : "--what-if goes with a plan");
     if (n == 1) o.plan = call->argv[1];
     return pst_cli_end(pst_simulate_study(&o, stdout));
 }

@@ -29,6 +29,16 @@ static pst_status refuse(const walk *w, const pst_option *option, const char *va
                     pst_number_print(option->min, min), pst_number_print(option->max, max), value);
 }
 
+static pst_status add(const walk *w, const pst_option *option, const char *value) {
+    pst_option_list *list = option->target;
+    char name[80];
+    if (list->n == PST_OPTION_LIST_MAX)
+        return pst_fail(PST_EINPUT, "%s: %s is given more than %d times", w->command->command,
+                        option_text(option, name), PST_OPTION_LIST_MAX);
+    list->item[list->n++] = value;
+    return PST_OK;
+}
+
 static pst_status take(const walk *w, const pst_option *option, const char *value) {
     int64_t whole;
     double real;
@@ -47,6 +57,9 @@ static pst_status take(const walk *w, const pst_option *option, const char *valu
         break;
     case PST_OPTION_STRING:
         if (w->set) *(const char **)option->target = value;
+        break;
+    case PST_OPTION_LIST:
+        if (w->set) return add(w, option, value);
         break;
     }
     return PST_OK;

@@ -106,7 +106,8 @@ const pst_row pst_rows[] = {
     TEXT(parallel, schedule_file, "", PATH, NULL,
          "For schedule custom: CSV as PyTorch's pipelining runtime has it (0F0, 1I3, 1W3), a line per rank."),
     TEXT(parallel, cluster, "", PATH, NULL,
-         "A file that gives each rank's device its speed and memory; empty: all alike, but for throttle."),
+         "A file with the devices that ranks run on and the links between them, or that in a line, such as \"2x8 h100 "
+         "ib:400Gb/s\"; empty: all alike, but for throttle."),
     TEXT(parallel, plan, "", PATH, NULL,
          "A plan of penstock plan: layout, micro_batch, schedule, cut, recomputation and zero are as it says."),
     TEXT(parallel, profile, "", PATH, NULL,

@@ -29,7 +29,7 @@ static void set_transfers(pst_job *job, uint64_t ns) {
 }
 
 /* The plan names the run file that says what the model is, or run.yaml stands beside it. */
-static pst_status open_plan(const pst_simulate_options *o, pst_study *s) {
+pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s) {
     char path[1024];
     pst_plan *plan = NULL;
     const char *slash = strrchr(o->plan, '/');
@@ -44,6 +44,7 @@ static pst_status open_plan(const pst_simulate_options *o, pst_study *s) {
                                        .plan = plan,
                                        .n_eval_micro = plan->n_micro,
                                        .vocabulary = pst_data_vocabulary(s->config->data.tokenizer)};
+        options.what_if = o->what_if, options.n_what_if = (uint32_t)o->n_what_if;
         if (s->config->parallel.threads) options.threads = (uint32_t)s->config->parallel.threads;
         status = pst_prepare(s->config, &options, &s->prepared);
     }
@@ -103,81 +104,6 @@ static pst_status execute(const pst_study *s, const pst_timing *timing, FILE *ou
 
 /* --- output ----------------------------------------------------------------------------------------------------- */
 
-static double ratio(const pst_rehearsal *r, const pst_timing *t) {
-    return (double)r->makespan_ns[r->n_round / 2] / (double)t->step_ns;
-}
-
-static uint32_t chunks_per_rank(const pst_study *s) { return s->job->n_chunk / s->job->grid.pipeline; }
-
-/* In micro-batches of a whole stage. */
-static double peak_activations(const pst_study *s, const pst_timing *t, uint32_t rank) {
-    return (double)t->peak_stash[rank] / chunks_per_rank(s);
-}
-
-static double gap(const pst_study *s, const pst_timing *t) {
-    uint64_t least = s->bound_ns + t->flush_ns;
-    return least ? (double)t->step_ns / (double)least - 1 : 0;
-}
-
-/* r: NULL when it was not run in real time. */
-static pst_status print_text(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
-                             const pst_rehearsal *r, FILE *out) {
-    fprintf(out, "%s, %u stages, %u micro-batches", s->schedule->name, s->job->grid.pipeline, s->job->n_micro);
-    if (s->job->grid.data > 1) fprintf(out, " in each of %u replicas", s->job->grid.data);
-    if (chunks_per_rank(s) > 1) fprintf(out, ", %u chunks per stage", chunks_per_rank(s));
-    fprintf(out, "\nmakespan  %.6f ms (flush %.6f ms), no order can take less than %.6f ms: gap %.2f%%\n",
-            (double)t->step_ns * 1e-6, (double)t->flush_ns * 1e-6, (double)(s->bound_ns + t->flush_ns) * 1e-6,
-            gap(s, t) * 100);
-    fprintf(out, "bubble    %.2f%% (rank %u)\n", t->bubble * 100, t->bubble_rank);
-    if (o->n_memory) fprintf(out, "memory    %s\n", s->fits ? "it fits" : "it does not fit: see what is held to W");
-    fprintf(out, "rank      busy ms      span ms   peak stash (micro-batches)   %s\n",
-            s->prepared ? "peak bytes" : "held to W");
-    for (uint32_t k = 0; k < s->job->n_rank; k++) {
-        fprintf(out, "%4u %12.3f %12.3f   %g", k, (double)t->busy_ns[k] * 1e-6, (double)t->span_ns[k] * 1e-6,
-                peak_activations(s, t, k));
-        if (s->prepared) fprintf(out, "   %" PRIu64, s->prepared->layout[k]->total);
-        else fprintf(out, "   %g", s->held[k]);
-        fputc('\n', out);
-    }
-    if (r)
-        fprintf(out, "over %s  median %.6f ms, %.6f to %.6f in %u rounds: %.4f x simulated, %.2f cores\n", o->transport,
-                (double)r->makespan_ns[r->n_round / 2] * 1e-6, (double)r->makespan_ns[0] * 1e-6,
-                (double)r->makespan_ns[r->n_round - 1] * 1e-6, r->n_round, ratio(r, t), r->cores);
-    return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
-}
-
-static json_t *json_rehearsal(const pst_simulate_options *o, const pst_timing *t, const pst_rehearsal *r) {
-    json_t *rounds = json_array();
-    for (uint32_t i = 0; i < r->n_round; i++)
-        json_array_append_new(rounds, json_integer((json_int_t)r->makespan_ns[i]));
-    return json_pack("{s:s,s:I,s:o,s:f,s:f}", "transport", o->transport, "most_message_bytes",
-                     (json_int_t)r->most_bytes, "makespan_ns", rounds, "ratio", ratio(r, t), "cores", r->cores);
-}
-
-static pst_status print_json(const pst_simulate_options *o, const pst_study *s, const pst_timing *t,
-                             const pst_rehearsal *r, FILE *out) {
-    int short_of_memory = 0;
-    json_t *ranks = json_array(), *peaks = json_array(), *held = json_array();
-    for (uint32_t k = 0; k < s->job->n_rank; k++)
-        short_of_memory |= json_array_append_new(peaks, json_real(peak_activations(s, t, k)));
-    for (uint32_t k = 0; k < s->job->n_rank; k++)
-        short_of_memory |=
-            json_array_append_new(ranks, json_pack("{s:I,s:I,s:i}", "busy_ns", (json_int_t)t->busy_ns[k], "span_ns",
-                                                   (json_int_t)t->span_ns[k], "peak_stash", (int)t->peak_stash[k]));
-    for (uint32_t k = 0; s->held && k < s->job->n_rank; k++)
-        short_of_memory |= json_array_append_new(held, json_real(s->held[k]));
-    json_t *j =
-        json_pack("{s:s,s:i,s:i,s:i,s:f,s:f,s:f,s:I,s:I,s:f,s:b,s:o,s:o,s:o}", "schedule", s->schedule->name, "stages",
-                  (int)s->job->grid.pipeline, "chunks", (int)chunks_per_rank(s), "micro_batches", (int)s->job->n_micro,
-                  "makespan", (double)t->step_ns * 1e-6, "lower_bound", (double)(s->bound_ns + t->flush_ns) * 1e-6,
-                  "gap", gap(s, t), "makespan_ns", (json_int_t)t->step_ns, "flush_ns", (json_int_t)t->flush_ns,
-                  "bubble", t->bubble, "fits", s->fits, "peak_activations", peaks, "held", held, "ranks", ranks);
-    int failed = !j || short_of_memory || (r && json_object_set_new(j, "measured", json_rehearsal(o, t, r)) != 0) ||
-                 json_dumpf(j, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF;
-    json_decref(j);
-    return failed ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
-}
-
 typedef enum { TRACE, SVG, CSV } picture;
 
 static pst_status draw(const pst_study *s, const pst_timing *t, const char *path, picture kind) {
@@ -192,11 +118,13 @@ static pst_status draw(const pst_study *s, const pst_timing *t, const char *path
     return pst_file_close(f, path, status);
 }
 
-static pst_status report(const pst_simulate_options *o, const pst_study *s, const pst_timing *t, const pst_rehearsal *r,
+static pst_status report(const pst_simulate_options *o, pst_study *s, const pst_timing *t, const pst_rehearsal *r,
                          FILE *out) {
     if (s->job->n_micro < s->job->grid.pipeline)
         pst_log(PST_LOG_WARN, "%u micro-batches cannot fill %u stages", s->job->n_micro, s->job->grid.pipeline);
-    PST_TRY((o->json ? print_json : print_text)(o, s, t, r, out));
+    if (s->prepared) PST_TRY(pst_study_exposed(s->prepared, t->step_ns, s->exposed_ns));
+    if (o->n_what_if) PST_TRY(pst_study_both(o, s, t, out));
+    else PST_TRY((o->json ? pst_study_json : pst_study_text)(o, s, t, r, out));
     PST_TRY(draw(s, t, o->trace, TRACE));
     PST_TRY(draw(s, t, o->svg, SVG));
     if (s->prepared && *o->report) PST_TRY(pst_plan_page_of(s->prepared, NULL, o->report));
@@ -218,7 +146,7 @@ static pst_status start_local(const pst_simulate_options *o, uint32_t n_rank) {
 }
 
 /* Starts the ranks, is one of them, or (self) is all of them. Rank 0 reports. */
-static pst_status rehearse(const pst_simulate_options *o, const pst_study *s, const pst_timing *t, FILE *out) {
+static pst_status rehearse(const pst_simulate_options *o, pst_study *s, const pst_timing *t, FILE *out) {
     const pst_world_ops *ops = pst_registry_world();
     int alone = !strcmp(ops->name, "single"), self = !strcmp(o->transport, "self");
     pst_world *world;
@@ -237,7 +165,7 @@ static pst_status rehearse(const pst_simulate_options *o, const pst_study *s, co
 
 static double most_activations(const pst_study *s, const pst_timing *t) {
     double most = 0;
-    for (uint32_t r = 0; r < s->job->n_rank; r++) most = fmax(most, peak_activations(s, t, r));
+    for (uint32_t r = 0; r < s->job->n_rank; r++) most = fmax(most, pst_study_peak(s, t, r));
     return most;
 }
 
@@ -251,12 +179,12 @@ static double most_held(const pst_study *s) {
 static pst_status add_row(const pst_study *s, const pst_timing *t, const char *name, json_t *list, FILE *out) {
     double makespan = (double)t->step_ns * 1e-6, bound = (double)s->bound_ns * 1e-6, peak = most_activations(s, t);
     if (!list) {
-        fprintf(out, "%-12s %6u %14.6f %14.6f %9.2f%% %12g %10g%s\n", name, chunks_per_rank(s), makespan, bound,
+        fprintf(out, "%-12s %6u %14.6f %14.6f %9.2f%% %12g %10g%s\n", name, pst_study_chunks(s), makespan, bound,
                 t->bubble * 100, peak, most_held(s), s->fits ? "" : "  does not fit");
         return PST_OK;
     }
     json_t *row = json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "schedule", name, "chunks",
-                            (int)chunks_per_rank(s), "makespan", makespan, "lower_bound", bound, "gap", gap(s, t),
+                            (int)pst_study_chunks(s), "makespan", makespan, "lower_bound", bound, "gap", pst_study_gap(s, t),
                             "bubble", t->bubble, "peak_activations", peak, "held", most_held(s), "fits", s->fits);
     return json_array_append_new(list, row) ? pst_fail(PST_ENOMEM, "no memory to compare schedules") : PST_OK;
 }
@@ -305,6 +233,8 @@ pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out) {
     if (o->n_times < 0 || (o->n_times && !o->times_ms) || o->n_memory < 0 || (o->n_memory && !o->memory))
         return pst_fail(PST_EINPUT, "pst_simulate_study: %s is NULL",
                         o->n_times && !o->times_ms ? "times_ms" : "memory");
+    if (o->n_what_if < 0 || (o->n_what_if && (!o->what_if || !o->plan || o->transport)))
+        return pst_fail(PST_EINPUT, "pst_simulate_study: what_if changes the cluster of a plan, without a transport");
     if (!o->trace) taken.trace = "";
     if (!o->svg) taken.svg = "";
     if (!o->csv) taken.csv = "";
@@ -314,7 +244,7 @@ pst_status pst_simulate_study(const pst_simulate_options *options, FILE *out) {
                         MOST_ROUNDS);
     if (!o->rounds) taken.rounds = ROUNDS;
     if (!o->plan && !strcmp(o->schedule, "all")) return compare_all(o, out);
-    pst_status status = o->plan ? open_plan(o, &s) : pst_study_schedule(o, &s);
+    pst_status status = o->plan ? pst_study_plan(o, &s) : pst_study_schedule(o, &s);
     if (status == PST_OK) status = pst_simulate(s.job, &t);
     if (status == PST_OK) status = o->transport ? rehearse(o, &s, t, out) : report(o, &s, t, NULL, out);
     if (status == PST_OK && o->execute) status = execute(&s, t, o->json ? stderr : out);

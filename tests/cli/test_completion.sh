@@ -76,7 +76,7 @@ expect 'instructions' inspect --show i
 expect 'weights.safetensors' inspect w
 expect 'convert' help con
 expect '' doctor ''
-expect '--help --json' doctor --
+expect '--cluster-out --help --json' doctor --
 COMP_WORDBREAKS=${COMP_WORDBREAKS//=/}
 expect 'parallel.schedule=1f1b parallel.schedule=1f1b-early' train run.yaml parallel.schedule=1
 expect '--schedule=gpipe' simulate --schedule=g

@@ -45,4 +45,15 @@ if [ -z "${PST_SANITIZE:-}" ] && $isolate mount -t tmpfs none /mnt 2>/dev/null; 
     $isolate sh -c 'mount -t tmpfs none /proc && exec "$PENSTOCK" train run.yaml -n 2' >out 2>err || rc=$?
     [ $rc = 4 ] && grep -q '^penstock: .*/proc' err || wrong "training without /proc: status $rc"
 fi
+
+# this machine as a cluster, which is then read
+"$PENSTOCK" doctor --cluster-out here.yaml >out 2>err || wrong "--cluster-out: status $?"
+cat >run.yaml <<END
+name: run
+model: {kind: mlp, layers: 2, channels: 8, vocabulary: 256, context: 4}
+data: {kind: text, paths: [here.yaml]}
+parallel: {cluster: here.yaml}
+END
+"$PENSTOCK" inspect run.yaml >out 2>err || wrong "its own cluster is refused"
+grep -q 'kind: cpu' here.yaml && [ -s out ] || wrong "--cluster-out: $(cat here.yaml)"
 exit $bad

@@ -113,6 +113,36 @@ grep -q '^over ucx .* in 1 rounds: .* x simulated' out || fail "plan over ucx: $
 for part in plan numbers graph timeline times memory; do grep -q "id=\"$part\"" plan.html || fail "plan --report: no $part"; done
 expect 2 'nowhere' runs/run/plan.yaml --report nowhere/p.html
 expect 2 'goes with a plan' --schedule 1f1b --stages 2 --micro-batches 2 --report plan.html
+# what a change of the cluster would do; one that is none leaves the step as it is
+"$PENSTOCK" simulate runs/run/plan.yaml --what-if device.1.speed=1 >out 2>err || fail "--what-if: $(cat err)"
+awk '/^makespan/ { ms[++n] = $2 } /^exposed/ { exposed++ } END { exit !(n == 2 && ms[1] == ms[2] && exposed == 2) }' out &&
+    grep -q '^change .*(+0.00%)' out || fail "no change: $(cat out)"
+"$PENSTOCK" simulate runs/run/plan.yaml --what-if device.1.speed=0.25 --what-if device.0.memory=1K --execute >out 2>err ||
+    fail "--what-if: $(cat err)"
+awk '/^makespan/ { ms[++n] = $2 } END { exit !(n == 2 && ms[2] > 1.5 * ms[1]) }' out && grep -q 'of 1024: too many' out &&
+    grep -q ' 0 with another start or end' out || fail "a slower device: $(cat out)"
+"$PENSTOCK" simulate runs/run/plan.yaml --what-if link.device.latency=10ms --json >out 2>err || fail "--what-if: $(cat err)"
+awk '/"makespan":/ { ms[++n] = $2 + 0 } /"stages": [0-9]+,?$/ && $2 + 0 > 1e7 { exposed = 1 } /"what_if"/ { w = 1 }
+     END { exit !(n == 2 && ms[2] > ms[1] + 20 && exposed && w) }' out || fail "slower messages: $(cat out)"
+expect 2 'devices 0 to 1' runs/run/plan.yaml --what-if device.2.speed=1
+expect 2 'what-if goes with a plan' --schedule 1f1b -p 2 -m 4 --what-if device.0.speed=1
+# nodes whose ranks share a NIC: the executor agrees, more NICs are no slower, and unequal replicas are what the plan says
+for nics in 1 2; do
+    mkdir nics$nics
+    cat >nics$nics/run.yaml <<END
+name: run
+model: {kind: gpt, layers: 2, heads: 2, channels: 24, context: 10}
+data: {kind: text, paths: [text.txt]}
+train: {steps: 1, batch: 6, micro_batch: 1, warmup: 0}
+parallel: {pipeline: 2, data: 2, replicas: [4, 2], cluster: "2x2 cpu ethernet:${nics}x10Mb/s"}
+END
+    "$PENSTOCK" inspect nics$nics/run.yaml >nics$nics/plan.yaml &&
+        "$PENSTOCK" simulate nics$nics/plan.yaml --execute >nics$nics/out 2>err || fail "$nics NICs: $(cat err)"
+    grep -q ' 0 with another start or end' nics$nics/out && grep -q '4 + 2 micro-batches in 2 replicas' nics$nics/out ||
+        fail "$nics NICs: $(cat nics$nics/out)"
+done
+awk '/^makespan/ { ms[++n] = $2 } END { exit !(n == 2 && ms[2] < ms[1]) }' nics1/out nics2/out ||
+    fail "NICs: $(grep makespan nics1/out nics2/out)"
 cp runs/run/plan.yaml alone.yaml && mv run.yaml away.yaml
 expect 2 'run.yaml' alone.yaml
 expect 2 'no key of a plan' runs/run/run.yaml
