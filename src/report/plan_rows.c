@@ -3,7 +3,8 @@
 #include "report/plan.h"
 #include <string.h>
 
-enum { MOST_ROWS = 200 };
+/* Rows that are seen at once, and at all. */
+enum { SEEN = 16, MOST_ROWS = 200 };
 
 static void draw_layout(const pst_plan_row *r, FILE *out) {
     fprintf(out, "<td class=\"n\">%u</td><td class=\"n\">%u</td><td class=\"n\">%u</td>", r->pipeline, r->tensor,
@@ -40,23 +41,35 @@ static void draw_row(const pst_plan_row *r, int best, uint64_t shortest, FILE *o
     fputs("</td></tr>\n", out);
 }
 
-void pst_plan_draw_rows(const pst_plan_page *page, FILE *out) {
-    uint64_t shortest = 0;
-    if (!page->n_row) return;
-    if (page->row[0].fits) shortest = page->row[0].step_ns;
-    fputs("<section id=\"rows\"><h2>Why this layout</h2>\n"
-          "<p class=\"sub\">The best layout for each combination of pipeline stages, tensor ranks and replicas, by "
-          "predicted step. ≈: by the cost model; other memory is that of the static layout, to the byte.</p>\n"
-          "<div class=\"scroll\"><table class=\"rows\"><thead><tr>"
-          "<th class=\"n\">stages</th><th class=\"n\">tensor</th><th class=\"n\">replicas</th><th>schedule</th>"
-          "<th class=\"n\">micro-batches × samples</th><th>recomputation</th><th class=\"n\">step</th>"
-          "<th class=\"n\">longer</th><th class=\"n\">peak memory</th><th class=\"n\">bubble</th>"
-          "<th>why it loses</th></tr></thead><tbody>\n",
-          out);
-    for (uint32_t i = 0; i < page->n_row && i < MOST_ROWS; i++)
-        draw_row(&page->row[i], !i && page->row[i].fits, shortest, out);
+static void draw_table(const pst_plan_page *page, uint32_t first, uint32_t end, FILE *out) {
+    uint64_t shortest = page->row[0].fits ? page->row[0].step_ns : 0;
+    fputs(
+        "<div class=\"scroll\"><table class=\"rows\"><thead><tr><th class=\"n\">stages</th><th class=\"n\">tensor</th>"
+        "<th class=\"n\">replicas</th><th>schedule</th><th class=\"n\">micro-batches</th><th>recomputation</th>"
+        "<th class=\"n\">step</th><th class=\"n\">longer</th><th class=\"n\">peak memory</th><th "
+        "class=\"n\">bubble</th>"
+        "<th>why it loses</th></tr></thead><tbody>\n",
+        out);
+    for (uint32_t i = first; i < end; i++) draw_row(&page->row[i], !i && page->row[i].fits, shortest, out);
     fputs("</tbody></table></div>\n", out);
-    if (page->n_row > MOST_ROWS)
-        fprintf(out, "<p class=\"note\">The first %d of %u combinations are shown.</p>\n", MOST_ROWS, page->n_row);
+}
+
+void pst_plan_draw_rows(const pst_plan_page *page, FILE *out) {
+    uint32_t n = page->n_row < MOST_ROWS ? page->n_row : MOST_ROWS, seen = n < SEEN + 4 ? n : SEEN;
+    if (!n) return;
+    fputs(
+        "<section id=\"rows\"><h2>Why this layout</h2>\n"
+        "<p class=\"sub\">The best layout for each combination of pipeline stages, tensor ranks and replicas, by "
+        "predicted step; micro-batches of a step × samples of each. ≈: by the cost model; other memory is that of the "
+        "static layout, to the byte.</p>\n",
+        out);
+    draw_table(page, 0, seen, out);
+    if (seen < n) {
+        fprintf(out, "<details><summary>%u more</summary>", n - seen);
+        draw_table(page, seen, n, out);
+        fputs("</details>\n", out);
+    }
+    if (page->n_row > n)
+        fprintf(out, "<p class=\"note\">The first %u of %u combinations are shown.</p>\n", n, page->n_row);
     fputs("</section>\n", out);
 }
