@@ -4,7 +4,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { ROWS_IN_FULL = 256, KEPT_CONFIGS = 24, FIRST_LOOKS = 4, HOPEFUL_LOOKS = 100, BOUND_LOOKS = 1500, FINALISTS = 6 };
+enum {
+    ROWS_IN_FULL = 256,
+    KEPT_CONFIGS = 24,
+    FIRST_LOOKS = 4,
+    FITTING_LOOKS = 64,
+    HOPEFUL_LOOKS = 100,
+    BOUND_LOOKS = 1500,
+    FINALISTS = 6
+};
+#define FAR 1.2
 
 typedef struct {
     pst_search_context x;
@@ -83,15 +92,24 @@ static uint64_t shortest(const search *s) {
     return least;
 }
 
-/* A few of every row; all of small problems. */
-static pst_status look_at_all(search *s) {
-    for (uint32_t i = 0; i < s->n_lot && i < ROWS_IN_FULL; i++) {
-        pst_search_lot *lot = &s->lot[i];
-        for (uint32_t k = 0; k < lot->n_config && (lot->small || k < FIRST_LOOKS); k++) {
-            if (pst_search_late(&s->x)) return PST_OK;
-            PST_TRY(pst_search_look(&s->x, lot, &lot->config[k], step_of(lot)));
-        }
+/* A few of every row, more where nothing fits yet, one where guesses are far from the best so far; all of small problems. */
+static pst_status look_at_row(search *s, pst_search_lot *lot, uint64_t *best) {
+    for (uint32_t k = 0; k < lot->n_config; k++) {
+        int far = lot->row.fits && (double)lot->config[k].guess_ns > FAR * (double)*best;
+        if (pst_search_late(&s->x)) break;
+        if (!lot->small && k >= (lot->row.fits ? far ? 1 : FIRST_LOOKS : FITTING_LOOKS)) break;
+        s->x.nearest = k < FIRST_LOOKS;
+        PST_TRY(pst_search_look(&s->x, lot, &lot->config[k], step_of(lot)));
+        if (step_of(lot) < *best) *best = step_of(lot);
     }
+    s->x.nearest = 0;
+    return PST_OK;
+}
+
+static pst_status look_at_all(search *s) {
+    uint64_t best = UINT64_MAX;
+    for (uint32_t i = 0; i < s->n_lot && i < ROWS_IN_FULL && !pst_search_late(&s->x); i++)
+        PST_TRY(look_at_row(s, &s->lot[i], &best));
     return PST_OK;
 }
 
@@ -112,15 +130,28 @@ static int by_bound(const void *a, const void *b) {
     return (x->guess_ns > y->guess_ns) - (x->guess_ns < y->guess_ns);
 }
 
-/* What has not been looked at and may be shorter than the best; all: those, too, whose bound says little of them. */
+static int has_one_chunk(const search *s, const pst_search_config *c) { return s->x.row[c->schedule]->n_virtual == 1; }
+
+/* The least bound of what has several chunks per stage and has not been looked at: looking raises only those of others. */
+static uint64_t bound_of_many(const search *s) {
+    uint64_t least = UINT64_MAX;
+    for (uint32_t i = 0; i < s->n_lot; i++)
+        for (uint32_t k = 0; k < s->lot[i].n_config; k++) {
+            const pst_search_config *c = &s->lot[i].config[k];
+            if (!c->closed && !has_one_chunk(s, c) && c->bound_ns < least) least = c->bound_ns;
+        }
+    return least;
+}
+
+/* What has not been looked at and may be shorter than the best; all: not only what the bound of all depends on. */
 static uint32_t find_open(search *s, open_config *open, int all) {
-    uint64_t best = shortest(s);
+    uint64_t best = shortest(s), many = all ? UINT64_MAX : bound_of_many(s);
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->n_lot; i++)
         for (uint32_t k = 0; k < s->lot[i].n_config; k++) {
             pst_search_config *c = &s->lot[i].config[k];
-            if (!c->seen && c->bound_ns < best && (all || s->x.row[c->schedule]->n_virtual == 1))
-                open[n++] = (open_config){&s->lot[i], c};
+            if (c->seen || c->bound_ns >= best || (!all && (!has_one_chunk(s, c) || c->bound_ns >= many))) continue;
+            open[n++] = (open_config){&s->lot[i], c};
         }
     return n;
 }

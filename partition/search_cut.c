@@ -379,7 +379,8 @@ pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst
     else if (status == PST_OK) {
         double least, longest = shortest(&g, first, &least);
         *bound_ns = UINT64_MAX;
-        if (longest == INFINITY) least_over(&g, first);
+        if (longest == INFINITY && x->nearest) least_over(&g, first);
+        else if (longest == INFINITY) first[n] = 0;
         else {
             double slack = longest * 1.001;
             uint32_t *late = early + n + 1;

@@ -83,7 +83,7 @@ static pst_status best_cut(pst_search_context *x, pst_search_lot *lot, const pst
         return PST_OK;
     }
     if (status != PST_OK || (*bound_ns != UINT64_MAX && *bound_ns >= limit_ns)) return status;
-    if (*bound_ns == UINT64_MAX && lot->row.fits) return PST_OK;
+    if ((*bound_ns == UINT64_MAX && lot->row.fits) || !l->first_item[l->n_chunk]) return PST_OK;
     x->limit_ns = limit_ns;
     status = consider(x, lot, c, l);
     x->limit_ns = UINT64_MAX;

@@ -62,6 +62,7 @@ typedef struct {
     uint64_t end_ns;   /* monotonic; UINT64_MAX: no limit */
     uint64_t limit_ns; /* longer steps need not be walked through */
     int even;          /* 1: all devices are of one kind and as fast */
+    int nearest;       /* 1: where nothing fits, the cut that is least over is wanted */
     uint32_t n_table, room_table, n_flight, room_flight;
     pst_search_table **table;
     pst_search_flight **flight;
@@ -158,7 +159,8 @@ uint32_t pst_search_most_micros(const pst_search_layout *layout);
 
 /* --- search_cut.c --- */
 /* The cut whose longest stage is shortest, of those that fit, into layout->first_item (device is set). bound_ns: with
- * this order of devices no cut has a shorter step; UINT64_MAX: none fits, and the cut is the one that is least over. limit_ns: where none is
+ * this order of devices no cut has a shorter step; UINT64_MAX: none fits, and the cut is the one that is least over
+ * (where x->nearest asks for it; else there is none). limit_ns: where none is
  * below it, bound_ns is it and there is no cut. */
 pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst_search_layout *layout,
                           uint64_t limit_ns, uint64_t *bound_ns);

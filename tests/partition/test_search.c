@@ -96,6 +96,7 @@ static void bounds_hold(void **unused) {
         search_case *k = case_small(&state);
         pst_search_context x;
         MUST(pst_search_context_open(&k->problem, &x));
+        x.nearest = 1;
         uint32_t p = 1 + case_below(&state, k->cluster.n_device < k->n ? k->cluster.n_device : k->n);
         pst_search_config *config;
         uint32_t n = 0;
