@@ -49,6 +49,8 @@ struct pst_config {
 };
 /* 1: the run file or an override gives the key, and not as 0 or [] where that means "not given". */
 int pst_config_given(const pst_config *config, const char *section, const char *key);
+/* From now on the key counts as not given. */
+void pst_config_forget(pst_config *config, const char *section, const char *key);
 /* Sets a key, with the text as an override would have it, as another file says it has to be. EINPUT when it is given
  * otherwise; who: the other file, for the message. */
 pst_status pst_config_settle(pst_config *config, const char *section, const char *key, const char *text,

@@ -5,12 +5,13 @@
 
 static const double each_s = 1; /* for the search with one change */
 
-/* The best layout of the problem as it is now; NULL: nothing fits, or cannot be. */
-static pst_status try_it(pst_search_problem problem, pst_search_layout **best) {
+/* The best layout of the problem as it is now, x->problem; NULL: nothing fits, or cannot be. */
+static pst_status try_it(pst_planning *x, pst_search_layout **best) {
     pst_search_result *r = NULL;
     *best = NULL;
+    pst_search_problem problem = x->problem;
     problem.time_limit_s = each_s;
-    pst_status status = pst_search(&problem, &r);
+    pst_status status = pst_planning_fit(x, &problem, &r);
     if (status == PST_EINPUT) return pst_error_clear(), PST_OK;
     if (status != PST_OK) return status;
     *best = r->best, r->best = NULL;
@@ -26,8 +27,9 @@ static const char *const key_name[KEYS] = {"recompute", "zero",   "micro_batch",
 
 /* What the search found for a key that was left open. */
 static void name_change(key k, const pst_search_layout *l, char *out) {
-    const uint32_t value[KEYS] = {[ZERO] = l->zero,     [MICRO_BATCH] = l->micro_batch, [CHUNKS] = l->n_chunk / l->pipeline,
-                                  [TENSOR] = l->tensor, [PIPELINE] = l->pipeline,       [DATA] = l->data};
+    const uint32_t value[KEYS] = {
+        [ZERO] = l->zero,     [MICRO_BATCH] = l->micro_batch, [CHUNKS] = l->n_chunk / l->pipeline,
+        [TENSOR] = l->tensor, [PIPELINE] = l->pipeline,       [DATA] = l->data};
     uint8_t most = 0;
     for (uint32_t c = 0; c < l->n_chunk; c++) most = l->recompute[c] > most ? l->recompute[c] : most;
     const char *text = k == RECOMPUTE  ? pst_recompute_name((pst_recompute)most)
@@ -50,7 +52,7 @@ static pst_status change_key(pst_planning *x, char *change) {
         x->open = key_name[k];
         status = pst_planning_choices(x);
         if (status == PST_EINPUT) pst_error_clear(), status = PST_OK;
-        else if (status == PST_OK) status = try_it(x->problem, &best);
+        else if (status == PST_OK) status = try_it(x, &best);
         if (best && best->step_ns < least) least = best->step_ns, name_change(k, best, change);
         pst_search_layout_close(best);
         x->problem = asked;
@@ -64,7 +66,8 @@ static void change_memory(const pst_planning *x, char *change) {
     const pst_search_row *best = pst_planning_nearest(x);
     char text[32];
     if (!best) return;
-    uint64_t bytes = pst_planning_room(x, best->layout, best->stage) + best->excess, round = bytes >> 7; /* up, by < 1% */
+    uint64_t bytes = pst_planning_room(x, best->layout, best->stage) + best->excess,
+             round = bytes >> 7; /* up, by < 1% */
     snprintf(change, PST_PLANNING_ADVICE, "%s of memory per device", pst_planning_bytes(bytes + round, text));
 }
 
@@ -100,7 +103,7 @@ static pst_status try_nodes(pst_planning *x, uint32_t nodes, uint32_t *devices) 
         x->cluster = &larger, x->problem.cluster = &larger;
         status = pst_planning_choices(x);
         if (status == PST_EINPUT) pst_error_clear(), status = PST_OK;
-        else if (status == PST_OK) status = try_it(x->problem, &best);
+        else if (status == PST_OK) status = try_it(x, &best);
     }
     *devices = best ? larger.n_device : 0;
     pst_search_layout_close(best);

@@ -52,8 +52,9 @@ static pst_status choose_degrees(pst_planning *x) {
     int64_t tensor = given(x, "tensor", c->parallel.tensor);
     int64_t product = (pipeline ? pipeline : 1) * (data ? data : 1) * (tensor ? tensor : 1);
     if (product > n)
-        return pst_fail(PST_EINPUT, "parallel.pipeline x data x tensor is at least %" PRId64 ", but there are %u devices",
-                        product, n);
+        return pst_fail(PST_EINPUT,
+                        "parallel.pipeline x data x tensor is at least %" PRId64 ", but there are %u devices", product,
+                        n);
     p->all_devices = !(pipeline && data && tensor) && n % product == 0;
     if (p->all_devices) divisors(&p->pipeline, n, p->n_item), divisors(&p->data, n, n);
     else degrees(&p->pipeline, n, p->n_item), degrees(&p->data, n, n);
@@ -91,7 +92,8 @@ static pst_status choose_schedule(pst_planning *x) {
     if (is_given(x, "parallel", "schedule")) {
         PST_TRY(pst_schedule_find(c->parallel.schedule, &row));
         if (!row->generate || !strcmp(row->name, "forward"))
-            return pst_fail(PST_EINPUT, "schedule %s cannot be planned with; leave parallel.schedule out or name another",
+            return pst_fail(PST_EINPUT,
+                            "schedule %s cannot be planned with; leave parallel.schedule out or name another",
                             row->name);
         p->n_schedule = 1, p->schedule[0] = row->name;
         return PST_OK;
@@ -111,8 +113,9 @@ static pst_status choose_recompute(pst_planning *x) {
         return PST_OK;
     }
     if (c->parallel.n_recompute != 1)
-        return pst_fail(PST_EINPUT, "parallel.recompute: give one way for all chunks, or leave it out and each chunk gets "
-                                    "its own");
+        return pst_fail(PST_EINPUT,
+                        "parallel.recompute: give one way for all chunks, or leave it out and each chunk gets "
+                        "its own");
     PST_TRY(pst_recompute_find(c->parallel.recompute[0], &mode));
     memset(x->problem.recompute, 0, sizeof x->problem.recompute);
     x->problem.recompute[mode] = 1;
@@ -136,7 +139,8 @@ static void choose_rest(pst_planning *x) {
 
 pst_status pst_planning_choices(pst_planning *x) {
     if (x->config->parallel.n_devices)
-        return pst_fail(PST_EINPUT, "parallel.devices: which device has which rank is for the plan to say; leave it out");
+        return pst_fail(PST_EINPUT,
+                        "parallel.devices: which device has which rank is for the plan to say; leave it out");
     PST_TRY(choose_degrees(x));
     PST_TRY(choose_replicas(x));
     PST_TRY(choose_schedule(x));

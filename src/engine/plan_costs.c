@@ -62,8 +62,8 @@ static pst_status tensor_link(const pst_planning *x, uint32_t kind, uint32_t ten
 }
 
 /* What the kernels of a rank need; nobody knows yet those of other machines, which are taken to be as these. */
-static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, int extra, pst_pass pass, uint32_t *kernel,
-                         uint64_t *scratch) {
+static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
+                         uint32_t *kernel, uint64_t *scratch) {
     const pst_device *device = arg;
     *kernel = 0, *scratch = pst_exchange_scratch(g, node, pass);
     if (pst_node_exchange(node, extra, pass)) return PST_OK;
@@ -110,9 +110,10 @@ pst_status pst_planning_table(void *arg, uint32_t kind, uint32_t tensor, uint32_
 
 /* --- exact -------------------------------------------------------------------------------------------------------- */
 
-static void take_exact(const pst_prepared *p, pst_search_layout *l) {
+static void take_exact(const pst_prepared *p, uint64_t reserve, pst_search_layout *l) {
     l->step_ns = p->timing->step_ns, l->flush_ns = p->timing->flush_ns, l->bubble = p->timing->bubble;
-    for (uint32_t s = 0; s < l->pipeline; s++) l->peak_bytes[s] = p->plan->peak_bytes[s];
+    for (uint32_t s = 0; s < l->pipeline; s++) /* the search sees less room, by the reserve */
+        l->peak_bytes[s] = p->plan->peak_bytes[s] > reserve ? p->plan->peak_bytes[s] - reserve : 0;
     l->exact = 1;
 }
 
@@ -135,6 +136,8 @@ pst_status pst_planning_prepare(pst_planning *x, const pst_search_layout *l, pst
     pst_config_close(x->settled), x->settled = NULL;
     PST_TRY(pst_planning_plan(x, l, &plan));
     pst_status status = pst_config_copy(x->config, &x->settled);
+    if (status == PST_OK) pst_config_forget(x->settled, "parallel", x->open);
+    if (status == PST_OK) pst_config_forget(x->settled, "train", x->open);
     if (status == PST_OK) status = set_cluster(x, x->settled);
     if (status == PST_OK) status = pst_planned_settle(x->settled, plan, "found");
     o.plan = plan, o.lane = o.n_rank > WHOLE_RANKS;
@@ -147,7 +150,7 @@ pst_status pst_planning_verify(void *arg, pst_search_layout *l) {
     pst_planning *x = arg;
     pst_prepared *p;
     PST_TRY(pst_planning_prepare(x, l, &p));
-    take_exact(p, l);
+    take_exact(p, x->reserve, l);
     pst_prepared_close(p);
     return PST_OK;
 }

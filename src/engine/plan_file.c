@@ -55,7 +55,8 @@ pst_status pst_planning_write(pst_planning *x, const pst_search_layout *l, const
     PST_TRY(pst_planning_plan(x, l, &plan));
     pst_status status = name_file(x->config->source, &plan->run);
     if (status == PST_OK) status = name_file(x->cluster_text, &plan->cluster);
-    if (status == PST_OK) status = pst_planning_graph(x, l->tensor, l->tensor > 1 && l->sequence, l->micro_batch, &part);
+    if (status == PST_OK)
+        status = pst_planning_graph(x, l->tensor, l->tensor > 1 && l->sequence, l->micro_batch, &part);
     if (status == PST_OK) status = pst_file_create(path, &f);
     if (status == PST_OK) status = pst_file_close(f, path, pst_plan_print(plan, part->graph, f));
     pst_plan_close(plan);

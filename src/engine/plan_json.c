@@ -36,10 +36,10 @@ static json_t *room_of(const pst_planning *x, const pst_search_layout *l) {
 static json_t *layout_of(const pst_planning *x, const pst_search_layout *l) {
     json_t *j = json_pack("{s:i,s:i,s:i,s:b,s:i,s:i,s:i,s:s,s:i,s:o,s:o,s:o,s:o}", "pipeline", (int)l->pipeline, "data",
                           (int)l->data, "tensor", (int)l->tensor, "sequence", l->tensor > 1 && l->sequence, "zero",
-                          (int)l->zero, "micro_batch", (int)l->micro_batch, "micro_batches", (int)l->n_micro, "schedule",
-                          l->schedule, "chunks", (int)(l->n_chunk / l->pipeline), "recompute", recompute_of(l), "cut",
-                          list32(l->first_item, l->n_chunk + 1), "replicas", list32(l->micros, l->data), "devices",
-                          list32(l->device, l->pipeline * l->data * l->tensor));
+                          (int)l->zero, "micro_batch", (int)l->micro_batch, "micro_batches", (int)l->n_micro,
+                          "schedule", l->schedule, "chunks", (int)(l->n_chunk / l->pipeline), "recompute",
+                          recompute_of(l), "cut", list32(l->first_item, l->n_chunk + 1), "replicas",
+                          list32(l->micros, l->data), "devices", list32(l->device, l->pipeline * l->data * l->tensor));
     json_t *predicted = json_pack(
         "{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:b}", "step_s", seconds(l->step_ns), "flush_s",
         seconds(l->flush_ns), "bound_s", seconds(l->bound_ns), "busy_s", seconds(l->busy_ns), "tensor_exchange_s",
@@ -52,9 +52,9 @@ static json_t *layout_of(const pst_planning *x, const pst_search_layout *l) {
 }
 
 static json_t *row_of(const pst_planning *x, const pst_search_row *r) {
-    return json_pack("{s:i,s:i,s:i,s:b,s:I,s:i,s:s,s:o}", "pipeline", (int)r->pipeline, "tensor", (int)r->tensor, "data",
-                     (int)r->data, "fits", r->fits, "excess_bytes", (json_int_t)r->excess, "stage", (int)r->stage, "why",
-                     r->why, "layout", r->layout ? layout_of(x, r->layout) : json_null());
+    return json_pack("{s:i,s:i,s:i,s:b,s:I,s:i,s:s,s:o}", "pipeline", (int)r->pipeline, "tensor", (int)r->tensor,
+                     "data", (int)r->data, "fits", r->fits, "excess_bytes", (json_int_t)r->excess, "stage",
+                     (int)r->stage, "why", r->why, "layout", r->layout ? layout_of(x, r->layout) : json_null());
 }
 
 static json_t *rows_of(const pst_planning *x) {
@@ -66,8 +66,9 @@ static json_t *rows_of(const pst_planning *x) {
 
 static json_t *searched(const pst_planning *x) {
     const pst_search_result *r = x->result;
-    return json_pack("{s:I,s:I,s:I,s:f,s:b}", "layouts", (json_int_t)r->n_layout, "simulated", (json_int_t)r->n_simulated,
-                     "prepared", (json_int_t)r->n_verified, "seconds", x->seconds, "timed_out", r->timed_out);
+    return json_pack("{s:I,s:I,s:I,s:f,s:b}", "layouts", (json_int_t)r->n_layout, "simulated",
+                     (json_int_t)r->n_simulated, "prepared", (json_int_t)r->n_verified, "seconds", x->seconds,
+                     "timed_out", r->timed_out);
 }
 
 pst_status pst_planning_json(pst_planning *x, const char *change, const char *cluster, FILE *out) {
@@ -77,16 +78,16 @@ pst_status pst_planning_json(pst_planning *x, const char *change, const char *cl
     json_t *j = json_pack("{s:b,s:s,s:i,s:s,s:s,s:s}", "fits", best != NULL, "cluster", x->cluster_text, "devices",
                           (int)x->cluster->n_device, "costs", pst_planning_source(x), "change", change,
                           "smallest_cluster", cluster);
-    int failed = !j || json_object_set_new(j, "lower_bound_s", json_real(seconds(r->bound_ns))) != 0 ||
-                 json_object_set_new(j, "gap", best ? json_real(r->gap) : json_null()) != 0 ||
-                 json_object_set_new(j, "step_s", best ? json_real(step) : json_null()) != 0 ||
-                 json_object_set_new(j, "tokens_per_s",
-                                     best ? json_real((double)x->problem.batch * x->model.context / step) : json_null()) != 0 ||
-                 json_object_set_new(j, "mfu", mfu > 0 ? json_real(mfu) : json_null()) != 0 ||
-                 json_object_set_new(j, "layout", best ? layout_of(x, best) : json_null()) != 0 ||
-                 json_object_set_new(j, "rows", rows_of(x)) != 0 ||
-                 json_object_set_new(j, "searched", searched(x)) != 0 || json_dumpf(j, out, JSON_INDENT(2)) != 0 ||
-                 fputc('\n', out) == EOF;
+    int failed =
+        !j || json_object_set_new(j, "lower_bound_s", json_real(seconds(r->bound_ns))) != 0 ||
+        json_object_set_new(j, "gap", best ? json_real(r->gap) : json_null()) != 0 ||
+        json_object_set_new(j, "step_s", best ? json_real(step) : json_null()) != 0 ||
+        json_object_set_new(j, "tokens_per_s",
+                            best ? json_real((double)x->problem.batch * x->model.context / step) : json_null()) != 0 ||
+        json_object_set_new(j, "mfu", mfu > 0 ? json_real(mfu) : json_null()) != 0 ||
+        json_object_set_new(j, "layout", best ? layout_of(x, best) : json_null()) != 0 ||
+        json_object_set_new(j, "rows", rows_of(x)) != 0 || json_object_set_new(j, "searched", searched(x)) != 0 ||
+        json_dumpf(j, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF;
     json_decref(j);
     return failed ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
 }

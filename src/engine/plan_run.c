@@ -102,7 +102,7 @@ pst_status pst_planning_search(pst_planning *x) {
     PST_TRY(pst_planning_graph(x, 1, 0, (uint32_t)x->config->train.micro_batch, &part));
     x->problem.n_item = part->graph->n_node;
     PST_TRY(pst_planning_choices(x));
-    PST_TRY(pst_search(&x->problem, &x->result));
+    PST_TRY(pst_planning_fit(x, &x->problem, &x->result));
     x->seconds = (double)(pst_monotonic_ns() - start) * 1e-9;
     return PST_OK;
 }
@@ -164,15 +164,17 @@ const char *pst_planning_bytes(uint64_t bytes, char text[32]) {
 
 static pst_status say_none(pst_planning *x, const char *change, const char *cluster) {
     const pst_search_row *row = pst_planning_nearest(x);
-    const char *why = x->result->n_row ? x->result->row[0].why : "no degrees go with the model, the batch and the cluster";
+    const char *why =
+        x->result->n_row ? x->result->row[0].why : "no degrees go with the model, the batch and the cluster";
     char over[32];
     if (!row) return pst_fail(PST_EINPUT, "no layout is possible on %u devices: %s", x->cluster->n_device, why);
-    return pst_fail(PST_ENOMEM,
-                    "no layout fits in the memory of %u devices: %u stages x %u replicas x %u tensor ranks comes nearest, "
-                    "%s over on stage %u%s%s%s%s",
-                    x->cluster->n_device, row->pipeline, row->data, row->tensor,
-                    pst_planning_bytes(row->excess, over), row->stage, *change ? "; it would fit with " : "", change,
-                    *cluster ? "; the smallest cluster of this kind that would do: " : "", cluster);
+    return pst_fail(
+        PST_ENOMEM,
+        "no layout fits in the memory of %u devices: %u stages x %u replicas x %u tensor ranks comes nearest, "
+        "%s over on stage %u%s%s%s%s",
+        x->cluster->n_device, row->pipeline, row->data, row->tensor, pst_planning_bytes(row->excess, over), row->stage,
+        *change ? "; it would fit with " : "", change,
+        *cluster ? "; the smallest cluster of this kind that would do: " : "", cluster);
 }
 
 static pst_status write_report(pst_planning *x) {

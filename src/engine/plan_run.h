@@ -33,6 +33,7 @@ typedef struct {
     pst_planning_part *part;     /* [n_part] */
     pst_graph **whole;           /* [n_whole] models by micro-batch */
     pst_search_result *result;
+    uint64_t reserve;            /* bytes kept free of every device while searching: real layouts are so much larger */
     double seconds;              /* of the search */
     pst_config *settled;         /* of what was prepared last; NULL */
 } pst_planning;
@@ -40,6 +41,9 @@ typedef struct {
 /* plan_run.c. Without `out`: searches only. Close it also when it fails. */
 pst_status pst_planning_search(pst_planning *x);
 void pst_planning_close(pst_planning *x);
+
+/* plan_fit.c: searches the problem until the best layout fits when it is prepared, too. */
+pst_status pst_planning_fit(pst_planning *x, const pst_search_problem *problem, pst_search_result **result);
 
 /* plan_choices.c: which values may be tried of what the run file leaves open. EINPUT for contradictions. */
 pst_status pst_planning_choices(pst_planning *x);
