@@ -35,7 +35,7 @@ int pst_cli_plan(const pst_cli_call *call) {
          &o.run.cluster},
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX,
          "Use so many devices, the first ones; all by default.", &o.run.ranks},
-        {0, "profile", "FILE", PST_OPTION_STRING, 0, 0, "Durations that penstock profile has measured.",
+        {0, "profile", "FILE", PST_OPTION_STRING, 0, 0, "Durations that penstock profile has measured; parallel.profile by default.",
          &o.run.profile},
         {'o', "output", "PLAN.yaml", PST_OPTION_STRING, 0, 0,
          "Write the best layout to this file, which a run takes as parallel.plan.", &o.run.plan},

@@ -83,10 +83,10 @@ static uint32_t threads_of(const pst_planning *x, uint32_t ranks) {
 }
 
 static pst_costs costs_of(const pst_planning *x, uint32_t kind) {
-    uint32_t n = x->cluster->n_device, cpus = pst_machine_cpus();
+    uint32_t n = x->cluster->n_device, most = x->profile ? pst_profile_head_of(x->profile)->ranks : 1;
     return (pst_costs){.kind = x->nominal ? NULL : &x->cluster->kind[kind],
                        .profile = x->profile,
-                       .busy = n < cpus ? n : cpus,
+                       .busy = n < most ? n : most,
                        .threads = threads_of(x, n)};
 }
 

@@ -97,7 +97,7 @@ pst_status pst_planning_search(pst_planning *x) {
     pst_planning_part *part;
     PST_TRY(open_cluster(x));
     PST_TRY(open_model(x));
-    if (*x->options->profile) PST_TRY(pst_profile_load(x->options->profile, &x->profile));
+    if (*x->config->parallel.profile) PST_TRY(pst_profile_load(x->config->parallel.profile, &x->profile));
     fill_problem(x);
     PST_TRY(pst_planning_graph(x, 1, 0, (uint32_t)x->config->train.micro_batch, &part));
     x->problem.n_item = part->graph->n_node;
@@ -196,6 +196,14 @@ static pst_status answer(pst_planning *x, FILE *out) {
     return *o->report ? write_report(x) : PST_OK;
 }
 
+static pst_status set_profile(pst_config *c, const char *path) {
+    char *text = strdup(path);
+    if (!text) return pst_fail(PST_ENOMEM, "no memory to plan");
+    free(c->parallel.profile);
+    c->parallel.profile = text;
+    return PST_OK;
+}
+
 pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *options, FILE *out) {
     pst_plan_run_options o;
     PST_TRY(pst_sized_take("pst_plan_run", options, &o, sizeof o));
@@ -205,9 +213,13 @@ pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *op
     if (!o.plan) o.plan = "";
     if (!o.report) o.report = "";
     if (!o.top) o.top = 12;
-    pst_planning x = {.config = config, .options = &o, .open = ""};
-    pst_status status = pst_planning_search(&x);
+    pst_config *own;
+    PST_TRY(pst_config_copy(config, &own));
+    pst_planning x = {.config = own, .options = &o, .open = ""};
+    pst_status status = *o.profile ? set_profile(own, o.profile) : PST_OK;
+    if (status == PST_OK) status = pst_planning_search(&x);
     if (status == PST_OK) status = answer(&x, out);
     pst_planning_close(&x);
+    pst_config_close(own);
     return status;
 }

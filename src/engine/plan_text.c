@@ -79,7 +79,7 @@ static void say_memory(const pst_planning *x, const pst_search_layout *l, FILE *
 
 static void say_costs(const pst_planning *x, FILE *out) {
     fprintf(out, "costs       ");
-    if (x->profile) fprintf(out, "profile %s\n", x->options->profile);
+    if (x->profile) fprintf(out, "profile %s\n", x->config->parallel.profile);
     else if (x->nominal) fputs("a nominal processor core: penstock profile measures this one\n", out);
     else fputs("datasheets: ", out);
     for (uint32_t k = 0; !x->profile && !x->nominal && k < x->cluster->n_kind; k++)
