@@ -1,11 +1,13 @@
 /* The search: rows of degrees, what may be tried in each by guess, a few of every row first, then whatever may still be
  * shorter than the best; the best few are simulated, and verified where the caller can. */
 #include "partition/search_parts.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum {
     ROWS_IN_FULL = 256,
+    ROWS_AT_LEAST = 16, /* are looked at, be it late, until one fits */
     KEPT_CONFIGS = 24,
     FIRST_LOOKS = 4,
     FITTING_LOOKS = 64,
@@ -70,11 +72,31 @@ static int by_first_guess(const void *a, const void *b) {
     return (x->row.pipeline > y->row.pipeline) - (x->row.pipeline < y->row.pipeline);
 }
 
+/* Those with most devices first, for time may run out. */
+static int by_size(const void *a, const void *b) {
+    const pst_search_row *x = &((const pst_search_lot *)a)->row, *y = &((const pst_search_lot *)b)->row;
+    uint64_t p = (uint64_t)x->pipeline * x->tensor * x->data, q = (uint64_t)y->pipeline * y->tensor * y->data;
+    if (p != q) return p > q ? -1 : 1;
+    uint32_t narrow = x->data > x->pipeline ? x->data : x->pipeline,
+             other = y->data > y->pipeline ? y->data : y->pipeline;
+    if (narrow != other) return narrow < other ? -1 : 1;
+    return (x->tensor > y->tensor) - (x->tensor < y->tensor);
+}
+
 static pst_status fill_lots(search *s) {
+    double least = INFINITY; /* ns x devices of what was listed, were they shared out over all of them */
+    const uint32_t n_device = s->x.problem->cluster->n_device;
+    if (s->n_lot > ROWS_IN_FULL) qsort(s->lot, s->n_lot, sizeof *s->lot, by_size);
     for (uint32_t i = 0; i < s->n_lot; i++) {
         pst_search_lot *lot = &s->lot[i];
+        if (i >= ROWS_AT_LEAST && pst_search_late(&s->x)) {
+            lot->rest_ns = least < INFINITY ? (uint64_t)(least / n_device) : 0; /* no time to list it */
+            continue;
+        }
         PST_TRY(pst_search_configs(&s->x, lot->row.pipeline, lot->row.tensor, lot->row.data, &lot->config,
                                    &lot->n_config, lot->row.why));
+        for (uint32_t k = 0; k < lot->n_config; k++)
+            least = fmin(least, (double)lot->config[k].bound_ns * lot->row.pipeline * lot->row.tensor * lot->row.data);
         if (s->n_lot > ROWS_IN_FULL) shorten(lot);
     }
     qsort(s->lot, s->n_lot, sizeof *s->lot, by_first_guess);
@@ -96,7 +118,7 @@ static uint64_t shortest(const search *s) {
 static pst_status look_at_row(search *s, pst_search_lot *lot, uint64_t *best) {
     for (uint32_t k = 0; k < lot->n_config; k++) {
         int far = lot->row.fits && (double)lot->config[k].guess_ns > FAR * (double)*best;
-        if (pst_search_late(&s->x)) break;
+        if ((*best != UINT64_MAX || k >= FIRST_LOOKS) && pst_search_late(&s->x)) break;
         if (!lot->small && k >= (lot->row.fits ? far ? 1 : FIRST_LOOKS : FITTING_LOOKS)) break;
         s->x.nearest = k < FIRST_LOOKS;
         PST_TRY(pst_search_look(&s->x, lot, &lot->config[k], step_of(lot)));
@@ -108,8 +130,10 @@ static pst_status look_at_row(search *s, pst_search_lot *lot, uint64_t *best) {
 
 static pst_status look_at_all(search *s) {
     uint64_t best = UINT64_MAX;
-    for (uint32_t i = 0; i < s->n_lot && i < ROWS_IN_FULL && !pst_search_late(&s->x); i++)
+    for (uint32_t i = 0; i < s->n_lot && i < ROWS_IN_FULL; i++) {
+        if (pst_search_late(&s->x) && (best != UINT64_MAX || i >= ROWS_AT_LEAST)) break;
         PST_TRY(look_at_row(s, &s->lot[i], &best));
+    }
     return PST_OK;
 }
 
