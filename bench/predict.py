@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Predicted beside measured steps: the machine's profile is taken first, then every configuration trains a few steps, in
-turn, so many rounds. Predicted is what the run said before its first step; measured is the median of its steps, the
+"""Predicted beside measured steps: the machine's profile is taken first, then every configuration trains a few steps,
+in turn, so many rounds. Predicted is what the run said before its first step; measured is the median of its steps, the
 first two left out.
 
     bench/predict.py [--rounds N] [--rows REGEX] [--profile FILE] [--json] [--list]
@@ -9,8 +9,8 @@ Per row: predicted, measured (median of the rounds), error, the noise (mean devi
 whether the peak bytes were as predicted. Then the mean and largest error, beside the noise; and for configurations that
 train the same, how much longer the one with the shortest prediction takes than the shortest. None of them was used to
 tune the predictions. Rows "timed" run the real executor over ucx, on as many ranks as they say, on a device that sleeps
-instead of computing: their error is the executor's and the messages'. Needs ./dev build; about seven minutes on two idle
-cores."""
+instead of computing: their error is the executor's and the messages'. Needs ./dev build; about seven minutes on two
+idle cores."""
 
 import argparse
 import glob
@@ -102,8 +102,9 @@ def take_profile(folder, wanted, path):
         for tensor in (False, True):
             sizes = sorted({micro for _, micro, t in own if t == tensor})
             if sizes:
-                penstock("profile", run_file(folder, model, sizes[0], sizes[0]), "-o", path, "-n", "2" if tensor else "1",
-                         "parallel.tensor=" + ("2" if tensor else "1"), "--micro-batches", ",".join(map(str, sizes)))
+                penstock("profile", run_file(folder, model, sizes[0], sizes[0]), "-o", path,
+                         "-n", "2" if tensor else "1", "parallel.tensor=" + ("2" if tensor else "1"),
+                         "--micro-batches", ",".join(map(str, sizes)))
 
 
 def train(folder, path, row, steps):
@@ -171,7 +172,8 @@ def main():
     errors, noise = [abs(row["error"]) for row in found], statistics.mean(row["noise"] for row in found)
     limit = max(WANTED_MEAN, WANTED_NOISE * noise)
     result = {"rows": found, "mean_error": statistics.mean(errors), "max_error": max(errors), "noise": noise,
-              "wanted_mean": limit, "wanted_max": WANTED_MOST, "choices": choices(found), "wanted_choice": WANTED_CHOICE}
+              "wanted_mean": limit, "wanted_max": WANTED_MOST, "choices": choices(found),
+              "wanted_choice": WANTED_CHOICE}
     if args.json:
         print(json.dumps(result))
         return

@@ -62,9 +62,11 @@ static const char *shape_of(const pst_graph *g, const pst_node *node, int extra,
         say_tensor(text, g, node->in[0], micro_batch);
         return text;
     }
-    say(text, "%s %s", node->op->name, extra == PST_EXTRA_RESTORE ? "restore" : pass == PST_PASS_F ? "F"
-                                                                            : pass == PST_PASS_B ? "B"
-                                                                                                 : "W");
+    say(text, "%s %s", node->op->name,
+        extra == PST_EXTRA_RESTORE ? "restore"
+        : pass == PST_PASS_F       ? "F"
+        : pass == PST_PASS_B       ? "B"
+                                   : "W");
     for (uint32_t i = 0; i < node->n_in; i++) say_tensor(text, g, node->in[i], micro_batch);
     say_attributes(g, node, text);
     return text;
@@ -122,7 +124,8 @@ static pst_status grow(pst_profile *p) {
     return PST_OK;
 }
 
-pst_status pst_profile_set(pst_profile *p, pst_profile_kind kind, const char *text, uint64_t size, int busy, double ns) {
+pst_status pst_profile_set(pst_profile *p, pst_profile_kind kind, const char *text, uint64_t size, int busy,
+                           double ns) {
     pst_profile_row fresh = {.kind = kind, .text = (char *)(uintptr_t)(text ? text : ""), .size = size};
     pst_profile_row *row = find(p, kind, fresh.text, size);
     if (!row) {
@@ -253,8 +256,8 @@ static int has(const char *text, const char *shape) {
     return 0;
 }
 
-pst_status pst_profile_missing(const pst_profile *p, const pst_graph *g, uint32_t *missing, uint32_t *steps,
-                               char *text, size_t bytes) {
+pst_status pst_profile_missing(const pst_profile *p, const pst_graph *g, uint32_t *missing, uint32_t *steps, char *text,
+                               size_t bytes) {
     pst_tape *tape;
     uint32_t named = 0;
     PST_TRY(pst_tape_build(g, 1, &tape));

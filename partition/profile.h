@@ -67,16 +67,17 @@ pst_status pst_profile_load(const char *path, pst_profile **profile);
 pst_status pst_profile_parse(const char *text, size_t bytes, const char *file, pst_profile **profile);
 pst_status pst_profile_print(const pst_profile *profile, FILE *out);
 
-/* Nanoseconds while `busy` ranks (0: 1) compute at once; 0: it was not measured. Of a pass, the executor's launch is in it; where
- * other micro-batches were measured, powers of two, but not the graph's, from those. Others: between two sizes on a line, above
- * the largest as many times longer as it is larger, below the smallest likewise, but for messages: as that. */
+/* Nanoseconds while `busy` ranks (0: 1) compute at once; 0: it was not measured. Of a pass, the executor's launch is in
+ * it; where other micro-batches were measured, powers of two, but not the graph's, from those. Others: between two sizes
+ * on a line, above the largest as many times longer as it is larger, below the smallest likewise, but for messages: as
+ * that. */
 uint64_t pst_profile_pass_ns(const pst_profile *profile, const pst_graph *g, const pst_node *node, int extra,
                              pst_pass pass, uint32_t busy);
 uint64_t pst_profile_ns(const pst_profile *profile, pst_profile_kind kind, uint64_t size, uint32_t busy);
 /* Of an exchange among so many tensor ranks in which each receives so many bytes. */
 uint64_t pst_profile_exchange_ns(const pst_profile *profile, uint32_t parts, uint64_t bytes);
-/* How many of the steps of g's training, exchanges among tensor ranks aside, have a shape that was not measured, and up to
- * three such shapes as text. */
+/* How many of the steps of g's training, exchanges among tensor ranks aside, have a shape that was not measured, and up
+ * to three such shapes as text. */
 pst_status pst_profile_missing(const pst_profile *profile, const pst_graph *g, uint32_t *missing, uint32_t *steps,
                                char *text, size_t bytes);
 #endif

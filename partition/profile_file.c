@@ -15,8 +15,11 @@ static const struct {
     const char *name;
     pst_profile_kind kind;
     int sized; /* elements: has to be there, or must not */
-} works[] = {{"norm", PST_PROFILE_NORM, 1},     {"step", PST_PROFILE_STEP, 1},     {"reduce", PST_PROFILE_REDUCE, 1},
-             {"launch", PST_PROFILE_LAUNCH, 0}, {"gather", PST_PROFILE_GATHER, 0}};
+} works[] = {{"norm", PST_PROFILE_NORM, 1},
+             {"step", PST_PROFILE_STEP, 1},
+             {"reduce", PST_PROFILE_REDUCE, 1},
+             {"launch", PST_PROFILE_LAUNCH, 0},
+             {"gather", PST_PROFILE_GATHER, 0}};
 enum { N_WORK = sizeof works / sizeof *works };
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */
@@ -26,7 +29,8 @@ static pst_status read_text(const pst_yaml *y, const yaml_node_t *node, char *to
     if (node && !*text) return pst_yaml_fail(y, node, "expected ", "a text");
     if (strlen(text) >= bytes) return pst_yaml_fail(y, node, "the text is too long", "");
     for (const char *c = text; *c; c++)
-        if ((unsigned char)*c < ' ' || *c == '"' || *c == '\\') return pst_yaml_fail(y, node, "expected ", "plain text");
+        if ((unsigned char)*c < ' ' || *c == '"' || *c == '\\')
+            return pst_yaml_fail(y, node, "expected ", "plain text");
     snprintf(to, bytes, "%s", text);
     return PST_OK;
 }
@@ -172,8 +176,7 @@ pst_status pst_profile_print(const pst_profile *p, FILE *out) {
     const pst_profile_head *h = pst_profile_head_of(p);
     uint32_t n, operators = 0, messages = 0;
     const pst_profile_row *row = pst_profile_rows(p, &n);
-    for (uint32_t i = 0; i < n; i++)
-        operators += row[i].kind == PST_PROFILE_PASS, messages += is_message(row + i);
+    for (uint32_t i = 0; i < n; i++) operators += row[i].kind == PST_PROFILE_PASS, messages += is_message(row + i);
     if (*h->penstock) fprintf(out, "penstock: \"%s\"\n", h->penstock);
     if (*h->date) fprintf(out, "date: \"%s\"\n", h->date);
     fprintf(out, "# ns: of one rank that computes alone; busy_ns: while so many ranks compute\n");

@@ -78,11 +78,10 @@ static double real_of(const json_t *j, const char *key) { return json_number_val
 static pst_status take_rows(json_t *found, pst_profile *p) {
     json_t *row;
     size_t i;
-    json_array_foreach(json_object_get(found, "rows"), i, row)
-        PST_TRY(pst_profile_set(p, (pst_profile_kind)json_integer_value(json_object_get(row, "kind")),
-                                json_string_value(json_object_get(row, "text")),
-                                (uint64_t)json_integer_value(json_object_get(row, "size")),
-                                (int)json_integer_value(json_object_get(row, "busy")), real_of(row, "ns")));
+    json_array_foreach(json_object_get(found, "rows"), i, row) PST_TRY(pst_profile_set(
+        p, (pst_profile_kind)json_integer_value(json_object_get(row, "kind")),
+        json_string_value(json_object_get(row, "text")), (uint64_t)json_integer_value(json_object_get(row, "size")),
+        (int)json_integer_value(json_object_get(row, "busy")), real_of(row, "ns")));
     return PST_OK;
 }
 

@@ -24,8 +24,8 @@ pst_status pst_profile_rank(const pst_bench *b, pst_world *world, pst_transport 
 /* Suites "messages" (two ranks) and "exchanges" (all ranks are a tensor group), profile_link.c; *found as above. */
 pst_status pst_profile_messages(const pst_bench *b, pst_world *world, pst_transport *t, json_t **found);
 pst_status pst_profile_exchanges(const pst_bench *b, pst_world *world, pst_transport *t, json_t **found);
-/* profile_use.c. parallel.profile, once p has its graph: p->profile and costs, NULL where none is given. EINPUT: of another model or
- * machine, unless parallel.profile_force. */
+/* profile_use.c. parallel.profile, once p has its graph: p->profile and costs, NULL where none is given. EINPUT: of
+ * another model or machine, unless parallel.profile_force. */
 pst_status pst_profile_open_for(pst_prepared *p);
 /* How many ranks compute at once, as a profile counts them. */
 uint32_t pst_profile_busy(const pst_prepared *p);

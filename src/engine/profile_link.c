@@ -1,6 +1,6 @@
-/* What ranks of `penstock profile` exchange: messages to a rank that has fallen asleep over waiting, as most that wait in
- * a pipeline have; and sums among tensor ranks, which come together within microseconds. Two ranks, or as many as share an
- * operator, in a job of their own. */
+/* What ranks of `penstock profile` exchange: messages to a rank that has fallen asleep over waiting, as most that wait
+ * in a pipeline have; and sums among tensor ranks, which come together within microseconds. Two ranks, or as many as
+ * share an operator, in a job of their own. */
 #include "base/clock.h"
 #include "comm/collective.h"
 #include "comm/transport.h"
@@ -9,14 +9,14 @@
 #include <string.h>
 
 enum { CHANNEL = 1, ANSWER = 2, MOST = 4 << 20, LEAST_ROUNDS = 5, ROUNDS = 200 };
-#define ASLEEP_NS UINT64_C(500000)   /* after which a receiver sleeps (comm/wait.c) */
-#define SIZE_NS UINT64_C(40000000)   /* for each size */
+#define ASLEEP_NS UINT64_C(500000) /* after which a receiver sleeps (comm/wait.c) */
+#define SIZE_NS UINT64_C(40000000) /* for each size */
 
 typedef struct {
     pst_world *world;
     pst_transport *t;
     pst_coll *coll;
-    uint8_t *mem;   /* [MOST] */
+    uint8_t *mem; /* [MOST] */
     uint32_t seq[3];
     json_t *rows;
 } links;

@@ -23,11 +23,11 @@ typedef struct {
     pst_trainer t;
     pst_config *config;
     uint32_t n_slot, n_step;
-    double *ns;             /* [n_slot][SAMPLES], of which there are */
-    uint32_t *n;            /* [n_slot] */
-    double *room;           /* [ROOM] of slots that look alike */
-    double launch[STEPS];   /* between two operators */
-    double *flush;          /* [instructions of the list][STEPS], of those that are no passes */
+    double *ns;           /* [n_slot][SAMPLES], of which there are */
+    uint32_t *n;          /* [n_slot] */
+    double *room;         /* [ROOM] of slots that look alike */
+    double launch[STEPS]; /* between two operators */
+    double *flush;        /* [instructions of the list][STEPS], of those that are no passes */
 } session;
 
 static uint32_t slot_of(const pst_op_span *s) {
@@ -39,11 +39,24 @@ static uint32_t slot_of(const pst_op_span *s) {
 
 /* The run file, but for the layout: one stage in this process, and a few micro-batches. */
 static pst_status configure(const pst_profile_take *take, const choice *what, int small, pst_config **config) {
-    static const char *const alone[] = {
-        "parallel.pipeline=1",   "parallel.data=1",          "parallel.transport=self",        "parallel.device=cpu",
-        "parallel.cluster=",     "parallel.profile=",       "parallel.plan=",     "parallel.measured=",       "parallel.schedule_file=",        "parallel.throttle=[]",
-        "parallel.replicas=[]",  "parallel.reproducible=0",  "parallel.post_validation=false", "parallel.chunks=0",
-        "parallel.sequence=false", "parallel.schedule=1f1b", "checkpoint.every=0",             "model.weights="};
+    static const char *const alone[] = {"parallel.pipeline=1",
+                                        "parallel.data=1",
+                                        "parallel.transport=self",
+                                        "parallel.device=cpu",
+                                        "parallel.cluster=",
+                                        "parallel.profile=",
+                                        "parallel.plan=",
+                                        "parallel.measured=",
+                                        "parallel.schedule_file=",
+                                        "parallel.throttle=[]",
+                                        "parallel.replicas=[]",
+                                        "parallel.reproducible=0",
+                                        "parallel.post_validation=false",
+                                        "parallel.chunks=0",
+                                        "parallel.sequence=false",
+                                        "parallel.schedule=1f1b",
+                                        "checkpoint.every=0",
+                                        "model.weights="};
     enum { N_ALONE = sizeof alone / sizeof *alone };
     const char *override[PST_PROFILE_OVERRIDES + N_ALONE + 6];
     char text[4][64];
@@ -199,7 +212,8 @@ static void add_shape(session *s, uint32_t slot, uint8_t *done, int busy, json_t
     pst_profile_shape(g, g->node + slot / KEYS, extra, (pst_pass)(slot % PST_PASS_COUNT), mine);
     for (uint32_t i = slot; i < s->n_slot; i++) {
         if (done[i] || !s->n[i]) continue;
-        pst_profile_shape(g, g->node + i / KEYS, (int)(i % KEYS / PST_PASS_COUNT), (pst_pass)(i % PST_PASS_COUNT), other);
+        pst_profile_shape(g, g->node + i / KEYS, (int)(i % KEYS / PST_PASS_COUNT), (pst_pass)(i % PST_PASS_COUNT),
+                          other);
         if (strcmp(mine, other)) continue;
         for (uint32_t k = 0; k < s->n[i] && n < ROOM; k++) s->room[n++] = s->ns[(size_t)i * SAMPLES + k];
         done[i] = 1;
@@ -212,7 +226,9 @@ static void add_flush(session *s, int busy, json_t *rows) {
     static const struct {
         uint8_t opcode;
         pst_profile_kind kind;
-    } works[] = {{PST_OP_NORM, PST_PROFILE_NORM}, {PST_OP_STEP, PST_PROFILE_STEP}, {PST_OP_GATHER, PST_PROFILE_GATHER},
+    } works[] = {{PST_OP_NORM, PST_PROFILE_NORM},
+                 {PST_OP_STEP, PST_PROFILE_STEP},
+                 {PST_OP_GATHER, PST_PROFILE_GATHER},
                  {PST_OP_REDUCE, PST_PROFILE_REDUCE}};
     const pst_rank *r = s->t.group->local[0];
     const pst_instr_list *list = &s->t.p->job->list[0];
@@ -221,9 +237,10 @@ static void add_flush(session *s, int busy, json_t *rows) {
     for (uint32_t i = 0; i < list->n_instr; i++)
         for (size_t k = 0; k < sizeof works / sizeof *works; k++) {
             const pst_instr *in = &list->instr[i];
-            uint64_t size = in->opcode == PST_OP_GATHER                                       ? 0
-                            : in->opcode == PST_OP_REDUCE ? in->n ? in->n : pst_param_elements(r->graph->param + in->param)
-                                                          : elements;
+            uint64_t size = in->opcode == PST_OP_GATHER ? 0
+                            : in->opcode == PST_OP_REDUCE
+                                ? in->n ? in->n : pst_param_elements(r->graph->param + in->param)
+                                : elements;
             if (in->opcode == works[k].opcode)
                 add(rows, works[k].kind, "", size, busy, middle(s->flush + (size_t)i * STEPS, s->n_step));
         }

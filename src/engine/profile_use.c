@@ -12,7 +12,8 @@ static pst_status check_machine(const pst_prepared *p) {
     const pst_profile_head *head = pst_profile_head_of(p->profile);
     pst_profile_here(p->config, p->options.threads, &here);
     if (!strcmp(p->config->parallel.device, "timed"))
-        memcpy(here.cpu, head->cpu, sizeof here.cpu), memcpy(here.isa, head->isa, sizeof here.isa), here.cpus = head->cpus;
+        memcpy(here.cpu, head->cpu, sizeof here.cpu), memcpy(here.isa, head->isa, sizeof here.isa),
+            here.cpus = head->cpus;
     return pst_profile_check(p->profile, &here);
 }
 
@@ -80,7 +81,8 @@ static void time_flush(const pst_prepared *p, uint32_t rank, uint32_t busy) {
     for (uint32_t i = 0; i < list->n_instr; i++) {
         pst_instr *in = &list->instr[i];
         uint64_t n = 0, ns = 0;
-        if (in->opcode == PST_OP_REDUCE) n = in->n || in->param >= g->n_param ? in->n : pst_param_elements(g->param + in->param);
+        if (in->opcode == PST_OP_REDUCE)
+            n = in->n || in->param >= g->n_param ? in->n : pst_param_elements(g->param + in->param);
         if (in->opcode == PST_OP_NORM) ns = pst_profile_ns(p->profile, PST_PROFILE_NORM, counted, busy);
         if (in->opcode == PST_OP_STEP) ns = pst_profile_ns(p->profile, PST_PROFILE_STEP, stepped, busy);
         if (in->opcode == PST_OP_REDUCE && n) ns = pst_profile_ns(p->profile, PST_PROFILE_REDUCE, n, busy);

@@ -10,11 +10,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HEAD                                                                                                           \
-    "machine: {cpu: \"A CPU\", isa: avx2, cpus: 4, threads: 1, ranks: 4}\nprecision: fp32\noptimizer: adamw\n"
+#define HEAD "machine: {cpu: \"A CPU\", isa: avx2, cpus: 4, threads: 1, ranks: 4}\nprecision: fp32\noptimizer: adamw\n"
 #define GOOD                                                                                                           \
     HEAD "operators:\n  - {op: \"linear F 4x8\", ns: 100, busy_ns: 160}\n  - {op: \"linear W 4x8\", busy_ns: 50}\n"    \
-         "messages:\n  - {bytes: 100, ns: 1000}\n  - {bytes: 300, ns: 2000}\n  - {parts: 2, bytes: 64, ns: 9}\n"                                         \
+         "messages:\n  - {bytes: 100, ns: 1000}\n  - {bytes: 300, ns: 2000}\n  - {parts: 2, bytes: 64, ns: 9}\n"       \
          "work:\n  - {work: norm, elements: 10, ns: 5}\n  - {work: launch, ns: 7}\n"
 
 static pst_profile *parse(const char *text) {
@@ -103,7 +102,8 @@ static void busy_is_between(void **unused) {
 
 static void merged_is_of_one_machine(void **unused) {
     (void)unused;
-    pst_profile *p = parse(GOOD), *other = parse(HEAD "operators: [{op: \"linear F 4x8\", ns: 90}, {op: add, ns: 3}]\n");
+    pst_profile *p = parse(GOOD),
+                *other = parse(HEAD "operators: [{op: \"linear F 4x8\", ns: 90}, {op: add, ns: 3}]\n");
     assert_int_equal(pst_profile_merge(p, other), PST_OK);
     char *text = print(p);
     assert_non_null(strstr(text, "{op: \"linear F 4x8\", ns: 90, busy_ns: 160}"));
