@@ -22,9 +22,12 @@ static uint64_t cpu_ns(const pst_costs *costs, pst_dtype dtype, double flops, do
     return pst_costs_round((flops / flops_per_s + bytes / (kind ? kind->bytes_per_s : CPU_BYTES)) * 1e9);
 }
 
+/* A profile is of a processor. */
+static const pst_profile *profile_of(const pst_costs *costs) { return is_cpu(costs) ? costs->profile : NULL; }
+
 uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts, uint64_t bytes) {
     const pst_cluster_link *link = costs->tensor_link ? costs->tensor_link : &pst_costs_link;
-    uint64_t ns = costs->profile && !costs->tensor_link ? pst_profile_exchange_ns(costs->profile, parts, bytes) : 0;
+    uint64_t ns = costs->tensor_link ? 0 : pst_profile_exchange_ns(profile_of(costs), parts, bytes);
     if (ns) return ns;
     if (!is_cpu(costs)) return pst_costs_ring_ns(kind, parts, link, bytes);
     return link->latency_ns + (uint64_t)((double)bytes * 1e9 / link->bytes_per_s);
@@ -32,7 +35,7 @@ uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32
 
 uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
                            uint64_t flops, uint64_t bytes) {
-    uint64_t ns = costs->profile ? pst_profile_pass_ns(costs->profile, g, node, extra, pass, costs->busy) : 0;
+    uint64_t ns = pst_profile_pass_ns(profile_of(costs), g, node, extra, pass, costs->busy);
     if (ns) return ns;
     pst_exchange kind = extra ? PST_EXCHANGE_NONE : pst_node_exchange(node, 0, pass);
     if (kind != PST_EXCHANGE_NONE && kind != PST_EXCHANGE_COPY)
@@ -43,7 +46,7 @@ uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst
 
 /* A pass over `elements`, of which it moves so many bytes each. */
 static uint64_t flush_ns(const pst_costs *costs, pst_profile_kind kind, double bytes, uint64_t elements) {
-    uint64_t ns = costs->profile ? pst_profile_ns(costs->profile, kind, elements, costs->busy) : 0;
+    uint64_t ns = pst_profile_ns(profile_of(costs), kind, elements, costs->busy);
     if (ns) return ns;
     bytes *= (double)elements;
     return is_cpu(costs) ? cpu_ns(costs, PST_F32, 0, bytes) : pst_costs_move_ns(costs->kind, bytes);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 enum { STEPS = 32, LEAST_STEPS = 3, MICROS = 4, KEYS = 3 * PST_PASS_COUNT };
+#define SLOW_NS UINT64_C(4000000000) /* a step, as modelled */
 enum { SAMPLES = STEPS * MICROS, ROOM = 64 * SAMPLES };
 
 /* What is measured at a time. again: only what recomputation runs that no other pass is. */
@@ -53,21 +54,22 @@ static pst_status configure(const pst_profile_take *take, const choice *what, in
                                         "parallel.reproducible=0",
                                         "parallel.post_validation=false",
                                         "parallel.chunks=0",
-                                        "parallel.sequence=false",
+                                        "parallel.memory=0",
                                         "parallel.schedule=1f1b",
                                         "checkpoint.every=0",
                                         "model.weights="};
     enum { N_ALONE = sizeof alone / sizeof *alone };
-    const char *override[PST_PROFILE_OVERRIDES + N_ALONE + 6];
+    const char *override[PST_PROFILE_OVERRIDES + N_ALONE + 7];
     char text[4][64];
     size_t n = 0;
     for (size_t i = 0; i < take->n_override; i++) override[n++] = take->override[i];
     for (size_t i = 0; i < N_ALONE; i++) override[n++] = alone[i];
     snprintf(text[0], sizeof text[0], "train.micro_batch=%u", what->micro_batch);
-    snprintf(text[1], sizeof text[1], "train.batch=%u", what->micro_batch * MICROS);
+    snprintf(text[1], sizeof text[1], "train.batch=%u", what->micro_batch * (small ? 2 : MICROS));
     snprintf(text[2], sizeof text[2], "parallel.tensor=%u", what->tensor);
     snprintf(text[3], sizeof text[3], "parallel.threads=%u", take->threads);
     for (int i = 0; i < 4; i++) override[n++] = text[i];
+    if (what->tensor == 1) override[n++] = "parallel.sequence=false";
     override[n++] = what->again ? "parallel.recompute=selective" : "parallel.recompute=none";
     if (small) override[n++] = "model.layers=2";
     return pst_config_load(take->run, override, n, config);
@@ -78,7 +80,8 @@ static uint64_t no_hash(const pst_data *data) {
     return 0;
 }
 
-static pst_status open_trainer(session *s, uint32_t ranks_here) {
+/* may_refuse: a model that takes too long as a whole. */
+static pst_status open_trainer(session *s, uint32_t ranks_here, int may_refuse) {
     static const pst_data_row made_up = {.name = "profile", .hash = no_hash};
     static pst_data data = {&made_up};
     static const pst_train_options quiet = {.runs = "", .resume = "", .quiet = 1};
@@ -89,6 +92,8 @@ static pst_status open_trainer(session *s, uint32_t ranks_here) {
     *t = (pst_trainer){.config = s->config, .options = &quiet, .data = &data, .proc_status = -1, .lock = -1};
     PST_TRY(pst_setup_plan(s->config, options, NULL, &t->p));
     for (uint32_t r = 0; r < t->p->options.n_rank; r++) bytes += t->p->layout[r]->total;
+    if (may_refuse && t->p->timing->step_ns > SLOW_NS)
+        return pst_fail(PST_ENOMEM, "measuring the run's steps would take too long");
     if (most && bytes > most) return pst_fail(PST_ENOMEM, "measuring the run needs more memory than there is");
     PST_TRY(pst_world_single.open(&t->world));
     PST_TRY(pst_setup_ranks(t));
@@ -113,13 +118,13 @@ static void close_session(session *s) {
     *s = (session){.config = NULL};
 }
 
-/* A model that is too large for this machine is measured by its first two layers: shapes are the same. */
+/* A model that is too large or too slow for this machine is measured by its first two layers: shapes are the same. */
 static pst_status open_session(session *s, const pst_profile_take *take, const choice *what, uint32_t ranks_here) {
     pst_status status = PST_ENOMEM;
     for (int small = 0; small < 2 && status == PST_ENOMEM; small++) {
         *s = (session){.config = NULL};
         status = configure(take, what, small, &s->config);
-        if (status == PST_OK) status = open_trainer(s, ranks_here);
+        if (status == PST_OK) status = open_trainer(s, ranks_here, !small);
         if (status == PST_ENOMEM && !small) close_session(s);
     }
     return status;
@@ -175,7 +180,8 @@ static pst_status train(session *s, double seconds) {
         PST_TRY(pst_step_run(&s->t, began, &measured));
         if (!step) until = pst_monotonic_ns() + (uint64_t)(seconds * 1e9);
         else note_step(s);
-        if (step >= LEAST_STEPS && pst_monotonic_ns() > until) break;
+        uint64_t now = pst_monotonic_ns();
+        if ((step >= LEAST_STEPS && now > until) || (step && now > until + SLOW_NS)) break;
     }
     return PST_OK;
 }
