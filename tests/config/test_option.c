@@ -14,14 +14,16 @@ static int quiet, json;
 static int64_t ranks;
 static double scale;
 static const char *runs;
+static pst_option_list list;
 static const pst_option rows[] = {
     {'n', "ranks", "N", PST_OPTION_INT, 0, 64, "Local ranks to start.", &ranks},
     {'s', "scale", "X", PST_OPTION_FLOAT, -10, 10, "A factor.", &scale},
     {0, "runs", "DIR", PST_OPTION_STRING, 0, 0, "Folder of runs.", &runs},
     {'q', "quiet", NULL, PST_OPTION_FLAG, 0, 0, "Says less.", &quiet},
     {'j', "json", NULL, PST_OPTION_FLAG, 0, 0, "JSON.", &json},
+    {0, "set", "KEY=VALUE", PST_OPTION_LIST, 0, 0, "Several.", &list},
 };
-static const pst_command command = {"penstock train", "RUN.yaml [key=value ...]", "Trains.", rows, 5};
+static const pst_command command = {"penstock train", "RUN.yaml [key=value ...]", "Trains.", rows, 6};
 
 static char *argv[16];
 static size_t n_operand;
@@ -35,7 +37,7 @@ static pst_status parse(const char *line) {
     argv[0] = "train";
     for (char *at = strtok(copy, " "); at; at = strtok(NULL, " ")) argv[argc++] = at;
     argv[argc] = NULL;
-    quiet = json = help = 0, ranks = 1, scale = 0.5, runs = "runs", n_operand = 99;
+    quiet = json = help = 0, ranks = 1, scale = 0.5, runs = "runs", n_operand = 99, list.n = 0;
     return pst_option_parse(&command, argc, argv, &n_operand, &help);
 }
 
@@ -63,6 +65,10 @@ static void every_form(void **state) {
     assert_string_equal(argv[3], "--bogus");
     assert_int_equal(parse(""), PST_OK);
     assert_true(n_operand == 0 && ranks == 1 && scale == 0.5);
+    assert_int_equal(parse("--set a=1 x --set=b=2"), PST_OK);
+    assert_true(list.n == 2 && n_operand == 1);
+    assert_string_equal(list.item[0], "a=1");
+    assert_string_equal(list.item[1], "b=2");
     assert_int_equal(parse("--runs="), PST_OK);
     assert_string_equal(runs, "");
 }
