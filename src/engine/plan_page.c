@@ -187,8 +187,9 @@ pst_status pst_plan_page_fill(const pst_prepared *p, const pst_search_result *r,
     return pst_plan_page_ranks(p, page);
 }
 
-pst_status pst_plan_page_of(const pst_prepared *prepared, const pst_search_result *result, const char *path) {
-    pst_plan_page page = {0};
+pst_status pst_plan_page_of(const pst_prepared *prepared, const pst_search_result *result, const char *change,
+                            const char *path) {
+    pst_plan_page page = {.change = change};
     pst_status status = pst_plan_page_fill(prepared, result, &page);
     if (status == PST_OK) status = pst_plan_page_write(&page, path);
     pst_plan_page_release(&page);

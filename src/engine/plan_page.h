@@ -4,7 +4,9 @@
 #include "engine/prepare.h"
 #include "partition/search.h"
 
-/* Writes it as one HTML file. result: NULL where nothing was searched. prepared->timing is of prepared->job and has spans.
+/* Writes it as one HTML file. result: NULL where nothing was searched. change: with what it would fit, ""
+ * not known. prepared->timing is of prepared->job and has spans.
  * EINPUT: cannot be written there; ENOMEM. */
-pst_status pst_plan_page_of(const pst_prepared *prepared, const pst_search_result *result, const char *path);
+pst_status pst_plan_page_of(const pst_prepared *prepared, const pst_search_result *result, const char *change,
+                            const char *path);
 #endif

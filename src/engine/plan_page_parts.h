@@ -4,7 +4,7 @@
 #include "engine/plan_page.h"
 #include "report/plan.h"
 
-/* The whole page; zeros before. What is there has to be released in every case. ENOMEM. */
+/* The whole page; zeros before, but `change`. What is there has to be released in every case. ENOMEM. */
 pst_status pst_plan_page_fill(const pst_prepared *p, const pst_search_result *result, pst_plan_page *page);
 /* plan_page_ranks.c: page->rank and page->trace, of the ranks that are shown. ENOMEM. */
 pst_status pst_plan_page_ranks(const pst_prepared *p, pst_plan_page *page);

@@ -177,10 +177,14 @@ static pst_status say_none(pst_planning *x, const char *change, const char *clus
         *cluster ? "; the smallest cluster of this kind that would do: " : "", cluster);
 }
 
-static pst_status write_report(pst_planning *x) {
+/* Of the best layout, or where nothing fits of the one that comes nearest. */
+static pst_status write_report(pst_planning *x, const char *change) {
+    const pst_search_row *nearest = pst_planning_nearest(x);
+    const pst_search_layout *layout = x->result->best ? x->result->best : nearest ? nearest->layout : NULL;
     pst_prepared *p;
-    PST_TRY(pst_planning_prepare(x, x->result->best, &p));
-    pst_status status = pst_plan_page_of(p, x->result, x->options->report);
+    if (!*x->options->report || !layout) return PST_OK;
+    PST_TRY(pst_planning_prepare(x, layout, &p));
+    pst_status status = pst_plan_page_of(p, x->result, change, x->options->report);
     pst_prepared_close(p);
     return status;
 }
@@ -191,9 +195,9 @@ static pst_status answer(pst_planning *x, FILE *out) {
     if (!x->result->best) PST_TRY(pst_planning_change(x, change, cluster));
     if (o->json) PST_TRY(pst_planning_json(x, change, cluster, out));
     else PST_TRY(pst_planning_text(x, out));
+    PST_TRY(write_report(x, change));
     if (!x->result->best) return say_none(x, change, cluster);
-    if (*o->plan) PST_TRY(pst_planning_write(x, x->result->best, o->plan));
-    return *o->report ? write_report(x) : PST_OK;
+    return *o->plan ? pst_planning_write(x, x->result->best, o->plan) : PST_OK;
 }
 
 static pst_status set_profile(pst_config *c, const char *path) {

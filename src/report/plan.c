@@ -38,6 +38,7 @@ static void draw_head(const pst_plan_page *page, FILE *out) {
     draw_fact("Cluster", page->cluster, out);
     draw_fact("Costs", page->costs, out);
     draw_fact("Search", page->search, out);
+    draw_fact("It would fit with", page->change ? page->change : "", out);
     fputs("</dl></section>\n", out);
 }
 

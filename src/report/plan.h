@@ -74,6 +74,7 @@ typedef struct {
 
 typedef struct {
     const char *title;
+    const char *change;          /* with what it would fit; NULL or "": not known */
     char layout[512], model[256], cluster[512], costs[256], search[512]; /* "" leaves it out */
     pst_grid grid;
     uint64_t step_ns, flush_ns, bound_ns; /* bound_ns 0: there is none */

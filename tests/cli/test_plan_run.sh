@@ -47,8 +47,9 @@ expect() {
     [ $rc = "$status" ] && grep -q -e "^penstock: .*$pattern" err && [ "$(wc -l <err)" = 1 ] ||
         fail "plan $*: status $rc, expected $status and '$pattern': $(cat err)"
 }
-expect 4 'no layout fits.*over on stage.*it would fit with [0-9.]* KiB of memory per device' run.yaml -n 4 memory=100K
+expect 4 'no layout fits.*over on stage.*it would fit with [0-9.]* KiB of memory per device' run.yaml -n 4 memory=100K --report none.html
 expect 4 'it would fit with [a-z]*\.[a-z_]*=' run.yaml -n 2 pipeline=2 schedule=gpipe micro_batch=1 recompute=none memory=515K
+[ -s none.html ] && grep -q 'It would fit with' none.html || fail "no page about what does not fit"
 expect 2 'h10.*H100' run.yaml --cluster '2x8 h10'
 expect 2 'from 1 to' run.yaml -n 0
 expect 2 'at least 8, but there are 4 devices' run.yaml -n 4 pipeline=8

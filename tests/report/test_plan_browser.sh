@@ -24,6 +24,8 @@ echo "all work and no play" >text.txt
 plan one "layers: 2" 4 "pipeline: 1" 1
 plan small "layers: 6" 16 'pipeline: 2, data: 2, tensor: 2, recompute: selective, cluster: "1x8 h100"' 8
 plan large "layers: 96" 512 "pipeline: 16, schedule: interleaved, chunks: 4" 16
+sed /parallel/d one/run.yaml >rows.yaml
+"$PENSTOCK" plan rows.yaml -n 4 --report rows.html >/dev/null || fail "plan"
 
 # How many sections can be seen, how many pictures of memory, and numbers in the boxes of the timeline.
 script='[...document.querySelectorAll("section")].filter(function (s) { return s.getBoundingClientRect().height > 40; }).length, [...document.querySelectorAll(".stack svg")].filter(function (s) { return s.getBoundingClientRect().width > 60; }).length, document.querySelectorAll(".numbers span").length'
@@ -36,7 +38,9 @@ expect small 1280 '6 8 128'
 expect small 420 '6 8 [0-9]*'
 expect large 1280 '6 16 0'
 expect large 420 '6 16 0'
-for page in one small large; do not_blank $page.html; done
+expect rows 1280 '7 [1-4] [1-9][0-9]*'
+expect rows 420 '7 [1-4] [0-9]*'
+for page in one rows small large; do not_blank $page.html; done
 not_blank small.html --blink-settings=preferredColorScheme=0
 not_blank small.html --blink-settings=scriptEnabled=false
 exit $bad

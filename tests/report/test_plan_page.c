@@ -88,6 +88,7 @@ static uint32_t count(const char *text, const char *what) {
 static void test_sections(void **state) {
     (void)state;
     static const char *const wanted[] = {"id=\"plan\"",
+                                         "more memory",
                                          "id=\"numbers\"",
                                          "id=\"rows\"",
                                          "id=\"graph\"",
@@ -103,6 +104,7 @@ static void test_sections(void **state) {
                                          "</html>"};
     size_t bytes;
     pst_plan_page p = made(4, 12, 3);
+    p.change = "more memory";
     char *text = drawn(&p, &bytes);
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++)
         if (!strstr(text, wanted[i])) fail_msg("the page lacks %s", wanted[i]);
