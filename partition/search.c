@@ -13,7 +13,8 @@ enum {
     FITTING_LOOKS = 64,
     HOPEFUL_LOOKS = 100,
     BOUND_LOOKS = 1500,
-    FINALISTS = 6
+    FINALISTS = 6,
+    VERIFIED = 12
 };
 #define FAR 1.2
 
@@ -238,20 +239,57 @@ static void check_room(const pst_search_problem *p, pst_search_row *row) {
     row->fits = !row->excess;
 }
 
+/* By how much more the verified layout takes than was thought, at most. */
+static double swell_of(const pst_search_layout *l, const uint64_t *thought) {
+    double most = 1;
+    for (uint32_t s = 0; s < l->pipeline; s++)
+        if (thought[s]) most = fmax(most, (double)l->peak_bytes[s] / (double)thought[s]);
+    return most;
+}
+
+/* Layouts of a schedule that turned out to take more are looked for again, in less room. */
+static pst_status look_again(search *s, uint32_t schedule) {
+    uint64_t best = shortest(s);
+    for (uint32_t i = 0; i < s->n_lot; i++) {
+        pst_search_lot *lot = &s->lot[i];
+        if (!lot->row.layout || lot->best.schedule != schedule || (lot->row.fits && lot->row.layout->exact)) continue;
+        if (i >= FINALISTS && pst_search_late(&s->x)) break;
+        pst_search_layout_close(lot->row.layout);
+        lot->row.layout = NULL, lot->row.fits = 0, lot->row.excess = 0, *lot->row.why = 0;
+        PST_TRY(look_at_row(s, lot, &best));
+    }
+    return PST_OK;
+}
+
+static pst_status verify_one(search *s, pst_search_lot *lot) {
+    const pst_search_problem *p = s->x.problem;
+    pst_search_layout *l = lot->row.layout;
+    uint32_t schedule = lot->best.schedule;
+    uint64_t *thought = malloc(l->pipeline * sizeof *thought);
+    if (!thought) return pst_fail(PST_ENOMEM, "no memory to verify a layout");
+    memcpy(thought, l->peak_bytes, l->pipeline * sizeof *thought);
+    pst_status status = p->verify(p->arg, l);
+    double swell = status == PST_OK ? swell_of(l, thought) * 1.005 : 1;
+    free(thought);
+    if (status == PST_EINPUT) {
+        lot->row.fits = 0, lot->row.excess = 1;
+        snprintf(lot->row.why, sizeof lot->row.why, "%s", pst_error());
+        pst_error_clear();
+        return PST_OK;
+    }
+    PST_TRY(status);
+    check_room(p, &lot->row);
+    if (lot->row.fits || lot->small || swell <= s->x.swell[schedule]) return PST_OK;
+    s->x.swell[schedule] = swell;
+    return look_again(s, schedule);
+}
+
 /* Until the first is verified: what is not as good as predicted, or does not fit, falls behind. */
 static pst_status verify_best(search *s, uint64_t *n_verified) {
-    const pst_search_problem *p = s->x.problem;
-    while (p->verify && *n_verified < FINALISTS && s->lot[0].row.fits && !s->lot[0].row.layout->exact) {
+    while (s->x.problem->verify && *n_verified < VERIFIED && s->lot[0].row.fits && !s->lot[0].row.layout->exact) {
         if (*n_verified && pst_search_late(&s->x)) break;
-        pst_search_row *row = &s->lot[0].row;
-        pst_status status = p->verify(p->arg, row->layout);
+        PST_TRY(verify_one(s, &s->lot[0]));
         ++*n_verified;
-        if (status == PST_EINPUT) {
-            row->fits = 0, row->excess = 1;
-            snprintf(row->why, sizeof row->why, "%s", pst_error());
-            pst_error_clear();
-        } else if (status != PST_OK) return status;
-        else check_room(p, row);
         sort(s);
     }
     return PST_OK;

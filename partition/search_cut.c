@@ -67,6 +67,8 @@ static pst_status fill_stage(pst_search_context *x, ground *g, const uint32_t *d
         uint32_t kind = of[*group].kind;
         for (uint32_t t = 0; t < g->c->tensor; t++) {
             uint64_t room = pst_search_capacity(g->problem, group[t]);
+            if (x->swell[g->c->schedule] > 1 && room != UINT64_MAX)
+                room = (uint64_t)((double)room / x->swell[g->c->schedule]);
             if (room < s->capacity) s->capacity = room;
             if (of[group[t]].speed < speed) speed = of[group[t]].speed;
         }

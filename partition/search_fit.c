@@ -24,6 +24,7 @@ static pst_status open_ground(pst_search_context *x, const pst_search_config *c,
         g->capacity[s] = UINT64_MAX;
         for (uint32_t i = 0; i < each; i++) {
             uint64_t one = pst_search_capacity(p, l->device[(size_t)s * each + i]);
+            if (x->swell[c->schedule] > 1 && one != UINT64_MAX) one = (uint64_t)((double)one / x->swell[c->schedule]);
             if (one < g->capacity[s]) g->capacity[s] = one;
         }
     }

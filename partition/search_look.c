@@ -104,7 +104,7 @@ static pst_status look(pst_search_context *x, pst_search_lot *lot, pst_search_co
     }
     if (status == PST_OK && pst_search_late(x)) least = c->bound_ns; /* perhaps not all have been looked at */
     else if (lot->small && lot->orders.all) c->closed = 1;
-    if (least > c->bound_ns) c->bound_ns = least;
+    if (least > c->bound_ns && x->swell[c->schedule] <= 1) c->bound_ns = least; /* else in less room than there is */
     pst_search_layout_close(l);
     return status;
 }

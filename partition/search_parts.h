@@ -60,6 +60,7 @@ typedef struct {
     const pst_search_problem *problem;
     const pst_schedule_row *row[16];
     uint64_t end_ns;   /* monotonic; UINT64_MAX: no limit */
+    double swell[16];  /* of each schedule: by how much more layouts took than was thought, where they were verified */
     uint64_t limit_ns; /* longer steps need not be walked through */
     int even;          /* 1: all devices are of one kind and as fast */
     int nearest;       /* 1: where nothing fits, the cut that is least over is wanted */

@@ -12,6 +12,7 @@ pst_status pst_search_context_open(const pst_search_problem *problem, pst_search
         double limit = problem->time_limit_s * 1e9;
         x->end_ns = limit < 1e18 ? pst_monotonic_ns() + (uint64_t)limit : UINT64_MAX;
     }
+    for (uint32_t i = 0; i < 16; i++) x->swell[i] = 1;
     x->even = 1;
     for (uint32_t d = 1; d < problem->cluster->n_device; d++) {
         const pst_cluster_device *a = problem->cluster->device, *b = a + d;
