@@ -213,6 +213,32 @@ static void what_is_verified_counts(void **unused) {
     pst_search_result_close(plain), pst_search_result_close(r), case_close(k);
 }
 
+/* Layouts that take half as much again are looked for again in less room: the row is still there, with recomputation. */
+static pst_status verify_swollen(void *arg, pst_search_layout *layout) {
+    (void)arg;
+    layout->exact = 1;
+    for (uint32_t s = 0; s < layout->pipeline; s++) layout->peak_bytes[s] += layout->peak_bytes[s] / 2;
+    return PST_OK;
+}
+
+static void more_memory_than_thought(void **unused) {
+    (void)unused;
+    search_case *k = even(20, 1, 4);
+    pst_search_result *r;
+    k->problem.pipeline = CHOICES(4), k->problem.data = k->problem.tensor = CHOICES(1);
+    k->problem.recompute[PST_RECOMPUTE_FULL] = 1;
+    k->problem.memory = 5 * 10 * 16 + 5 * 100 * 4 + 200;
+    MUST(pst_search(&k->problem, &r));
+    assert_int_equal(r->best->recompute[0], PST_RECOMPUTE_NONE);
+    pst_search_result_close(r);
+    k->problem.verify = verify_swollen;
+    MUST(pst_search(&k->problem, &r));
+    assert_int_equal(r->n_verified, 2);
+    assert_true(r->best && r->best->exact && r->best->peak_bytes[0] <= k->problem.memory);
+    assert_int_equal(r->best->recompute[0], PST_RECOMPUTE_FULL);
+    pst_search_result_close(r), case_close(k);
+}
+
 static void contradictions(void **unused) {
     (void)unused;
     search_case *k = even(6, 1, 2);
@@ -226,10 +252,15 @@ static void contradictions(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(replicas_without_parameters), cmocka_unit_test(memory_makes_stages),
-        cmocka_unit_test(slow_devices_get_less),       cmocka_unit_test(bounds_hold),
-        cmocka_unit_test(in_flight_saturates),         cmocka_unit_test(time_limit_ends_it),
-        cmocka_unit_test(what_is_verified_counts),     cmocka_unit_test(contradictions),
+        cmocka_unit_test(replicas_without_parameters),
+        cmocka_unit_test(memory_makes_stages),
+        cmocka_unit_test(slow_devices_get_less),
+        cmocka_unit_test(bounds_hold),
+        cmocka_unit_test(in_flight_saturates),
+        cmocka_unit_test(time_limit_ends_it),
+        cmocka_unit_test(what_is_verified_counts),
+        cmocka_unit_test(more_memory_than_thought),
+        cmocka_unit_test(contradictions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
