@@ -55,7 +55,7 @@ typedef struct {
     double *exchange;    /* [n_item] >= 0; replicas of a part exchange so much */
     uint32_t *net_first; /* [n_net + 1] into pin: the items of a net, each once */
     uint32_t *pin;
-    double *net_cost;    /* [n_net] >= 0 */
+    double *net_cost; /* [n_net] >= 0 */
     pst_downset_kind kind[PST_DOWNSET_KINDS];
 } pst_downset_problem;
 void pst_downset_problem_close(pst_downset_problem *problem);
@@ -66,7 +66,7 @@ typedef struct {
     uint32_t *kind, *devices; /* [n_part] */
     double objective, lower_bound;
     uint32_t n_downset;
-    int whole;                /* all downsets were looked at */
+    int whole; /* all downsets were looked at */
 } pst_downset_plan;
 /* The best split. It is proven (lower_bound equals objective) unless there are more than `most` downsets or it took
  * longer than `seconds`. No split is possible, with whole downsets: OK with n_part 0. EINPUT: too many items;
@@ -83,8 +83,8 @@ double pst_downset_work(const pst_downset_problem *problem, const double *weight
 /* One search: the best split into parts whose loads are at most `limit`, given that none has less than `floor`. */
 typedef struct {
     double floor, limit;
-    uint64_t until_ns;        /* of the monotonic clock */
-    const double *weight;     /* of pst_downset_bound */
+    uint64_t until_ns;    /* of the monotonic clock */
+    const double *weight; /* of pst_downset_bound */
 } pst_downset_range;
 /* OK: *found says whether there is one; plan has it then. BUSY: the time was over. */
 pst_status pst_downset_search(const pst_downset_problem *problem, const pst_downset_list *list,
@@ -100,7 +100,8 @@ void pst_downset_grid_of(const pst_downset_problem *problem, uint32_t most, pst_
 pst_status pst_downset_fewest(const pst_downset_problem *problem, const pst_downset_list *list,
                               const pst_downset_range *range, const pst_downset_grid *grid, int *found,
                               pst_downset_plan *plan);
-/* The best split in which items that follow each other in an order stay together in so many blocks; none: *plan stays. */
-pst_status pst_downset_coarse(const pst_downset_problem *problem, const uint32_t *order, uint32_t blocks, double seconds,
-                              pst_downset_plan *plan);
+/* The best split in which items that follow each other in an order stay together in so many blocks; none: *plan
+ * stays. */
+pst_status pst_downset_coarse(const pst_downset_problem *problem, const uint32_t *order, uint32_t blocks,
+                              double seconds, pst_downset_plan *plan);
 #endif

@@ -22,7 +22,8 @@ static void fill_nets(const pst_downset_problem *p, const uint32_t *block_of, ui
     }
 }
 
-static pst_status make_blocks(const pst_downset_problem *p, const uint32_t *block_of, uint32_t n, pst_downset_problem *to) {
+static pst_status make_blocks(const pst_downset_problem *p, const uint32_t *block_of, uint32_t n,
+                              pst_downset_problem *to) {
     uint32_t *mark = calloc((size_t)n + 1, sizeof *mark);
     *to = (pst_downset_problem){.n_item = n, .n_edge = n - 1, .n_kind = p->n_kind};
     for (uint32_t k = 0; k < p->n_kind; k++) to->kind[k] = p->kind[k];

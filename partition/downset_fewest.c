@@ -1,7 +1,7 @@
 /* Whether parts whose loads are at most a limit can have all items, on many devices: as the search of downset_search.c,
- * but a part takes the fewest devices of each kind that are fast enough, for what it leaves over is of use, and for every
- * downset only the cheapest way to it is kept for each number of devices of all kinds but one. Exact then; where these are
- * too many, numbers near each other are kept as one. See downset.h. */
+ * but a part takes the fewest devices of each kind that are fast enough, for what it leaves over is of use, and for
+ * every downset only the cheapest way to it is kept for each number of devices of all kinds but one. Exact then; where
+ * these are too many, numbers near each other are kept as one. See downset.h. */
 #include "partition/downset_part.h"
 #include "base/clock.h"
 #include <math.h>

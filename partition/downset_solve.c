@@ -179,8 +179,7 @@ static pst_status over_many(narrowing *n, uint32_t most) {
     if (most > WORDS / (p->n_item / 64 + 2)) most = WORDS / (p->n_item / 64 + 2);
     PST_TRY(pst_downset_list_open(p->n_item, p->edge, p->n_edge, most, &list));
     int all = list.n > 0;
-    if (!all)
-        PST_TRY(pst_downset_list_choose(p->n_item, p->edge, p->n_edge, most < NEAR ? most : NEAR, &list, &whole));
+    if (!all) PST_TRY(pst_downset_list_choose(p->n_item, p->edge, p->n_edge, most < NEAR ? most : NEAR, &list, &whole));
     n->list = &list, n->failed = n->range.floor;
     pst_status status = PST_OK;
     if (all || list.n > p->n_item + 1) status = narrow(n, n->top, all ? 1e-9 : 2e-3);
@@ -195,8 +194,8 @@ static pst_status solve_many(const pst_downset_problem *p, uint32_t most, pst_do
     narrowing n = {.p = p, .range = range, .top = range.limit};
     pst_downset_grid_of(p, STATES / (p->n_item + 1) + 16, &n.grid);
     uint32_t *order = malloc(((size_t)p->n_item + 1) * sizeof *order);
-    pst_status status = order ? along_one_order(&n, order)
-                              : pst_fail(PST_ENOMEM, "no memory for the order of %u items", p->n_item);
+    pst_status status =
+        order ? along_one_order(&n, order) : pst_fail(PST_ENOMEM, "no memory for the order of %u items", p->n_item);
     free(order);
     if (status == PST_OK) status = over_many(&n, most);
     n.best.lower_bound = n.best.whole ? n.failed : range.floor;

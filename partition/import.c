@@ -67,7 +67,8 @@ pst_status pst_import_classes(pst_import *im, const int64_t *label) {
     if (!ids) return pst_fail(PST_ENOMEM, "no memory for a graph of %u nodes", im->n_node);
     for (uint32_t v = 0; v < im->n_node; v++) ids[v] = (pst_import_id){label[v], v};
     qsort(ids, im->n_node, sizeof *ids, by_id);
-    for (uint32_t i = 0, first = 0; i < im->n_node; i++) { /* a class is called by its first node at first, then numbered */
+    for (uint32_t i = 0, first = 0; i < im->n_node;
+         i++) { /* a class is called by its first node at first, then numbered */
         if (ids[i].id != ids[first].id) first = i;
         im->class_of[ids[i].node] = ids[first].node;
     }

@@ -22,13 +22,13 @@ typedef struct {
 typedef struct {
     pst_import_format format;
     uint32_t n_node, n_edge, n_kind, n_class;
-    int64_t *id;       /* [n_node] as in the file */
-    uint32_t *class_of;/* [n_node] nodes of a class have to be together */
-    uint8_t *backward; /* [n_node] */
-    double *time;      /* [n_kind][n_node]; INFINITY where a node cannot be */
-    double *size;      /* [n_node] bytes of memory; PIPEDREAM: of activations and parameters */
-    double *transfer;  /* [n_node] time to bring the node's output to or from another device */
-    double *parameters;/* [n_node] bytes that replicas exchange */
+    int64_t *id;        /* [n_node] as in the file */
+    uint32_t *class_of; /* [n_node] nodes of a class have to be together */
+    uint8_t *backward;  /* [n_node] */
+    double *time;       /* [n_kind][n_node]; INFINITY where a node cannot be */
+    double *size;       /* [n_node] bytes of memory; PIPEDREAM: of activations and parameters */
+    double *transfer;   /* [n_node] time to bring the node's output to or from another device */
+    double *parameters; /* [n_node] bytes that replicas exchange */
     pst_import_edge *edge;
     struct {
         const char *name;
@@ -37,13 +37,13 @@ typedef struct {
         int pays;      /* for what it sends and receives */
     } kind[PST_IMPORT_KINDS];
     char kind_name[PST_IMPORT_KINDS][48]; /* of the devices of a cluster */
-    double bandwidth;  /* bytes per unit of time, between replicas; 0: the file says nothing of it */
+    double bandwidth;                     /* bytes per unit of time, between replicas; 0: the file says nothing of it */
     /* PIPEDREAM: kind[0].count is the devices of one machine; 0 or 1: no second level. */
     uint32_t machines;
-    double between;    /* as bandwidth, between machines */
-    int straight;      /* no replicas */
-    double compression;/* > 0: activations travel, so many times smaller; 0: in no time */
-    const char *unit;  /* of times and objectives */
+    double between;             /* as bandwidth, between machines */
+    int straight;               /* no replicas */
+    double compression;         /* > 0: activations travel, so many times smaller; 0: in no time */
+    const char *unit;           /* of times and objectives */
     pst_tensor_problem *tensor; /* PIPER: all but ids and edges is here; else NULL */
 } pst_import;
 
@@ -81,17 +81,17 @@ pst_status pst_import_check(const pst_import *import, const char *where);
 /* Parts of a plan that other planners would take. */
 typedef struct {
     uint32_t n_part;
-    uint32_t *part_of; /* [n_node]; parts are numbered in the order in which data runs through them */
+    uint32_t *part_of;        /* [n_node]; parts are numbered in the order in which data runs through them */
     uint32_t *kind, *devices; /* [n_part] which kind, how many replicas */
-    uint32_t *tensor;  /* [n_part] devices of a replica */
+    uint32_t *tensor;         /* [n_part] devices of a replica */
     uint32_t *group, *copies; /* [n_part] of two levels: the group of stages that it is in, ascending, and how many
                                  machines have a copy of that; else NULL */
-    uint8_t *way;      /* [n_node] PIPER: how it runs; else NULL */
-    double *load;      /* [n_part] as the judge finds it */
+    uint8_t *way;             /* [n_node] PIPER: how it runs; else NULL */
+    double *load;             /* [n_part] as the judge finds it */
     double objective, lower_bound;
     uint32_t n_item, n_downset;
-    int scattered;     /* parts that no order puts behind each other: found by nobody here, but read */
-    int whole;         /* all downsets were looked at: the lower bound is the solver's, not only arithmetic */
+    int scattered; /* parts that no order puts behind each other: found by nobody here, but read */
+    int whole;     /* all downsets were looked at: the lower bound is the solver's, not only arithmetic */
     double seconds;
 } pst_import_plan;
 void pst_import_plan_close(pst_import_plan *plan);
@@ -107,10 +107,10 @@ pst_status pst_import_join(const pst_downset_problem *problem, int memory_matter
 typedef struct {
     uint32_t devices, machines; /* devices of each */
     int straight;
-    double ratio;               /* how much longer bytes take between machines */
-    double transfer;            /* time of a byte that goes from stage to stage and comes back as a gradient, */
-    const double *bytes;        /* [n_item] of which an item has so many */
-    uint32_t *group, *copies;   /* [n_item] of the parts of the plan */
+    double ratio;             /* how much longer bytes take between machines */
+    double transfer;          /* time of a byte that goes from stage to stage and comes back as a gradient, */
+    const double *bytes;      /* [n_item] of which an item has so many */
+    uint32_t *group, *copies; /* [n_item] of the parts of the plan */
 } pst_import_levels;
 pst_status pst_import_levels_solve(const pst_downset_problem *problem, const pst_import_levels *levels, double seconds,
                                    pst_downset_plan *plan);

@@ -23,7 +23,8 @@ typedef struct {
     double speed;
 } device_group;
 
-static pst_status group_devices(const pst_cluster *c, const char *where, uint32_t most, device_group *group, uint32_t *n) {
+static pst_status group_devices(const pst_cluster *c, const char *where, uint32_t most, device_group *group,
+                                uint32_t *n) {
     *n = 0;
     for (uint32_t i = 0; i < c->n_device; i++) {
         const pst_cluster_device *d = &c->device[i];

@@ -67,12 +67,11 @@ static void fill_costs(const pst_import *im, const uint32_t *item_of, pst_downse
         if (im->bandwidth > 0) p->exchange[item_of[v]] += 4 * im->parameters[v] / im->bandwidth;
     }
     for (uint32_t k = 0; k < im->n_kind; k++)
-        p->kind[k] = (pst_downset_kind){.count = im->kind[k].count,
-                                        .replicas = im->format == PST_IMPORT_PIPEDREAM && !im->straight
-                                                        ? im->kind[k].count
-                                                        : 1,
-                                        .memory = im->kind[k].memory,
-                                        .pays = im->kind[k].pays};
+        p->kind[k] =
+            (pst_downset_kind){.count = im->kind[k].count,
+                               .replicas = im->format == PST_IMPORT_PIPEDREAM && !im->straight ? im->kind[k].count : 1,
+                               .memory = im->kind[k].memory,
+                               .pays = im->kind[k].pays};
 }
 
 /* mark: [n_item] 1 + the net that has it last. */

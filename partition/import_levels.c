@@ -1,7 +1,7 @@
 /* PipeDream's two levels: groups of stages follow each other, a group runs on one machine or, as copies, on several;
- * within it stages and their replicas share the machine's devices. A group's time is its slowest stage's, and its copies
- * exchange its parameters between machines, as replicas of a stage do within one. Exact over all downsets where they are
- * few: for every two of them, one in the other, the best stages on a machine; then the best groups of those. See
+ * within it stages and their replicas share the machine's devices. A group's time is its slowest stage's, and its
+ * copies exchange its parameters between machines, as replicas of a stage do within one. Exact over all downsets where
+ * they are few: for every two of them, one in the other, the best stages on a machine; then the best groups of those. See
  * import.h. */
 #include "partition/import.h"
 #include "base/clock.h"
@@ -14,15 +14,15 @@ typedef struct {
     const pst_import_levels *to;
     const pst_downset_list *list;
     uint64_t until_ns;
-    uint32_t n, *downset;        /* [n] sets that may end a stage, ascending */
-    double *time, *exchange;     /* [n] of all that is in a set */
-    double *leaves;              /* [n] bytes that nodes in it send to nodes that are not */
-    uint8_t *within;             /* [n][n] whether the first is in the second */
-    double *inner;               /* [n][n] the best stages of what lies between two sets, on one machine */
-    double *best;                /* [n][count + 1] of what lies between the start and a set, on so many at most */
-    uint32_t *from, *how;        /* [n][count + 1] where the last part of that begins, how many it has */
-    double *load;                /* [count + 1] of one part on so many at most, */
-    uint32_t *on;                /* [count + 1] and on how many that is */
+    uint32_t n, *downset;    /* [n] sets that may end a stage, ascending */
+    double *time, *exchange; /* [n] of all that is in a set */
+    double *leaves;          /* [n] bytes that nodes in it send to nodes that are not */
+    uint8_t *within;         /* [n][n] whether the first is in the second */
+    double *inner;           /* [n][n] the best stages of what lies between two sets, on one machine */
+    double *best;            /* [n][count + 1] of what lies between the start and a set, on so many at most */
+    uint32_t *from, *how;    /* [n][count + 1] where the last part of that begins, how many it has */
+    double *load;            /* [count + 1] of one part on so many at most, */
+    uint32_t *on;            /* [count + 1] and on how many that is */
 } levels;
 typedef enum { WITHIN, BETWEEN } level;
 
@@ -134,12 +134,13 @@ static pst_status open_levels(levels *l, uint32_t most) {
     size_t n = l->n, pairs = n * n, cells = n * (counts + 1);
     double *time = calloc(all, sizeof *time), *exchange = calloc(all, sizeof *exchange);
     l->downset = calloc(n, sizeof *l->downset), l->time = calloc(n, sizeof *l->time);
-    l->exchange = calloc(n, sizeof *l->exchange), l->leaves = calloc(n, sizeof *l->leaves), l->within = calloc(pairs, 1);
+    l->exchange = calloc(n, sizeof *l->exchange), l->leaves = calloc(n, sizeof *l->leaves),
+    l->within = calloc(pairs, 1);
     l->inner = calloc(pairs, sizeof *l->inner), l->best = calloc(cells, sizeof *l->best);
     l->from = calloc(cells, sizeof *l->from), l->how = calloc(cells, sizeof *l->how);
     l->load = calloc(counts + 1, sizeof *l->load), l->on = calloc(counts + 1, sizeof *l->on);
-    int ok = time && exchange && l->downset && l->time && l->exchange && l->leaves && l->within && l->inner && l->best && l->from &&
-             l->how && l->load && l->on;
+    int ok = time && exchange && l->downset && l->time && l->exchange && l->leaves && l->within && l->inner &&
+             l->best && l->from && l->how && l->load && l->on;
     for (uint32_t d = 1; ok && d < all; d++) {
         uint32_t before = l->list->parent[d], item = l->list->last[d];
         time[d] = time[before] + l->p->time[item], exchange[d] = exchange[before] + l->p->exchange[item];

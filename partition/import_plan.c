@@ -58,9 +58,11 @@ static pst_status apply_pipedream(const pst_plan_graph_options *o, const pst_clu
     if (o->memory > 0) return pst_fail(PST_EINPUT, "PipeDream's costs know no memory: leave it out");
     if (o->machines * o->devices > MOST_DEVICES) return pst_fail(PST_EINPUT, "more than %d devices", MOST_DEVICES);
     if (o->machines > 1 && !(o->between > 0))
-        return pst_fail(PST_EINPUT, "%s says nothing of the bandwidth between machines, which has to be given", o->graph);
+        return pst_fail(PST_EINPUT, "%s says nothing of the bandwidth between machines, which has to be given",
+                        o->graph);
     if (im->n_kind > 1 && o->compression > 0)
-        return pst_fail(PST_EINPUT, "activations can travel between devices of one kind only: leave out the compression");
+        return pst_fail(PST_EINPUT,
+                        "activations can travel between devices of one kind only: leave out the compression");
     im->straight = o->straight != 0, im->compression = o->compression;
     im->machines = o->machines > 1 ? (uint32_t)o->machines : 1;
     im->between = o->between > 0 ? o->between : im->bandwidth;

@@ -1,5 +1,5 @@
-/* A plan as JSON, for the judge: stages as penstock plan --graph --json prints them, or fpgas and cpus with their nodes,
- * as dnn-partitioning's programs do. See import.h. */
+/* A plan as JSON, for the judge: stages as penstock plan --graph --json prints them, or fpgas and cpus with their
+ * nodes, as dnn-partitioning's programs do. See import.h. */
 #include "partition/import_json.h"
 #include "partition/import.h"
 #include <stdlib.h>
@@ -40,7 +40,8 @@ static pst_status make_room(const pst_import *im, size_t parts, pst_import_plan 
 static pst_status read_nodes(const reader *r, const pst_import_at *at, const json_t *nodes) {
     for (size_t i = 0; i < json_array_size(nodes); i++) {
         const json_t *id = json_array_get(nodes, i);
-        uint32_t v = json_is_integer(id) ? pst_import_find(r->ids, r->im->n_node, json_integer_value(id)) : PST_IMPORT_NODES;
+        uint32_t v =
+            json_is_integer(id) ? pst_import_find(r->ids, r->im->n_node, json_integer_value(id)) : PST_IMPORT_NODES;
         if (v == PST_IMPORT_NODES) return wrong(at, "nodes: has one that is not the id of a node of the graph");
         if (r->plan->part_of[v] != UINT32_MAX)
             return pst_fail(PST_EINPUT, "%s: %s nodes: %lld is in an earlier stage", at->where, at->path,
@@ -89,7 +90,8 @@ static pst_status read_stage(const reader *r, const pst_import_at *at) {
     PST_TRY(pst_import_integer(at, "tensor", 1, MOST, 1, &tensor));
     PST_TRY(pst_import_integer(at, "group", 0, MOST, 1, &group));
     PST_TRY(pst_import_integer(at, "machines", 1, MOST, 1, &machines));
-    if (r->im->format == PST_IMPORT_DNN && data > 1) return wrong(at, "data: there are no replicas under this cost model");
+    if (r->im->format == PST_IMPORT_DNN && data > 1)
+        return wrong(at, "data: there are no replicas under this cost model");
     if (!r->im->tensor && tensor > 1) return wrong(at, "tensor: there are no tensor degrees under this cost model");
     plan->devices[s] = (uint32_t)data, plan->tensor[s] = (uint32_t)tensor;
     plan->group[s] = (uint32_t)group, plan->copies[s] = (uint32_t)machines;
@@ -167,7 +169,8 @@ static pst_status order_parts(const pst_import *im, pst_import_plan *plan) {
 
 /* ------------------------------------------------------------------------------------------------------------------ */
 
-static pst_status read_plan(const pst_import *im, const pst_import_at *root, pst_import_id *ids, pst_import_plan *plan) {
+static pst_status read_plan(const pst_import *im, const pst_import_at *root, pst_import_id *ids,
+                            pst_import_plan *plan) {
     static const char *const keys[] = {"stages", "fpgas", "cpus"};
     size_t parts = 0;
     for (uint32_t v = 0; v < im->n_node; v++) ids[v] = (pst_import_id){im->id[v], v};

@@ -1,4 +1,5 @@
-/* Any bytes as another planner's workload: an error that names the file, or a graph that is planned for. */
+/* Any bytes as another planner's workload, or as a plan of one: an error that names the file, or a graph that is
+ * planned for, and a plan that is judged. */
 #include "partition/import.h"
 #include <stdlib.h>
 #include <string.h>
@@ -9,9 +10,25 @@ static void expect(int truth) {
     if (!truth) abort();
 }
 
+static void as_plan(const char *data, size_t size) {
+    const char *graph =
+        "node1 -- a -- forward_compute_time=1, backward_compute_time=1, activation_size=1, parameter_size=1\n"
+        "node2 -- b -- forward_compute_time=1, backward_compute_time=1, activation_size=1, parameter_size=1\n"
+        "\tnode1 -- node2\n";
+    pst_import *im = NULL;
+    pst_import_plan plan = {0};
+    expect(pst_import_parse(graph, strlen(graph), "graph", &im) == PST_OK);
+    im->kind[0].count = 2, im->machines = 2, im->bandwidth = im->between = 1, im->compression = 1;
+    pst_status status = pst_import_read_plan(im, data, size, "fuzz", &plan);
+    expect(status == PST_OK ? plan.objective >= 0 : strncmp(pst_error(), "fuzz:", 5) == 0);
+    pst_import_plan_close(&plan);
+    pst_import_close(im);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     pst_import *im = NULL;
     pst_import_plan plan = {0};
+    as_plan((const char *)data, size);
     if (pst_import_parse((const char *)data, size, "fuzz", &im) != PST_OK) {
         expect(im == NULL && strncmp(pst_error(), "fuzz:", 5) == 0);
         return 0;
