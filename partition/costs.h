@@ -13,7 +13,6 @@ typedef struct {
                                     are cores with other rates */
     const pst_profile *profile;  /* NULL: none. What it does not have is modelled */
     uint32_t busy;               /* ranks that compute at once on a host: a profile knows how they slow each other down; 0: 1 */
-    uint32_t threads;            /* of a rank, on CPUs; 0: 1 */
     /* Between the tensor ranks of a stage, and between neighbouring stages; NULL: the nominal one, shared memory. */
     const pst_cluster_link *tensor_link, *stage_link;
 } pst_costs;

@@ -86,8 +86,7 @@ static pst_costs costs_of(const pst_planning *x, uint32_t kind) {
     uint32_t n = x->cluster->n_device, most = x->profile ? pst_profile_head_of(x->profile)->ranks : 1;
     return (pst_costs){.kind = x->nominal ? NULL : &x->cluster->kind[kind],
                        .profile = x->profile,
-                       .busy = n < most ? n : most,
-                       .threads = threads_of(x, n)};
+                       .busy = n < most ? n : most};
 }
 
 pst_status pst_planning_table(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence, uint32_t micro_batch,
@@ -98,7 +97,7 @@ pst_status pst_planning_table(void *arg, uint32_t kind, uint32_t tensor, uint32_
     PST_TRY(pst_planning_graph(x, tensor, sequence, micro_batch, &part));
     if (!part->table[kind]) {
         pst_costs costs = costs_of(x, kind);
-        pst_device device = {.isa = isa_of(x), .threads = costs.threads};
+        pst_device device = {.isa = isa_of(x), .threads = threads_of(x, x->cluster->n_device)};
         pst_chooser chooser = {.arg = &device, .choose = choose};
         if (tensor > 1) PST_TRY(tensor_link(x, kind, tensor, &link));
         PST_TRY(pst_cost_table_build(part->graph, &costs, tensor > 1 ? &link : NULL, &chooser, &part->table[kind]));

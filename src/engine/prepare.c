@@ -307,7 +307,6 @@ static pst_status open_grid(pst_prepared *p) {
 }
 
 static void choose_costs(pst_prepared *p) {
-    p->costs.threads = p->options.threads;
     if (!p->cluster) return;
     p->costs.kind = p->cluster->kind + p->cluster->device[p->device[0]].kind;
     p->costs.tensor_link = &p->tensor_link, p->costs.stage_link = &p->stage_link;
