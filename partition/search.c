@@ -271,8 +271,9 @@ static pst_status verify_one(search *s, pst_search_lot *lot) {
     pst_status status = p->verify(p->arg, l);
     double swell = status == PST_OK ? swell_of(l, thought) * 1.005 : 1;
     free(thought);
-    if (status == PST_EINPUT) {
-        lot->row.fits = 0, lot->row.excess = 1;
+    if (status == PST_EINPUT) { /* not for want of memory: no such run is possible */
+        pst_search_layout_close(l);
+        lot->row.layout = NULL, lot->row.fits = 0;
         snprintf(lot->row.why, sizeof lot->row.why, "%s", pst_error());
         pst_error_clear();
         return PST_OK;

@@ -66,6 +66,30 @@ static pst_status choose_degrees(pst_planning *x) {
     return PST_OK;
 }
 
+/* Micro-batches of a step, all replicas together, as parallel.replicas has them: their size follows. */
+static pst_status choose_micros(pst_planning *x) {
+    const pst_config *c = x->config;
+    uint64_t sum = 0;
+    uint32_t n = c->parallel.n_replicas;
+    if (!n) return PST_OK;
+    if (!(x->micros = malloc(n * sizeof *x->micros))) return pst_fail(PST_ENOMEM, "no memory to plan");
+    for (uint32_t k = 0; k < n; k++) {
+        double count;
+        PST_TRY(pst_prepare_number("parallel.replicas", c->parallel.replicas, k, 1, 1048576, 1, &count));
+        sum += x->micros[k] = (uint32_t)count;
+    }
+    x->problem.micros = x->micros;
+    uint64_t size = (uint64_t)c->train.batch / sum;
+    int given = is_given(x, "train", "micro_batch");
+    if (size * sum != (uint64_t)c->train.batch || (given && size != (uint64_t)c->train.micro_batch))
+        return pst_fail(PST_EINPUT,
+                        "parallel.replicas: %" PRIu64 " micro-batches together do not share out train.batch, %" PRId64
+                        "%s",
+                        sum, c->train.batch, given ? ", as train.micro_batch has it" : "");
+    fix(&x->problem.micro_batch, size);
+    return PST_OK;
+}
+
 /* Accumulators of parts of a step go with replicas that divide them. */
 static pst_status choose_replicas(pst_planning *x) {
     const pst_config *c = x->config;
@@ -146,5 +170,5 @@ pst_status pst_planning_choices(pst_planning *x) {
     PST_TRY(choose_schedule(x));
     PST_TRY(choose_recompute(x));
     choose_rest(x);
-    return PST_OK;
+    return choose_micros(x);
 }

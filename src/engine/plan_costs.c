@@ -3,6 +3,7 @@
 #include "engine/exchange.h"
 #include "engine/machine.h"
 #include "engine/plan_run.h"
+#include "engine/profile.h"
 #include "graph/shard.h"
 #include <stdlib.h>
 #include <string.h>
@@ -80,6 +81,14 @@ static uint32_t isa_of(const pst_planning *x) { return x->nominal ? pst_cpu_isa(
 static uint32_t threads_of(const pst_planning *x, uint32_t ranks) {
     if (x->config->parallel.threads) return (uint32_t)x->config->parallel.threads;
     return x->nominal ? pst_machine_threads(ranks) : 1;
+}
+
+pst_status pst_planning_profile(pst_planning *x, const pst_graph *graph) {
+    const char *path = x->config->parallel.profile;
+    if (!*path) return PST_OK;
+    pst_status status = pst_profile_load(path, &x->profile);
+    if (status != PST_OK) return pst_fail_in(status, "parallel.profile");
+    return pst_profile_suits(x->profile, x->config, threads_of(x, x->cluster->n_device), graph);
 }
 
 static pst_costs costs_of(const pst_planning *x, uint32_t kind) {

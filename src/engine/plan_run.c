@@ -97,10 +97,10 @@ pst_status pst_planning_search(pst_planning *x) {
     pst_planning_part *part;
     PST_TRY(open_cluster(x));
     PST_TRY(open_model(x));
-    if (*x->config->parallel.profile) PST_TRY(pst_profile_load(x->config->parallel.profile, &x->profile));
     fill_problem(x);
     PST_TRY(pst_planning_graph(x, 1, 0, (uint32_t)x->config->train.micro_batch, &part));
     x->problem.n_item = part->graph->n_node;
+    PST_TRY(pst_planning_profile(x, part->graph));
     PST_TRY(pst_planning_choices(x));
     PST_TRY(pst_planning_fit(x, &x->problem, &x->result));
     x->seconds = (double)(pst_monotonic_ns() - start) * 1e-9;
@@ -114,7 +114,7 @@ void pst_planning_close(pst_planning *x) {
         free(x->part[i].table), free(x->part[i].first), pst_graph_close(x->part[i].graph);
     }
     for (uint32_t i = 0; i < x->n_whole; i++) pst_graph_close(x->whole[i]);
-    free(x->part), free(x->whole);
+    free(x->part), free(x->whole), free(x->micros);
     pst_config_close(x->settled);
     pst_profile_close(x->profile);
     pst_cluster_close(x->cluster);

@@ -29,6 +29,7 @@ typedef struct {
     const pst_model_row *row;
     const pst_optim_row *optim;
     pst_search_problem problem;
+    uint32_t *micros;            /* of each replica, as the run file has them; NULL: open */
     uint32_t n_part, n_whole;
     pst_planning_part *part;     /* [n_part] */
     pst_graph **whole;           /* [n_whole] models by micro-batch */
@@ -48,6 +49,8 @@ pst_status pst_planning_fit(pst_planning *x, const pst_search_problem *problem, 
 /* plan_choices.c: which values may be tried of what the run file leaves open. EINPUT for contradictions. */
 pst_status pst_planning_choices(pst_planning *x);
 /* plan_costs.c: the callbacks of the search; arg is the planning. */
+/* parallel.profile for this graph; before anything is searched. EINPUT: it is of something else. */
+pst_status pst_planning_profile(pst_planning *x, const pst_graph *graph);
 pst_status pst_planning_table(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence, uint32_t micro_batch,
                               const pst_cost_table **table);
 pst_status pst_planning_verify(void *arg, pst_search_layout *layout);

@@ -27,6 +27,9 @@ pst_status pst_profile_exchanges(const pst_bench *b, pst_world *world, pst_trans
 /* profile_use.c. parallel.profile, once p has its graph: p->profile and costs, NULL where none is given. EINPUT: of
  * another model or machine, unless parallel.profile_force. */
 pst_status pst_profile_open_for(pst_prepared *p);
+/* EINPUT: the profile, of parallel.profile, is of another machine, precision or model; see above. */
+pst_status pst_profile_suits(const pst_profile *profile, const pst_config *config, uint32_t threads,
+                             const pst_graph *graph);
 /* How many ranks compute at once, as a profile counts them. */
 uint32_t pst_profile_busy(const pst_prepared *p);
 /* Messages and the flush, once lists and layout are there. */

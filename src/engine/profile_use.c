@@ -7,22 +7,21 @@
 #include <string.h>
 
 /* A machine on which nothing is computed may be any. */
-static pst_status check_machine(const pst_prepared *p) {
+static pst_status check_machine(const pst_config *c, uint32_t threads, const pst_profile *profile) {
     pst_profile_head here;
-    const pst_profile_head *head = pst_profile_head_of(p->profile);
-    pst_profile_here(p->config, p->options.threads, &here);
-    if (!strcmp(p->config->parallel.device, "timed"))
+    const pst_profile_head *head = pst_profile_head_of(profile);
+    pst_profile_here(c, threads, &here);
+    if (!strcmp(c->parallel.device, "timed"))
         memcpy(here.cpu, head->cpu, sizeof here.cpu), memcpy(here.isa, head->isa, sizeof here.isa),
             here.cpus = head->cpus;
-    return pst_profile_check(p->profile, &here);
+    return pst_profile_check(profile, &here);
 }
 
 /* Of most operators nothing is known: then it is another model's. */
-static pst_status check_shapes(const pst_prepared *p, int force) {
-    const char *path = p->config->parallel.profile;
+static pst_status check_shapes(const char *path, const pst_profile *profile, const pst_graph *graph, int force) {
     uint32_t missing, steps;
     char names[3 * PST_PROFILE_TEXT];
-    PST_TRY(pst_profile_missing(p->profile, p->graph, &missing, &steps, names, sizeof names));
+    PST_TRY(pst_profile_missing(profile, graph, &missing, &steps, names, sizeof names));
     if (!missing) return PST_OK;
     if (missing > steps / 2 && !force)
         return pst_fail(PST_EINPUT,
@@ -34,10 +33,14 @@ static pst_status check_shapes(const pst_prepared *p, int force) {
     return PST_OK;
 }
 
-static pst_status check(const pst_prepared *p) {
-    int force = !strcmp(p->config->parallel.profile_force, "true");
-    if (!force) PST_TRY(check_machine(p));
-    return check_shapes(p, force);
+pst_status pst_profile_suits(const pst_profile *profile, const pst_config *c, uint32_t threads,
+                             const pst_graph *graph) {
+    int force = !strcmp(c->parallel.profile_force, "true");
+    pst_status status = force ? PST_OK : check_machine(c, threads, profile);
+    if (status == PST_OK) status = check_shapes(c->parallel.profile, profile, graph, force);
+    if (status != PST_EINPUT) return status;
+    return pst_fail(status, "parallel.profile: %s: %s; parallel.profile_force=true uses it all the same",
+                    c->parallel.profile, pst_error());
 }
 
 /* Ranks that would have to take turns on the processors slow each other down by more than was measured. */
@@ -55,10 +58,7 @@ pst_status pst_profile_open_for(pst_prepared *p) {
     if (!*path || p->options.infer) return PST_OK;
     pst_status status = pst_profile_load(path, &p->profile);
     if (status != PST_OK) return pst_fail_in(status, "parallel.profile");
-    status = check(p);
-    if (status == PST_EINPUT)
-        return pst_fail(status, "parallel.profile: %s: %s; parallel.profile_force=true uses it all the same", path,
-                        pst_error());
+    status = pst_profile_suits(p->profile, p->config, p->options.threads, p->graph);
     if (status == PST_OK) warn_crowded(p);
     p->costs.profile = p->profile, p->costs.busy = pst_profile_busy(p);
     return status;

@@ -59,6 +59,13 @@ expect 2 'schedule solved cannot be planned with' run.yaml -n 4 schedule=solved
 expect 2 'one way for all chunks' run.yaml -n 4 'recompute=[none, full]'
 expect 2 'no layout is possible' run.yaml -n 4 tensor=4
 expect 2 'parallel.replicas has 2 numbers' run.yaml -n 4 data=4 'replicas=[4, 4]'
+expect 2 'do not share out train.batch, 8' run.yaml -n 2 'replicas=[2, 3]'
+printf 'machine: {cpu: A, isa: avx2, cpus: 2, threads: 1, ranks: 2}\nprecision: fp32\noptimizer: adamw\noperators: [{op: a, ns: 1}]\n' >other.yaml
+expect 2 "other.yaml: the profile is of processor 'A'" run.yaml -n 2 --profile other.yaml
+rm -f own.yaml # by one rank, which has no peer
+"$PENSTOCK" profile run.yaml --seconds 0.01 -o own.yaml >out || fail "profile of one rank"
+expect 2 'it is of another model' run.yaml -n 1 channels=48 --profile own.yaml
+"$PENSTOCK" plan run.yaml -n 2 'replicas=[1, 3]' >out && grep -q 'of the replicas 1, 3$\|of the replicas 1, 3,' out || fail "replicas as given: $(cat out)"
 expect 2 'leave those out' run.yaml --graph x
 expect 2 'go with --graph' run.yaml --devices 4
 expect 2 'nowhere.yaml' nowhere.yaml
