@@ -185,23 +185,42 @@ static pst_status backward_node(builder *b, uint32_t node) {
     return d->n_param ? emit(b, node, PST_PASS_W) : PST_OK;
 }
 
-/* A value that must be overwritten in place may have no reader in a later step. */
-static pst_status check_overwrites(const builder *b) {
+static int uses(const pst_tape_step *step, uint32_t value) {
+    for (uint32_t i = 0; i < step->n_operand; i++)
+        if (step->operand[i].kind == PST_OPERAND_VALUE && step->operand[i].index == value) return 1;
+    return 0;
+}
+
+static pst_status overwritten(const builder *b, uint32_t s, uint32_t lost) {
+    const pst_tape *t = b->tape;
+    uint32_t later = s + 1;
+    while (!uses(&t->step[later], lost)) later++;
+    return pst_fail(PST_EINPUT, "the backward pass of %s overwrites %s, which that of %s still needs",
+                    b->g->node[t->step[s].node].name, b->g->tensor[t->value[lost].tensor].name,
+                    b->g->node[t->step[later].node].name);
+}
+
+/* A value that must be overwritten in place may have no reader in a later step. last: [n_value] room. */
+static pst_status check_overwrites(const builder *b, uint32_t *last) {
     const pst_tape *t = b->tape;
     for (uint32_t s = 0; s < t->n_step; s++)
         for (uint32_t i = 0; i < t->step[s].n_operand; i++) {
             const pst_operand *o = &t->step[s].operand[i];
-            if (!o->must) continue;
-            uint32_t lost = t->step[s].operand[o->share].index;
-            for (uint32_t later = s + 1; later < t->n_step; later++)
-                for (uint32_t j = 0; j < t->step[later].n_operand; j++)
-                    if (t->step[later].operand[j].kind == PST_OPERAND_VALUE && t->step[later].operand[j].index == lost)
-                        return pst_fail(PST_EINPUT,
-                                        "the backward pass of %s overwrites %s, which that of %s still needs",
-                                        b->g->node[t->step[s].node].name, b->g->tensor[t->value[lost].tensor].name,
-                                        b->g->node[t->step[later].node].name);
+            if (o->kind == PST_OPERAND_VALUE) last[o->index] = s;
+        }
+    for (uint32_t s = 0; s < t->n_step; s++)
+        for (uint32_t i = 0; i < t->step[s].n_operand; i++) {
+            const pst_operand *o = &t->step[s].operand[i];
+            uint32_t lost = o->must ? t->step[s].operand[o->share].index : PST_NONE;
+            if (o->must && last[lost] > s) return overwritten(b, s, lost);
         }
     return PST_OK;
+}
+
+static uint32_t *none_array(uint64_t n) {
+    uint32_t *a = malloc((n ? n : 1) * sizeof(*a));
+    if (a) memset(a, 0xff, n * sizeof(*a)); /* all PST_NONE */
+    return a;
 }
 
 static pst_status build(builder *b, int with_backward) {
@@ -211,13 +230,11 @@ static pst_status build(builder *b, int with_backward) {
     for (uint32_t i = 0; i < g->n_node; i++) PST_TRY(emit(b, i, PST_PASS_F));
     if (!with_backward) return PST_OK;
     for (uint32_t i = g->n_node; i-- > 0;) PST_TRY(backward_node(b, i));
-    return check_overwrites(b);
-}
-
-static uint32_t *none_array(uint64_t n) {
-    uint32_t *a = malloc((n ? n : 1) * sizeof(*a));
-    if (a) memset(a, 0xff, n * sizeof(*a)); /* all PST_NONE */
-    return a;
+    uint32_t *last = none_array(b->tape->n_value);
+    pst_status status =
+        last ? check_overwrites(b, last) : pst_fail(PST_ENOMEM, "no memory to differentiate graph %s", g->name);
+    free(last);
+    return status;
 }
 
 pst_status pst_tape_build(const pst_graph *g, int with_backward, pst_tape **tape) {
