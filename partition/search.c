@@ -11,6 +11,7 @@ enum {
     KEPT_CONFIGS = 24,
     FIRST_LOOKS = 4,
     FITTING_LOOKS = 64,
+    SHORT_PIPELINE = 32,
     HOPEFUL_LOOKS = 100,
     BOUND_LOOKS = 1500,
     FINALISTS = 6,
@@ -115,12 +116,19 @@ static uint64_t shortest(const search *s) {
     return least;
 }
 
+/* Of a row in which nothing fits yet. What cannot be the best is worth less time: long pipelines take most. */
+static uint32_t fitting_looks(const pst_search_config *c, uint64_t best) {
+    if (c->bound_ns < best || c->pipeline <= SHORT_PIPELINE) return FITTING_LOOKS;
+    uint32_t looks = FITTING_LOOKS * SHORT_PIPELINE / c->pipeline;
+    return looks > FIRST_LOOKS ? looks : FIRST_LOOKS;
+}
+
 /* A few of every row, more where nothing fits yet, one where guesses are far from the best so far; all of small problems. */
 static pst_status look_at_row(search *s, pst_search_lot *lot, uint64_t *best) {
     for (uint32_t k = 0; k < lot->n_config; k++) {
         int far = lot->row.fits && (double)lot->config[k].guess_ns > FAR * (double)*best;
         if ((*best != UINT64_MAX || k >= FIRST_LOOKS) && pst_search_late(&s->x)) break;
-        if (!lot->small && k >= (lot->row.fits ? far ? 1 : FIRST_LOOKS : FITTING_LOOKS)) break;
+        if (!lot->small && k >= (lot->row.fits ? far ? 1 : FIRST_LOOKS : fitting_looks(&lot->config[k], *best))) break;
         s->x.nearest = k < FIRST_LOOKS;
         PST_TRY(pst_search_look(&s->x, lot, &lot->config[k], step_of(lot)));
         if (step_of(lot) < *best) *best = step_of(lot);

@@ -39,7 +39,7 @@ static pst_status consider(pst_search_context *x, pst_search_lot *lot, const pst
     if (p->micros) memcpy(l->micros, p->micros, l->data * sizeof *l->micros);
     else memset(l->micros, 0, l->data * sizeof *l->micros);
     PST_TRY(pst_search_fit(x, c, l, &excess, &stage));
-    if (excess && lot->row.fits) return PST_OK;
+    if (excess && (lot->row.fits || (lot->row.layout && excess >= lot->row.excess))) return PST_OK;
     pst_status status = pst_search_predict(x, c, l, PST_SCORE_WALK);
     if (status == PST_OK && !excess && l->data > 1) status = pst_search_measure(x, c, l, &excess, &stage);
     if (status == PST_OK && !excess && lot->small && is_better(lot, l, 0))

@@ -7,9 +7,11 @@
 
 typedef struct {
     const pst_search_table *table; /* of the first kind that can */
-    double work_ns, fb_ns,
-        rate; /* of a micro-batch, on what is quickest for each item; sum of the devices' shares of it */
-    int even; /* all devices are as fast */
+    double work_ns, fb_ns,         /* of a micro-batch, on what is quickest for each item */
+        most_ns;                   /* of the item with most work */
+    double rate,
+        fastest; /* sum of the shares of work_ns that tensor groups do; of as many as a stage has, the fastest */
+    int even;    /* all devices are as fast */
 } totals;
 
 uint32_t pst_search_chunk_count(const pst_search_context *x, const pst_search_config *c) {
@@ -29,16 +31,20 @@ static int descending(const void *a, const void *b) {
 }
 
 /* The most that so many groups of `tensor` devices can do: rates sorted, each group is as fast as its slowest. */
-static pst_status add_rates(const pst_cluster *c, const double *of_kind, uint32_t groups, uint32_t tensor, totals *t) {
+static pst_status add_rates(const pst_cluster *c, const double *of_kind, uint32_t groups, uint32_t data,
+                            uint32_t tensor, totals *t) {
     double *rate = malloc(c->n_device * sizeof *rate);
     if (!rate) return pst_fail(PST_ENOMEM, "no memory to search");
-    t->even = 1, t->rate = 0;
+    t->even = 1, t->rate = t->fastest = 0;
     for (uint32_t d = 0; d < c->n_device; d++) {
         rate[d] = c->device[d].speed * of_kind[c->device[d].kind];
         t->even &= rate[d] == rate[0];
     }
     if (!t->even) qsort(rate, c->n_device, sizeof *rate, descending);
-    for (uint32_t g = 0; g < groups; g++) t->rate += rate[g * tensor + tensor - 1];
+    for (uint32_t g = 0; g < groups; g++) {
+        t->rate += rate[g * tensor + tensor - 1];
+        if (g + 1 == data) t->fastest = t->rate;
+    }
     free(rate);
     return PST_OK;
 }
@@ -62,14 +68,14 @@ static pst_status find_totals(pst_search_context *x, const pst_search_config *c,
             least = fmin(least, work_of(table[k]->table, i));
             least_fb = fmin(least_fb, (double)table[k]->table->f_ns[i] + (double)table[k]->table->b_ns[i]);
         }
-        t->work_ns += least, t->fb_ns += least_fb;
+        t->work_ns += least, t->fb_ns += least_fb, t->most_ns = fmax(t->most_ns, least);
         for (uint32_t k = 0; k < kinds; k++) {
             if (!table[k]->table) continue;
             double work = work_of(table[k]->table, i);
             of_kind[k] = fmax(of_kind[k], work > 0 ? least / work : 1);
         }
     }
-    return t->table ? add_rates(cluster, of_kind, c->pipeline * c->data, c->tensor, t) : PST_OK;
+    return t->table ? add_rates(cluster, of_kind, c->pipeline * c->data, c->data, c->tensor, t) : PST_OK;
 }
 
 /* --- guesses ----------------------------------------------------------------------------------------------------- */
@@ -110,7 +116,8 @@ static double guess(pst_search_context *x, const pst_search_config *c, const tot
     while (mode < PST_RECOMPUTE_COUNT &&
            (!p->recompute[mode] || bytes + held * (double)t->table->sum[PST_SUM_STASH + mode][n] / stages > room))
         mode++;
-    double work = (double)c->bound_ns;
+    double work =
+        (double)c->bound_ns + (c->pipeline > 1 ? m * t->most_ns / t->fastest * c->data / 2 : 0); /* cut unevenly */
     if (mode < PST_RECOMPUTE_COUNT) work *= 1 + (double)t->table->sum[PST_SUM_AGAIN + mode][n] / fmax(t->work_ns, 1);
     else work *= 100;
     double bw = replica_bytes_per_s(p->cluster, c),
@@ -165,7 +172,7 @@ static pst_status add_chunks(pst_search_context *x, pst_search_config c, const t
         if ((uint64_t)c.pipeline * c.chunks * ((c.n_micro + c.data - 1) / c.data) > PST_SEARCH_PASSES) continue;
         if (!row->n_virtual && c.chunks == 1 && p->chunks.n > 1) continue; /* 1f1b */
         double most = t->even ? ceil((double)c.n_micro / c.data) * c.data : c.n_micro;
-        c.bound_ns = (uint64_t)(most * t->work_ns / t->rate);
+        c.bound_ns = (uint64_t)(most * fmax(t->work_ns / t->rate, t->most_ns / t->fastest));
         c.guess_ns = (uint64_t)guess(x, &c, t);
         PST_TRY(add(l, &c));
     }
