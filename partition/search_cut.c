@@ -28,6 +28,7 @@ typedef struct {
     double *speeds, *fastest;       /* [pipeline][n_kind]; [n_kind] of the devices in use */
     uint64_t *there, *back;         /* [n_item + 1] least time of F, and of what comes back, of the items before */
     uint64_t *used_ns, *used_bytes; /* [pipeline] of chunks before, where there are several */
+    double *quick, least_ns;        /* [n_item] of a micro-batch where it is quickest; least longest stage of any cut */
     uint64_t answer_ns, more;       /* more: bytes that every stage may have besides its capacity */
 } ground;
 
@@ -43,7 +44,8 @@ static pst_status open_ground(pst_search_context *x, const pst_search_config *c,
     g->speeds = calloc((size_t)kinds * (c->pipeline + 1u), sizeof *g->speeds);
     g->there = calloc(2 * ((size_t)p->n_item + 1), sizeof *g->there);
     g->used_ns = calloc(2 * (size_t)c->pipeline, sizeof *g->used_ns);
-    if (!g->table || !g->stage || !g->speeds || !g->there || !g->used_ns)
+    g->quick = malloc(p->n_item * sizeof *g->quick);
+    if (!g->table || !g->stage || !g->speeds || !g->there || !g->used_ns || !g->quick)
         return pst_fail(PST_ENOMEM, "no memory to cut for %u stages", c->pipeline);
     g->back = g->there + p->n_item + 1, g->used_bytes = g->used_ns + c->pipeline;
     g->fastest = g->speeds + (size_t)kinds * c->pipeline, g->even = 1, g->split = x->row[c->schedule]->split;
@@ -52,7 +54,7 @@ static pst_status open_ground(pst_search_context *x, const pst_search_config *c,
 }
 
 static void close_ground(ground *g) {
-    free(g->table), free(g->stage), free(g->speeds), free(g->there), free(g->used_ns);
+    free(g->table), free(g->stage), free(g->speeds), free(g->there), free(g->used_ns), free(g->quick);
 }
 
 static pst_status fill_stage(pst_search_context *x, ground *g, const uint32_t *device, uint32_t at) {
@@ -137,11 +139,41 @@ static pst_status fill_flushes(pst_search_context *x, ground *g, const uint32_t 
     return status;
 }
 
+static uint64_t run_ns(const pst_search_table *t, uint32_t from, uint32_t to, uint32_t mode) {
+    return pst_search_run(t, PST_SUM_F, from, to) + pst_search_run(t, PST_SUM_B, from, to) +
+           pst_search_run(t, PST_SUM_W, from, to) + pst_search_run(t, PST_SUM_AGAIN + mode, from, to);
+}
+
+static uint32_t micros_of(const ground *g) { return g->even ? g->micros * g->c->data : g->c->n_micro; }
+
+/* All work shared out evenly. Of several kinds each item takes what it does where it is quickest, and a kind comes as near
+ * to that with every item as with its best one: what is slow on one may be quick on another. */
+static void fill_least(ground *g) {
+    uint32_t n = g->problem->n_item;
+    double work = 0, rate = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        g->quick[i] = INFINITY;
+        for (uint32_t k = 0; k < g->n_kind; k++)
+            if (g->table[k]) g->quick[i] = fmin(g->quick[i], (double)run_ns(g->table[k], i, i + 1, g->quickest));
+        work += g->quick[i];
+    }
+    for (uint32_t k = 0; k < g->n_kind; k++) {
+        double near = 0;
+        for (uint32_t i = 0; g->table[k] && i < n; i++) {
+            double own = (double)run_ns(g->table[k], i, i + 1, g->quickest);
+            near = fmax(near, own > 0 ? g->quick[i] / own : 1);
+        }
+        for (uint32_t s = 0; s < g->c->pipeline; s++) rate += g->stage[s].speed[k] * near;
+    }
+    g->least_ns = micros_of(g) * work / rate;
+}
+
 static pst_status fill_ground(pst_search_context *x, ground *g, const uint32_t *device) {
     for (uint32_t s = 0; s < g->c->pipeline; s++) PST_TRY(fill_stage(x, g, device, s));
     fill_ways(g, g->split);
     fill_hops(g, device);
     g->quickest = quickest_mode(g->problem);
+    fill_least(g);
     return fill_flushes(x, g, device);
 }
 
@@ -150,7 +182,6 @@ static pst_status fill_ground(pst_search_context *x, ground *g, const uint32_t *
 /* ns of all micro-batches of a sum of passes on a stage. */
 static double work_of(const ground *g, const stage *s, uint32_t from, uint32_t to, uint32_t mode, int with_w) {
     double rate = 0;
-    uint32_t n_micro = g->even ? g->micros * g->c->data : g->c->n_micro;
     for (uint32_t k = 0; k < g->n_kind; k++) {
         const pst_search_table *t = g->table[k];
         if (!t || s->speed[k] <= 0) continue;
@@ -160,14 +191,18 @@ static double work_of(const ground *g, const stage *s, uint32_t from, uint32_t t
         if (!ns) return 0;
         rate += s->speed[k] / (double)ns;
     }
-    return n_micro / rate;
+    return micros_of(g) / rate;
 }
 
 /* What is received: the least that a chunk may, so that a chunk that begins later never needs more. */
-static uint64_t bytes_of(const ground *g, uint32_t chunk, uint32_t from, uint32_t to, uint32_t mode) {
+static uint64_t enter_of(const ground *g, uint32_t from, uint32_t mode) {
     const pst_search_table *t = g->table[g->only];
-    uint64_t enter = from ? t->least_enter[mode] : t->table->enter[mode][0];
-    return pst_search_chunk_bytes(g->problem, g->c, t, from, to, mode, enter, g->flight->most[chunk], g->micros);
+    return from ? t->least_enter[mode] : t->table->enter[mode][0];
+}
+
+static uint64_t bytes_of(const ground *g, uint32_t chunk, uint32_t from, uint32_t to, uint32_t mode) {
+    return pst_search_chunk_bytes(g->problem, g->c, g->table[g->only], from, to, mode, enter_of(g, from, mode),
+                                  g->flight->most[chunk], g->micros);
 }
 
 /* Of one chunk per stage all that the surrogate says; of several the work. */
@@ -196,9 +231,9 @@ static int can_have(const ground *g, uint32_t chunk, uint32_t from, uint32_t to,
     for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
         if (!g->problem->recompute[mode] && mode != g->quickest) continue;
         if (time_of(g, s, from, to, mode) > longest) continue;
-        if (room == UINT64_MAX ||
-            bytes_of(g, chunk, from, to, mode) + pst_search_work_bytes(t, from, to, mode) / g->chunks <= room)
-            return 1;
+        if (room == UINT64_MAX) return 1;
+        uint64_t work = pst_search_work_bytes(t, from, to, mode, enter_of(g, from, mode));
+        if (bytes_of(g, chunk, from, to, mode) + work / g->chunks <= room) return 1;
     }
     return 0;
 }
@@ -272,21 +307,9 @@ static double halve(ground *g, double *low, double high, int empty, uint32_t *fi
     return high;
 }
 
-/* Of several chunks per stage: what is known of all. The work is shared out evenly at best. */
-static double bound_of_many(const ground *g) {
-    uint32_t n = g->problem->n_item;
-    double rate = 0;
-    for (uint32_t s = 0; s < g->c->pipeline; s++) {
-        double work = work_of(g, &g->stage[s], 0, n, g->quickest, 1);
-        if (work <= 0) return 0;
-        rate += 1 / work;
-    }
-    return 1 / rate;
-}
-
 /* The least longest stage, into first; INFINITY: none fits. *least: below which it cannot be; INFINITY: nothing fits. */
 static double shortest(ground *g, uint32_t *first, double *least) {
-    double low = bound_of_many(g) * 0.999, high = low, most = longest_of_all(g);
+    double low = g->least_ns * 0.999, high = low, most = longest_of_all(g);
     *least = INFINITY;
     if (!pack(g, most, 1, first)) return INFINITY;
     for (double more = 0.01; high < most; more *= 2) { /* what can be is most often near */
@@ -365,7 +388,7 @@ static void least_over(ground *g, uint32_t *first) {
 /* 1: no cut is below limit_ns. */
 static int is_beyond(ground *g, uint64_t limit_ns, uint32_t *first) {
     if (limit_ns == UINT64_MAX) return 0;
-    if (limit_ns <= g->answer_ns || bound_of_many(g) + (double)g->answer_ns >= (double)limit_ns) return 1;
+    if (limit_ns <= g->answer_ns || g->least_ns + (double)g->answer_ns >= (double)limit_ns) return 1;
     return g->chunks == 1 && !pack(g, (double)(limit_ns - g->answer_ns), 1, first);
 }
 
@@ -389,7 +412,8 @@ pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst
             if (n == c->pipeline && pack_back(&g, slack, early) && pack(&g, slack, 0, late))
                 settle(&g, slack, early, late, first);
         }
-        double bound = n == c->pipeline ? least : bound_of_many(&g);
+        /* Of several chunks per stage no more is known. */
+        double bound = n == c->pipeline ? least : g.least_ns;
         if (bound < INFINITY) *bound_ns = (uint64_t)bound + g.answer_ns;
         memcpy(layout->first_item, first, (n + 1) * sizeof *first);
     }

@@ -46,7 +46,9 @@ static uint64_t peak_of(const pst_search_problem *p, const pst_search_config *c,
     for (uint32_t k = 0; k < l->n_chunk; k++) {
         if (g->flight->stage[k] != stage) continue;
         uint32_t mode = k == chunk ? other : l->recompute[k];
-        uint64_t own = pst_search_work_bytes(g->table, l->first_item[k], l->first_item[k + 1], mode);
+        uint32_t from = l->first_item[k];
+        uint64_t own =
+            pst_search_work_bytes(g->table, from, l->first_item[k + 1], mode, g->table->table->enter[mode][from]);
         bytes += bytes_of(p, c, l, g, k, mode);
         if (own > work) work = own;
     }

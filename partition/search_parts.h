@@ -96,8 +96,10 @@ uint64_t pst_search_capacity(const pst_search_problem *problem, uint32_t device)
 uint64_t pst_search_chunk_bytes(const pst_search_problem *problem, const pst_search_config *c,
                                 const pst_search_table *t, uint32_t from, uint32_t to, uint32_t recompute,
                                 uint64_t enter, uint32_t flight, uint32_t micros);
-/* What passes work on beside what is kept: a rank has it once, as large as for the largest of its chunks. */
-uint64_t pst_search_work_bytes(const pst_search_table *t, uint32_t from, uint32_t to, uint32_t recompute);
+/* What passes work on beside what is kept, enter included: a rank has it once, as large as for the largest of its
+ * chunks. */
+uint64_t pst_search_work_bytes(const pst_search_table *t, uint32_t from, uint32_t to, uint32_t recompute,
+                               uint64_t enter);
 /* Bytes of messages of a chunk. */
 uint64_t pst_search_message_bytes(const pst_search_table *t, uint32_t from, uint32_t to);
 /* 0: there is no such link. The same device: no time at all. */
@@ -141,7 +143,8 @@ pst_status pst_search_walk(pst_search_context *x, const pst_schedule *s, const p
 
 /* --- search_score.c --- */
 typedef enum { PST_SCORE_WALK, PST_SCORE_SIMULATE } pst_search_how;
-/* Everything that is predicted of a layout but memory. step_ns is UINT64_MAX where a walk would be beyond limit_ns. micros, where they are 0, are shared by speed. */
+/* Everything that is predicted of a layout but memory. step_ns is UINT64_MAX where a walk would be beyond limit_ns.
+ * micros, where they are 0, are shared by speed. */
 pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c, pst_search_layout *layout,
                               pst_search_how how);
 /* message_ns and reduce_ns, which take walks of their own. */

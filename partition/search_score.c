@@ -224,10 +224,9 @@ static uint64_t sums_of(const pst_search_config *c, const pst_search_layout *l, 
 }
 
 /* New weights come while the first micro-batch is on its way: what is not there by then shows. */
-static uint64_t step_of(pst_search_context *x, const pst_search_config *c, const pst_search_layout *l, const score *s,
+static uint64_t step_of(const pst_search_config *c, const pst_search_layout *l, const score *s,
                         const pst_search_table *t, int sums, uint64_t *flush_ns) {
     uint64_t head = 0, sum_end = 0, step = 0, end = 0, arrival = 0;
-    (void)x;
     for (uint32_t k = 0; k < l->n_chunk; k++) {
         uint32_t stage = s->flight->stage[k];
         uint64_t e = 0;
@@ -249,20 +248,28 @@ static uint64_t step_of(pst_search_context *x, const pst_search_config *c, const
     return head + sum_end + s->answer_ns + step;
 }
 
-static void measure_busy(const pst_search_config *c, pst_search_layout *l, const score *s, const pst_search_table *t,
-                         double speed) {
-    uint32_t which;
-    uint64_t micros = pst_search_most_micros(l);
-    l->busy_ns = period_of(l, s->flight, &s->times, s->stage_ns, &which) * micros;
-    l->exchange_ns = l->again_ns = 0;
-    (void)c;
+/* Of the stage that computes longest, in the last replica, which times are of. Its exchanges and what it computes again
+ * are told as parts of its passes, for it may be of another kind than the first, or slower. */
+static pst_status measure_busy(pst_search_context *x, const pst_search_config *c, pst_search_layout *l,
+                               const score *s) {
+    const pst_search_table *t;
+    uint32_t which, last = l->data - 1;
+    l->busy_ns = period_of(l, s->flight, &s->times, s->stage_ns, &which) * l->micros[last];
+    const uint32_t *device = l->device + ((size_t)which * l->data + last) * l->tensor;
+    PST_TRY(pst_search_table_of(x, x->problem->cluster->device[*device].kind, c->tensor, c->sequence, c->micro_batch,
+                                &t));
+    double exchange = 0, again = 0, all = 0;
     for (uint32_t k = 0; k < l->n_chunk; k++) {
         if (s->flight->stage[k] != which) continue;
         uint32_t from = l->first_item[k], to = l->first_item[k + 1];
-        l->exchange_ns += (uint64_t)((double)(pst_search_run(t, PST_SUM_EXCHANGE, from, to) * micros) / speed);
-        l->again_ns +=
-            (uint64_t)((double)(pst_search_run(t, PST_SUM_AGAIN + l->recompute[k], from, to) * micros) / speed);
+        double more = (double)pst_search_run(t, PST_SUM_AGAIN + l->recompute[k], from, to);
+        exchange += (double)pst_search_run(t, PST_SUM_EXCHANGE, from, to), again += more;
+        all += more + (double)(pst_search_run(t, PST_SUM_F, from, to) + pst_search_run(t, PST_SUM_B, from, to) +
+                               pst_search_run(t, PST_SUM_W, from, to));
     }
+    l->exchange_ns = all > 0 ? (uint64_t)((double)l->busy_ns * (exchange / all)) : 0;
+    l->again_ns = all > 0 ? (uint64_t)((double)l->busy_ns * (again / all)) : 0;
+    return PST_OK;
 }
 
 static pst_status first_table(pst_search_context *x, const pst_search_config *c, const pst_search_layout *l,
@@ -294,7 +301,7 @@ static pst_status predict(pst_search_context *x, const pst_search_config *c, pst
     PST_TRY(first_table(x, c, l, &t));
     if (how == PST_SCORE_SIMULATE) {
         PST_TRY(run_all(x, c, l, s, PST_SCORE_WALK, 0));
-        l->bound_ns = step_of(x, c, l, s, t, 1, &l->flush_ns);
+        l->bound_ns = step_of(c, l, s, t, 1, &l->flush_ns);
     }
     if (how == PST_SCORE_WALK && x->limit_ns != UINT64_MAX && x->even) {
         PST_TRY(pst_search_times_fill(x, c, l, s->flight, 0, &s->times));
@@ -302,11 +309,10 @@ static pst_status predict(pst_search_context *x, const pst_search_config *c, pst
         if (is_beyond(x, c, l, s, t)) return PST_OK;
     }
     PST_TRY(run_all(x, c, l, s, how, 0));
-    l->step_ns = step_of(x, c, l, s, t, 1, &l->flush_ns);
+    l->step_ns = step_of(c, l, s, t, 1, &l->flush_ns);
     if (how == PST_SCORE_WALK) l->bound_ns = l->step_ns;
-    measure_busy(c, l, s, t, x->problem->cluster->device[l->device[0]].speed);
     l->exact = 0;
-    return PST_OK;
+    return measure_busy(x, c, l, s);
 }
 
 pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c, pst_search_layout *layout,
@@ -324,10 +330,10 @@ static pst_status account(pst_search_context *x, const pst_search_config *c, pst
     PST_TRY(open_score(x, c, l, s));
     PST_TRY(first_table(x, c, l, &t));
     PST_TRY(run_all(x, c, l, s, PST_SCORE_WALK, 0));
-    uint64_t all = step_of(x, c, l, s, t, 1, &flush), alone = step_of(x, c, l, s, t, 0, &flush);
+    uint64_t all = step_of(c, l, s, t, 1, &flush), alone = step_of(c, l, s, t, 0, &flush);
     l->reduce_ns = all - alone;
     PST_TRY(run_all(x, c, l, s, PST_SCORE_WALK, 1));
-    uint64_t silent = step_of(x, c, l, s, t, 0, &flush);
+    uint64_t silent = step_of(c, l, s, t, 0, &flush);
     l->message_ns = alone > silent ? alone - silent : 0;
     return PST_OK;
 }

@@ -111,7 +111,7 @@ static double guess(pst_search_context *x, const pst_search_config *c, const tot
     double room = (double)pst_search_capacity(p, 0), elements = (double)t->table->sum[PST_SUM_ELEMENTS][n] / stages;
     double bytes = elements * (p->weight_bytes + (double)p->state_bytes / (c->zero ? c->data : 1) +
                                (double)p->grad_bytes / (c->zero == 2 ? c->data : 1)) +
-                   (double)pst_search_work_bytes(t->table, 0, n, PST_RECOMPUTE_NONE);
+                   (double)pst_search_work_bytes(t->table, 0, n, PST_RECOMPUTE_NONE, 0);
     character(x->row[c->schedule]->name, chunks, stages, m, &bubble, &held);
     while (mode < PST_RECOMPUTE_COUNT &&
            (!p->recompute[mode] || bytes + held * (double)t->table->sum[PST_SUM_STASH + mode][n] / stages > room))

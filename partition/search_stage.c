@@ -28,8 +28,9 @@ uint64_t pst_search_chunk_bytes(const pst_search_problem *problem, const pst_sea
     return bytes + (pst_search_run(t, PST_SUM_STASH + recompute, from, to) + enter) * flight;
 }
 
-uint64_t pst_search_work_bytes(const pst_search_table *t, uint32_t from, uint32_t to, uint32_t recompute) {
-    uint64_t held = pst_search_run(t, PST_SUM_HELD + recompute, from, to), enter = t->table->enter[recompute][from];
+uint64_t pst_search_work_bytes(const pst_search_table *t, uint32_t from, uint32_t to, uint32_t recompute,
+                               uint64_t enter) {
+    uint64_t held = pst_search_run(t, PST_SUM_HELD + recompute, from, to);
     uint32_t level = 0;
     while ((to - from) >> (level + 1)) level++;
     const uint64_t *scratch = t->scratch + (size_t)level * t->table->n;

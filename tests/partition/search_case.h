@@ -11,16 +11,17 @@ typedef struct {
     pst_cluster cluster;
     pst_cluster_device device[CASE_DEVICES];
     pst_cluster_node node[CASE_NODES];
-    pst_device_kind kind[1];
+    pst_device_kind kind[2];
     /* Of one sample on one device. */
     uint32_t n;
-    uint64_t *f, *b, *w, *cross, *stash, *elements;
+    uint64_t *f, *b, *w, *cross, *stash, *elements, *enter;
+    uint32_t *other; /* [n] how much longer operators take on kind 1 */
     uint64_t work;     /* bytes that a pass works on */
     uint64_t exchange; /* ns of each operator's exchanges for each tensor rank beside the first */
     double norm_ns, step_ns, reduce_ns;
     uint32_t n_table, n_verified;
     struct {
-        uint32_t tensor, sequence, micro_batch;
+        uint32_t kind, tensor, sequence, micro_batch;
         pst_cost_table *table;
     } made[CASE_TABLES];
     pst_search_problem problem;
@@ -28,7 +29,8 @@ typedef struct {
 
 static inline uint64_t *case_values(uint32_t n) { return calloc(n, sizeof(uint64_t)); }
 
-static inline pst_cost_table *case_table(const search_case *k, uint32_t tensor, uint32_t sequence, uint32_t micro) {
+static inline pst_cost_table *case_table(const search_case *k, uint32_t kind, uint32_t tensor, uint32_t sequence,
+                                         uint32_t micro) {
     pst_cost_table *t = calloc(1, sizeof *t);
     uint32_t n = t->n = k->n;
     t->f_ns = case_values(n), t->b_ns = case_values(n), t->w_ns = case_values(n), t->exchange_ns = case_values(n);
@@ -39,14 +41,15 @@ static inline pst_cost_table *case_table(const search_case *k, uint32_t tensor, 
     }
     t->scratch = case_values(n);
     for (uint32_t i = 0; i < n; i++) {
-        uint64_t exchange = k->exchange * (tensor - 1) * micro / tensor;
-        t->f_ns[i] = k->f[i] * micro / tensor + exchange, t->b_ns[i] = k->b[i] * micro / tensor + exchange;
-        t->w_ns[i] = k->w[i] * micro / tensor;
+        uint64_t exchange = k->exchange * (tensor - 1) * micro / tensor, longer = micro * (kind ? k->other[i] : 1);
+        t->f_ns[i] = k->f[i] * longer / tensor + exchange, t->b_ns[i] = k->b[i] * longer / tensor + exchange;
+        t->w_ns[i] = k->w[i] * longer / tensor;
         t->exchange_ns[i] = 2 * exchange;
         t->again_ns[1][i] = t->f_ns[i] / 8, t->again_ns[2][i] = t->f_ns[i];
         t->stash[0][i] = k->stash[i] * micro / tensor, t->stash[1][i] = t->stash[0][i] / 2;
         t->stash[2][i] = t->stash[0][i] / 16;
         t->cross[i] = i ? k->cross[i] * micro / (sequence ? tensor : 1) : 0;
+        for (int r = 0; r < PST_RECOMPUTE_COUNT; r++) t->enter[r][i] = i ? k->enter[i] * micro / tensor : 0;
         t->held[1][i] = t->stash[0][i] / 2, t->held[2][i] = t->stash[0][i];
         t->scratch[i] = k->work * micro / tensor;
         t->elements[i] = t->accumulated[i] = k->elements[i] / tensor;
@@ -67,15 +70,14 @@ static inline void case_table_close(pst_cost_table *t) {
 static inline pst_status case_get(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence, uint32_t micro_batch,
                                   const pst_cost_table **table) {
     search_case *k = arg;
-    (void)kind;
     for (uint32_t i = 0; i < k->n_table; i++)
-        if (k->made[i].tensor == tensor && k->made[i].sequence == sequence && k->made[i].micro_batch == micro_batch) {
+        if (k->made[i].kind == kind && k->made[i].tensor == tensor && k->made[i].sequence == sequence && k->made[i].micro_batch == micro_batch) {
             *table = k->made[i].table;
             return PST_OK;
         }
     if (k->n_table == CASE_TABLES) return pst_fail(PST_ENOMEM, "too many tables");
-    *table = case_table(k, tensor, sequence, micro_batch);
-    k->made[k->n_table].tensor = tensor, k->made[k->n_table].sequence = sequence;
+    *table = case_table(k, kind, tensor, sequence, micro_batch);
+    k->made[k->n_table].kind = kind, k->made[k->n_table].tensor = tensor, k->made[k->n_table].sequence = sequence;
     k->made[k->n_table].micro_batch = micro_batch, k->made[k->n_table++].table = (pst_cost_table *)*table;
     return PST_OK;
 }
@@ -92,7 +94,8 @@ static inline search_case *case_open(uint32_t n, uint32_t nodes, uint32_t each) 
     search_case *k = calloc(1, sizeof *k);
     k->n = n;
     k->f = case_values(n), k->b = case_values(n), k->w = case_values(n), k->cross = case_values(n);
-    k->stash = case_values(n), k->elements = case_values(n);
+    k->stash = case_values(n), k->elements = case_values(n), k->enter = case_values(n);
+    k->other = calloc(n, sizeof *k->other);
     strcpy(k->kind[0].name, "made-up");
     k->cluster = (pst_cluster){
         .n_node = nodes, .n_device = nodes * each, .n_kind = 1, .device = k->device, .node = k->node, .kind = k->kind};
@@ -120,7 +123,8 @@ static inline search_case *case_open(uint32_t n, uint32_t nodes, uint32_t each) 
 
 static inline void case_close(search_case *k) {
     for (uint32_t i = 0; i < k->n_table; i++) case_table_close(k->made[i].table);
-    free(k->f), free(k->b), free(k->w), free(k->cross), free(k->stash), free(k->elements), free(k);
+    free(k->f), free(k->b), free(k->w), free(k->cross), free(k->stash), free(k->elements), free(k->enter);
+    free(k->other), free(k);
 }
 
 static inline uint64_t case_random(uint64_t *state) {

@@ -87,6 +87,32 @@ static void slow_devices_get_less(void **unused) {
     pst_search_result_close(r), case_close(k);
 }
 
+/* A kind on which some operators take far longer; and what chunks receive is more at some places than at others. */
+static void make_uneven(search_case *k, uint64_t *state) {
+    k->cluster.n_kind = 2;
+    for (uint32_t i = 0; i < k->n; i++) {
+        k->other[i] = case_below(state, 2) ? 1 : 1 + case_below(state, 20);
+        k->enter[i] = case_below(state, 20000);
+    }
+    for (uint32_t d = 0; d < k->cluster.n_device; d++) k->device[d].kind = case_below(state, 2);
+}
+
+/* Two operators, each of which is quick on one kind: what is shared out is not the whole of both. */
+static void kinds_that_are_quick_elsewhere(void **unused) {
+    (void)unused;
+    search_case *k = even(2, 1, 2);
+    pst_search_result *r;
+    k->cluster.n_kind = 2, k->device[1].kind = 1;
+    k->f[1] = k->b[1] = k->w[1] = 20000, k->other[0] = 1, k->other[1] = 50;
+    k->problem.pipeline = CHOICES(2), k->problem.tensor = k->problem.data = CHOICES(1), k->problem.batch = 128;
+    k->problem.recompute[PST_RECOMPUTE_NONE] = 0, k->problem.recompute[PST_RECOMPUTE_FULL] = 1;
+    MUST(pst_search(&k->problem, &r));
+    assert_non_null(r->best);
+    assert_true(r->best->bound_ns >= r->bound_ns && r->best->device[0] == 1);
+    assert_true(r->best->again_ns + r->best->exchange_ns <= r->best->busy_ns);
+    pst_search_result_close(r), case_close(k);
+}
+
 /* bound of the cut <= longest path <= simulation, for every cut and order of a row. */
 static void bounds_hold(void **unused) {
     (void)unused;
@@ -95,6 +121,7 @@ static void bounds_hold(void **unused) {
     for (int i = 0; i < 300; i++) {
         search_case *k = case_small(&state);
         pst_search_context x;
+        if (i % 2) make_uneven(k, &state);
         MUST(pst_search_context_open(&k->problem, &x));
         x.nearest = 1;
         uint32_t p = 1 + case_below(&state, k->cluster.n_device < k->n ? k->cluster.n_device : k->n);
@@ -256,6 +283,7 @@ int main(void) {
         cmocka_unit_test(memory_makes_stages),
         cmocka_unit_test(slow_devices_get_less),
         cmocka_unit_test(bounds_hold),
+        cmocka_unit_test(kinds_that_are_quick_elsewhere),
         cmocka_unit_test(in_flight_saturates),
         cmocka_unit_test(time_limit_ends_it),
         cmocka_unit_test(what_is_verified_counts),
