@@ -42,7 +42,7 @@ struct pst_config {
     } parallel;
     struct { int64_t every, keep; } checkpoint;
     struct { int64_t trace; char *level; } log;       /* trace: write the timeline of this step (0: the last but one) */
-    uint8_t given[96];                                /* [row] 1: the file or an override gives it; see below */
+    uint8_t given[96];                                /* [row] 1: the file or an override, 2: a plan; below */
     char *source;                                     /* path the file came from */
     char *model_place;                                /* for complaints about the model: file:line:column, or an
                                                          override */
@@ -55,6 +55,8 @@ void pst_config_forget(pst_config *config, const char *section, const char *key)
  * otherwise; who: the other file, for the message. */
 pst_status pst_config_settle(pst_config *config, const char *section, const char *key, const char *text,
                              const char *who);
+/* parallel.plan is "auto": what is left open is planned when the run starts. */
+int pst_config_is_auto(const pst_config *config);
 /* Everything of `config`, with nothing shared. ENOMEM. */
 pst_status pst_config_copy(const pst_config *config, pst_config **copy);
 /* "train.lr 0.001 -> 0.0005, train.steps 300 -> 600": what of the two changes what is learned; nothing when they

@@ -9,6 +9,8 @@ int pst_config_given(const pst_config *config, const char *section, const char *
     return row && config->given[row - pst_rows];
 }
 
+int pst_config_is_auto(const pst_config *config) { return !strcmp(config->parallel.plan, "auto"); }
+
 void pst_config_forget(pst_config *config, const char *section, const char *key) {
     const pst_row *row = pst_row_find(section, key);
     if (row) config->given[row - pst_rows] = 0;
@@ -41,7 +43,7 @@ pst_status pst_config_settle(pst_config *config, const char *section, const char
     if (status == PST_OK && given && strcmp(was, is))
         status = pst_fail(PST_EINPUT, "%s.%s is given as %s, but %s says %s; leave one of the two out", section, key,
                           was, who, is);
-    if (status == PST_OK) config->given[row - pst_rows] = 1;
+    if (status == PST_OK && !given) config->given[row - pst_rows] = 2;
     free(was), free(is);
     return status;
 }

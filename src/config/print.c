@@ -4,12 +4,23 @@
 #include <errno.h>
 #include <string.h>
 
+/* A key that a plan decides, which is planned again with the next start: as if it had never been there. */
+static int is_open(const pst_row *row, const pst_config *config) {
+    static const char *const planned[] = {"pipeline", "tensor", "sequence", "data",      "zero",       "replicas",
+                                          "devices",  "chunks", "schedule", "recompute", "micro_batch"};
+    if (!pst_config_is_auto(config) || config->given[row - pst_rows] == 1) return 0;
+    for (size_t i = 0; i < sizeof planned / sizeof *planned; i++)
+        if (!strcmp(row->key, planned[i])) return 1;
+    return 0;
+}
+
 pst_status pst_config_print(const pst_config *config, FILE *out) {
     const char *section = "";
     for (size_t i = 0; i < pst_n_row; i++) {
         const pst_row *row = &pst_rows[i];
         if (strcmp(section, row->section) != 0) fprintf(out, "%s:\n", row->section);
         section = row->section;
+        if (is_open(row, config)) continue;
         fprintf(out, "%s%s: ", *section ? "  " : "", row->key);
         pst_row_print(row, config, out);
         fputc('\n', out);
@@ -37,7 +48,7 @@ void pst_config_print_changes(const pst_config *was, const pst_config *is, FILE 
     const char *comma = "";
     for (size_t i = 0; i < pst_n_row; i++) {
         const pst_row *row = &pst_rows[i];
-        if (!is_learned_with(row) || is_same(row, was, is)) continue;
+        if (!is_learned_with(row) || is_open(row, was) || is_same(row, was, is)) continue;
         fprintf(out, "%s%s.%s ", comma, row->section, row->key);
         pst_row_print(row, was, out);
         fputs(" -> ", out);

@@ -109,7 +109,8 @@ const pst_row pst_rows[] = {
          "A file with the devices that ranks run on and the links between them, or that in a line, such as \"2x8 h100 "
          "ib:400Gb/s\"; empty: all alike, but for throttle."),
     TEXT(parallel, plan, "", PATH, NULL,
-         "A plan of penstock plan: layout, micro_batch, schedule, cut, recomputation and zero are as it says."),
+         "A plan of penstock plan: layout, micro_batch, schedule, cut, recomputation and zero are as it says; auto: one "
+         "that is found when the run starts, for the ranks it has, with what the run file gives of these."),
     TEXT(parallel, profile, "", PATH, NULL,
          "What penstock profile has measured on this machine: predictions come from that."),
     TEXT(parallel, profile_force, "false", 0, "true|false",

@@ -90,8 +90,7 @@ static pst_status inspect_run(const pst_inspect_options *o, FILE *out) {
     pst_prepared *p = NULL;
     pst_prepare_options options = {.threads = 1, .isa = pst_cpu_isa()};
     PST_TRY(pst_config_load(o->path, NULL, 0, &c));
-    pst_status status = pst_planned_config(&c);
-    if (status == PST_OK) status = pst_planned_load(c, &plan);
+    pst_status status = pst_planned_config(&c, &plan);
     if (status == PST_OK) status = pst_prepare_ranks(c, o->ranks, &options.n_rank);
     options.plan = plan;
     options.vocabulary = pst_data_vocabulary(c->data.tokenizer);

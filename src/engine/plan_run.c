@@ -162,7 +162,7 @@ const char *pst_planning_bytes(uint64_t bytes, char text[32]) {
 
 /* --- the command -------------------------------------------------------------------------------------------------- */
 
-static pst_status say_none(pst_planning *x, const char *change, const char *cluster) {
+pst_status pst_planning_none(const pst_planning *x, const char *change, const char *cluster) {
     const pst_search_row *row = pst_planning_nearest(x);
     const char *why =
         x->result->n_row ? x->result->row[0].why : "no degrees go with the model, the batch and the cluster";
@@ -196,7 +196,7 @@ static pst_status answer(pst_planning *x, FILE *out) {
     if (o->json) PST_TRY(pst_planning_json(x, change, cluster, out));
     else PST_TRY(pst_planning_text(x, out));
     PST_TRY(write_report(x, change));
-    if (!x->result->best) return say_none(x, change, cluster);
+    if (!x->result->best) return pst_planning_none(x, change, cluster);
     return *o->plan ? pst_planning_write(x, x->result->best, o->plan) : PST_OK;
 }
 

@@ -41,6 +41,8 @@ typedef struct {
 
 /* plan_run.c. Without `out`: searches only. Close it also when it fails. */
 pst_status pst_planning_search(pst_planning *x);
+/* Why there is no layout, with the advice of pst_planning_change. */
+pst_status pst_planning_none(const pst_planning *x, const char *change, const char *cluster);
 void pst_planning_close(pst_planning *x);
 
 /* plan_fit.c: searches the problem until the best layout fits when it is prepared, too. */

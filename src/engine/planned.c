@@ -5,13 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-pst_status pst_planned_load(const pst_config *c, pst_plan **plan) {
-    *plan = NULL;
-    if (!*c->parallel.plan) return PST_OK;
-    pst_status status = pst_plan_load(c->parallel.plan, plan);
-    return status == PST_OK ? status : pst_fail_in(status, "parallel.plan");
-}
-
 pst_status pst_planned_refuse(const pst_config *c) {
     if (!*c->parallel.plan) return PST_OK;
     return pst_fail(PST_EINPUT, "parallel.plan is for penstock train; a program loads its plan with pst_plan_load");
@@ -102,32 +95,36 @@ pst_status pst_planned_settle(pst_config *c, const pst_plan *plan, const char *f
     return plan->data ? settle_job(c, plan, file) : PST_OK;
 }
 
-static pst_status make_absolute(pst_config *c) {
-    char *real = realpath(c->parallel.plan, NULL);
-    if (!real) return PST_OK; /* loading says why */
-    free(c->parallel.plan);
-    c->parallel.plan = real;
-    return PST_OK;
+pst_status pst_planned_take(pst_config **config, const pst_plan *plan, const char *file) {
+    pst_config *c;
+    PST_TRY(pst_config_copy(*config, &c));
+    pst_status status = pst_planned_settle(c, plan, file);
+    pst_config_close(status == PST_OK ? *config : c);
+    if (status == PST_OK) *config = c;
+    return status;
 }
 
-pst_status pst_planned_config(pst_config **config) {
-    pst_config *c;
-    pst_plan *plan;
-    PST_TRY(pst_planned_load(*config, &plan));
-    if (!plan) return PST_OK;
-    pst_status status = pst_config_copy(*config, &c);
-    if (status == PST_OK) {
-        status = pst_planned_settle(c, plan, c->parallel.plan);
-        if (status == PST_OK) status = make_absolute(c);
-        if (status == PST_OK) {
-            pst_config_close(*config);
-            *config = c;
-        } else {
-            pst_config_close(c);
-        }
-    }
-    pst_plan_close(plan);
-    return status;
+static void make_absolute(pst_config *c) {
+    char *real = realpath(c->parallel.plan, NULL);
+    if (!real) return;
+    free(c->parallel.plan);
+    c->parallel.plan = real;
+}
+
+pst_status pst_planned_config(pst_config **config, pst_plan **plan) {
+    pst_plan *p;
+    *plan = NULL;
+    if (!*(*config)->parallel.plan) return PST_OK;
+    if (pst_config_is_auto(*config))
+        return pst_fail(PST_EINPUT, "parallel.plan is auto: the plan is found when the run starts; penstock plan shows "
+                                    "what it will be, runs/NAME/plan.yaml what it was");
+    pst_status status = pst_plan_load((*config)->parallel.plan, &p);
+    if (status != PST_OK) return pst_fail_in(status, "parallel.plan");
+    status = pst_planned_take(config, p, (*config)->parallel.plan);
+    if (status != PST_OK) return pst_plan_close(p), status;
+    make_absolute(*config);
+    *plan = p;
+    return PST_OK;
 }
 
 static int in_order(const pst_prepared *p) {

@@ -156,6 +156,16 @@ static char *split_run(char *path) {
     return step;
 }
 
+pst_status pst_save_run_of(const char *resume, char *run, size_t bytes) {
+    char *found;
+    *run = 0;
+    PST_TRY(pst_ckpt_find(resume, &found));
+    char *real = realpath(found, NULL);
+    if (real && split_run(real) && strlen(real) < bytes) strcpy(run, real);
+    free(found), free(real);
+    return PST_OK;
+}
+
 pst_status pst_save_resumed_run(const char *resume, char *run, size_t bytes) {
     char *found = NULL, *newest = NULL;
     *run = 0;

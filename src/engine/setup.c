@@ -98,13 +98,8 @@ pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, cons
     options.threads = pst_setup_threads(c, world && world->size > 1 && world->sharing ? world->sharing : ranks_here);
     options.isa = pst_cpu_isa();
     options.n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
-    pst_plan *plan = NULL;
-    if (!options.plan) PST_TRY(pst_planned_load(c, &plan));
-    if (plan) options.plan = plan;
-    pst_status status = pst_prepare(c, &options, &p);
-    pst_plan_close(plan);
-    PST_TRY(status);
-    status = pst_registry_device(c->parallel.device, &(pst_device_config){.threads = options.threads}, &ops);
+    PST_TRY(pst_prepare(c, &options, &p));
+    pst_status status = pst_registry_device(c->parallel.device, &(pst_device_config){.threads = options.threads}, &ops);
     p->memory_limit = memory_limit(c, ranks_here);
     if (status == PST_OK) status = pst_prepare_fits(p, p->memory_limit);
     if (status == PST_OK) *prepared = p;
@@ -112,15 +107,15 @@ pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, cons
     return status;
 }
 
-pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, uint32_t n_rank, const pst_world *world,
-                             pst_data **data, pst_prepared **prepared) {
+pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, const pst_plan *plan, uint32_t n_rank,
+                             const pst_world *world, pst_data **data, pst_prepared **prepared) {
     const pst_model_row *model;
     pst_model_config sizes;
     pst_data *d = NULL;
     pst_prepared *p = NULL;
     PST_TRY(pst_prepare_model(c, 0, &model, &sizes));
     PST_TRY(open_data(c, sizes.context, &d));
-    pst_prepare_options options = {.n_rank = n_rank, .vocabulary = d->row->vocabulary(d)};
+    pst_prepare_options options = {.n_rank = n_rank, .vocabulary = d->row->vocabulary(d), .plan = plan};
     pst_status status = pst_setup_plan(c, options, world, &p);
     if (status == PST_OK) status = check_sources(p, d, o->resume);
     if (status == PST_OK) status = check_runs(o);

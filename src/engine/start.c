@@ -6,6 +6,7 @@
 #include "comm/world.h"
 #include "engine/compare.h"
 #include "engine/handed.h"
+#include "engine/plan_auto.h"
 #include "engine/planned.h"
 #include "engine/trainer.h"
 #include <inttypes.h>
@@ -26,15 +27,21 @@ static pst_status job_ended(int exit_status) {
     return pst_fail(PST_EINTERNAL, "the job failed with exit status %d", exit_status);
 }
 
-/* Starts local ranks of this program and waits for them. What the user got wrong is found here, once, before that. */
-static pst_status train_local(const pst_config *c, const pst_train_options *o, uint32_t n_rank) {
+/* What the user got wrong is found here, once, before ranks start. */
+static pst_status check_local(const pst_config *c, const pst_train_options *o, const pst_plan *plan, uint32_t n_rank) {
     pst_data *data;
     pst_prepared *p;
-    int exit_status = 0;
-    PST_TRY(pst_setup_prepare(c, o, n_rank, NULL, &data, &p));
+    PST_TRY(pst_setup_prepare(c, o, plan, n_rank, NULL, &data, &p));
     data->row->close(data);
     pst_hand_on(p);
     pst_prepared_close(p);
+    return PST_OK;
+}
+
+/* Starts local ranks of this program and waits for them. The first of them finds a plan that is still to be found. */
+static pst_status train_local(const pst_config *c, const pst_train_options *o, const pst_plan *plan, uint32_t n_rank) {
+    int exit_status = 0;
+    if (!pst_config_is_auto(c)) PST_TRY(check_local(c, o, plan, n_rank));
     PST_TRY(pst_launch_local(n_rank, o->argv, 3000, &exit_status));
     return job_ended(exit_status);
 }
@@ -96,19 +103,30 @@ static pst_status check_job(const pst_config *c, const pst_train_options *o, con
     return pst_prepare_ranks(c, world->size, n_rank);
 }
 
-/* In a process that no launcher has started. */
-static pst_status train_single(const pst_config *c, const pst_train_options *o) {
+/* In this process alone; *plan: of the file, or found here. */
+static pst_status train_alone(pst_config **c, const pst_train_options *o, pst_plan **plan, uint32_t n_rank) {
     pst_world *world;
-    uint32_t n_rank;
-    if (o->hostfile && o->argv) return train_hosts(c, o);
-    PST_TRY(pst_prepare_ranks(c, o->ranks, &n_rank));
-    if (n_rank > 1 && strcmp(c->parallel.transport, "self") && o->argv) return train_local(c, o, n_rank);
     PST_TRY(pst_registry_world()->open(&world));
-    return pst_train_here(c, o, world, n_rank);
+    pst_status status = pst_config_is_auto(*c) ? pst_plan_auto(c, o, world, n_rank, PST_OK, plan) : PST_OK;
+    if (status == PST_OK) return pst_train_here(*c, o, *plan, world, n_rank);
+    world->ops->close(world);
+    return status;
+}
+
+/* In a process that no launcher has started. */
+static pst_status train_single(pst_config **c, const pst_train_options *o, pst_plan **plan) {
+    uint32_t n_rank, begun = 0;
+    int plans = pst_config_is_auto(*c);
+    if (!plans) PST_TRY(pst_planned_config(c, plan));
+    if (o->hostfile && o->argv) return train_hosts(*c, o);
+    if (plans && !o->ranks) PST_TRY(pst_plan_auto_ranks(*c, o, &begun));
+    PST_TRY(pst_prepare_ranks(*c, o->ranks ? o->ranks : begun, &n_rank));
+    if (n_rank > 1 && strcmp((*c)->parallel.transport, "self") && o->argv) return train_local(*c, o, *plan, n_rank);
+    return train_alone(c, o, plan, n_rank);
 }
 
 /* As a rank of a job. The configuration of all is compared as they were given it, before a plan is looked for. */
-static pst_status train_rank(pst_config **c, const pst_train_options *o) {
+static pst_status train_rank(pst_config **c, const pst_train_options *o, pst_plan **plan) {
     pst_world *world;
     uint32_t n_rank;
     PST_TRY(pst_registry_world()->open(&world));
@@ -118,21 +136,25 @@ static pst_status train_rank(pst_config **c, const pst_train_options *o) {
         world->ops->close(world);
         return status;
     }
-    if (status == PST_OK) status = pst_planned_config(c);
+    int plans = pst_config_is_auto(*c);
+    if (status == PST_OK && !plans) status = pst_planned_config(c, plan);
     if (status == PST_OK) status = check_job(*c, o, world, &n_rank);
+    if (plans) status = pst_plan_auto(c, o, world, world->size, status, plan);
     if (status == PST_OK) status = pst_setup_seat(*c, NULL, n_rank, &world);
     status = pst_group_agree_world(world, status);
-    if (status == PST_OK) return pst_train_here(*c, o, world, n_rank);
+    if (status == PST_OK) return pst_train_here(*c, o, *plan, world, n_rank);
     pst_train_say_once(world);
     world->ops->close(world);
     return status;
 }
 
 static pst_status train(pst_config **c, const pst_train_options *o) {
-    if (strcmp(pst_registry_world()->name, "single")) return train_rank(c, o);
-    warn_of_tasks();
-    PST_TRY(pst_planned_config(c));
-    return train_single(*c, o);
+    pst_plan *plan = NULL;
+    int alone = !strcmp(pst_registry_world()->name, "single");
+    if (alone) warn_of_tasks();
+    pst_status status = alone ? train_single(c, o, &plan) : train_rank(c, o, &plan);
+    pst_plan_close(plan);
+    return status;
 }
 
 pst_status pst_train(const pst_config *config, const pst_train_options *options) {

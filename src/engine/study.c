@@ -36,7 +36,7 @@ pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s) {
     snprintf(path, sizeof path, "%.*srun.yaml", slash ? (int)(slash - o->plan + 1) : 0, o->plan);
     PST_TRY(pst_plan_load(o->plan, &plan));
     pst_status status = pst_config_load(plan->run ? plan->run : path, NULL, 0, &s->config);
-    if (status == PST_OK && plan->run) status = pst_planned_settle(s->config, plan, o->plan);
+    if (status == PST_OK && (plan->run || pst_config_is_auto(s->config))) status = pst_planned_settle(s->config, plan, o->plan);
     if (status == PST_OK) {
         pst_prepare_options options = {.n_rank = plan->n_rank * pst_prepare_lanes(s->config),
                                        .threads = 1,

@@ -214,7 +214,7 @@ static pst_status finish(pst_trainer *t) {
 static pst_status prepare(pst_trainer *t, uint32_t n_rank) {
     pst_status status = pst_bind_rank(t->world, t->config);
     if (status == PST_OK) status = pst_registry_joins(t->config->parallel.transport, t->world, n_rank);
-    if (status == PST_OK) status = pst_setup_prepare(t->config, t->options, n_rank, t->world, &t->data, &t->p);
+    if (status == PST_OK) status = pst_setup_prepare(t->config, t->options, t->plan, n_rank, t->world, &t->data, &t->p);
     return pst_group_agree_world(t->world, status);
 }
 
@@ -238,9 +238,11 @@ void pst_train_say_once(pst_world *world) {
     pst_error_clear();
 }
 
-pst_status pst_train_here(const pst_config *c, const pst_train_options *o, pst_world *world, uint32_t n_rank) {
+pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const pst_plan *plan, pst_world *world,
+                          uint32_t n_rank) {
     pst_trainer t = {.config = c,
                      .options = o,
+                     .plan = plan,
                      .world = world,
                      .study = !strcmp(c->parallel.device, "timed"),
                      .asked = &stop_signals,

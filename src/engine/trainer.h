@@ -16,6 +16,7 @@ typedef struct pst_saving pst_saving;
 typedef struct {
     const pst_config *config;
     const pst_train_options *options;
+    const pst_plan *plan;           /* that it is to have; NULL: none was given */
     pst_world *world;               /* until the group takes it over */
     pst_group *group;
     pst_prepared *p;
@@ -49,9 +50,10 @@ typedef struct {
     pst_saving *saving;             /* saving.c; NULL before its set-up, and when nothing is ever saved */
 } pst_trainer;
 
-/* train.c. This process' part of a run; takes the world over. When all ranks have failed alike: one says why, and
+/* train.c. This process' part of a run, with a plan or NULL; takes the world over. When all ranks have failed alike: one says why, and
  * clears it. */
-pst_status pst_train_here(const pst_config *c, const pst_train_options *o, pst_world *world, uint32_t n_rank);
+pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const pst_plan *plan, pst_world *world,
+                          uint32_t n_rank);
 void pst_train_say_once(pst_world *world);
 
 /* setup.c. Parts that a run and a session (session.c) are made of: what log.level names is said from now on; threads of
@@ -71,8 +73,8 @@ pst_status pst_setup_room(pst_trainer *t);
 
 /* A whole run, in this order. prepare: everything that can be known to be wrong before any rank starts; each rank for
  * itself, or once before they are started. world: as above. The others are collective. */
-pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, uint32_t n_rank,
-                             const pst_world *world, pst_data **data, pst_prepared **prepared);
+pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
+                             uint32_t n_rank, const pst_world *world, pst_data **data, pst_prepared **prepared);
 pst_status pst_setup_folder(pst_trainer *t);    /* run.yaml and plan.yaml in it; this process' alone from here on */
 pst_status pst_setup_weights(pst_trainer *t);   /* from the seed, a file, or the checkpoint to go on from */
 pst_status pst_setup_metrics(pst_trainer *t);   /* and the room that steps need: none is asked for later */
@@ -123,6 +125,8 @@ pst_status pst_save_resume(pst_trainer *t);
  * bytes. EINPUT says why not. Not collective. */
 pst_status pst_save_check_resume(const pst_prepared *p, pst_data *data, const char *resume);
 pst_status pst_save_check_hf(const pst_prepared *p, const char *source);
+/* The run folder in which the checkpoint lies that `resume` means; "" when it lies elsewhere. */
+pst_status pst_save_run_of(const char *resume, char *run, size_t bytes);
 /* The run folder whose newest checkpoint `resume` means; "" when it is another one. */
 pst_status pst_save_resumed_run(const char *resume, char *run, size_t bytes);
 /* XXH64 of all weights (docs/formats.md), collective. */
