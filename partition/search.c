@@ -11,7 +11,6 @@ enum {
     KEPT_CONFIGS = 24,
     FIRST_LOOKS = 4,
     FITTING_LOOKS = 64,
-    SHORT_PIPELINE = 32,
     HOPEFUL_LOOKS = 100,
     BOUND_LOOKS = 1500,
     FINALISTS = 6,
@@ -116,21 +115,19 @@ static uint64_t shortest(const search *s) {
     return least;
 }
 
-/* Of a row in which nothing fits yet. What cannot be the best is worth less time: long pipelines take most. */
-static uint32_t fitting_looks(const pst_search_config *c, uint64_t best) {
-    if (c->bound_ns < best || c->pipeline <= SHORT_PIPELINE) return FITTING_LOOKS;
-    uint32_t looks = FITTING_LOOKS * SHORT_PIPELINE / c->pipeline;
-    return looks > FIRST_LOOKS ? looks : FIRST_LOOKS;
-}
-
-/* A few of every row, more where nothing fits yet, one where guesses are far from the best so far; all of small problems. */
+/* A few of every row, more where nothing fits yet, one where guesses are far from the best so far; all of small problems.
+ * Where nothing fits and guesses are far, only what may take less memory than all before. */
 static pst_status look_at_row(search *s, pst_search_lot *lot, uint64_t *best) {
+    uint64_t leanest = UINT64_MAX;
     for (uint32_t k = 0; k < lot->n_config; k++) {
-        int far = lot->row.fits && (double)lot->config[k].guess_ns > FAR * (double)*best;
+        pst_search_config *c = &lot->config[k];
+        int far = *best != UINT64_MAX && (double)c->guess_ns > FAR * (double)*best;
         if ((*best != UINT64_MAX || k >= FIRST_LOOKS) && pst_search_late(&s->x)) break;
-        if (!lot->small && k >= (lot->row.fits ? far ? 1 : FIRST_LOOKS : fitting_looks(&lot->config[k], *best))) break;
+        if (!lot->small && k >= (lot->row.fits ? far ? 1 : FIRST_LOOKS : FITTING_LOOKS)) break;
+        if (!lot->small && far && c->lean >= leanest) continue;
         s->x.nearest = k < FIRST_LOOKS;
-        PST_TRY(pst_search_look(&s->x, lot, &lot->config[k], step_of(lot)));
+        PST_TRY(pst_search_look(&s->x, lot, c, step_of(lot)));
+        if (c->lean < leanest) leanest = c->lean;
         if (step_of(lot) < *best) *best = step_of(lot);
     }
     s->x.nearest = 0;
@@ -352,7 +349,8 @@ static pst_status run(search *s, pst_search_result **result) {
     PST_TRY(simulate_best(s));
     PST_TRY(verify_best(s, &n_verified));
     for (uint32_t i = 0; i < s->n_lot && i < ROWS_IN_FULL && s->lot[i].row.layout; i++)
-        if (!i || !pst_search_late(&s->x)) PST_TRY(pst_search_account(&s->x, &s->lot[i].best, s->lot[i].row.layout));
+        if (s->lot[i].row.fits && (!i || !pst_search_late(&s->x)))
+            PST_TRY(pst_search_account(&s->x, &s->lot[i].best, s->lot[i].row.layout));
     return make_result(s, n_verified, result);
 }
 

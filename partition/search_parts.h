@@ -52,6 +52,7 @@ typedef struct {
     uint32_t n_micro;                                                               /* of all replicas together */
     uint64_t bound_ns;                                                              /* no step is shorter */
     uint64_t guess_ns; /* what it may come to: which to look at first */
+    uint64_t lean;     /* bytes of a stage that may do, about, with most recomputation: where others were too large */
     int seen;          /* 1: looked at, or it is known that it need not be */
     int closed;        /* 1: every layout of it has been looked at, or refuted */
 } pst_search_config;

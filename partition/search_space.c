@@ -9,6 +9,7 @@ typedef struct {
     const pst_search_table *table; /* of the first kind that can */
     double work_ns, fb_ns,         /* of a micro-batch, on what is quickest for each item */
         most_ns;                   /* of the item with most work */
+    double quickest;               /* of a tensor group */
     double rate,
         fastest; /* sum of the shares of work_ns that tensor groups do; of as many as a stage has, the fastest */
     int even;    /* all devices are as fast */
@@ -43,6 +44,7 @@ static pst_status add_rates(const pst_cluster *c, const double *of_kind, uint32_
     if (!t->even) qsort(rate, c->n_device, sizeof *rate, descending);
     for (uint32_t g = 0; g < groups; g++) {
         t->rate += rate[g * tensor + tensor - 1];
+        if (!g) t->quickest = t->rate;
         if (g + 1 == data) t->fastest = t->rate;
     }
     free(rate);
@@ -103,8 +105,14 @@ static double replica_bytes_per_s(const pst_cluster *c, const pst_search_config 
     return all > 0 && all < one ? all : one;
 }
 
+static uint32_t leanest_mode(const pst_search_problem *p) {
+    uint32_t mode = PST_RECOMPUTE_COUNT - 1;
+    while (mode && !p->recompute[mode]) mode--;
+    return mode;
+}
+
 /* Room for what is in flight decides how much is computed again; without room it comes last. */
-static double guess(pst_search_context *x, const pst_search_config *c, const totals *t) {
+static double guess(pst_search_context *x, pst_search_config *c, const totals *t) {
     const pst_search_problem *p = x->problem;
     uint32_t n = p->n_item, chunks = pst_search_chunk_count(x, c) / c->pipeline, mode = 0;
     double bubble, held, m = ceil((double)c->n_micro / c->data), stages = c->pipeline;
@@ -116,6 +124,7 @@ static double guess(pst_search_context *x, const pst_search_config *c, const tot
     while (mode < PST_RECOMPUTE_COUNT &&
            (!p->recompute[mode] || bytes + held * (double)t->table->sum[PST_SUM_STASH + mode][n] / stages > room))
         mode++;
+    c->lean = (uint64_t)(bytes + held * (double)t->table->sum[PST_SUM_STASH + leanest_mode(p)][n] / stages);
     double work =
         (double)c->bound_ns + (c->pipeline > 1 ? m * t->most_ns / t->fastest * c->data / 2 : 0); /* cut unevenly */
     if (mode < PST_RECOMPUTE_COUNT) work *= 1 + (double)t->table->sum[PST_SUM_AGAIN + mode][n] / fmax(t->work_ns, 1);
@@ -132,6 +141,14 @@ typedef struct {
     pst_search_config *at;
     uint32_t n, room;
 } list;
+
+/* Of all work, shared out evenly; of the largest item, which one stage has; and of one micro-batch, which has to go there
+ * and back (passes of chunks are rounded to ns). */
+static uint64_t bound_of(const pst_search_context *x, const pst_search_config *c, const totals *t) {
+    double most = t->even ? ceil((double)c->n_micro / c->data) * c->data : c->n_micro;
+    double way = (x->row[c->schedule]->split ? t->fb_ns : t->work_ns) / t->quickest - x->problem->n_item;
+    return (uint64_t)fmax(most * fmax(t->work_ns / t->rate, t->most_ns / t->fastest), way);
+}
 
 static pst_status add(list *l, const pst_search_config *c) {
     if (l->n == l->room) {
@@ -171,8 +188,7 @@ static pst_status add_chunks(pst_search_context *x, pst_search_config c, const t
         if ((uint64_t)c.pipeline * c.chunks > p->n_item) continue;
         if ((uint64_t)c.pipeline * c.chunks * ((c.n_micro + c.data - 1) / c.data) > PST_SEARCH_PASSES) continue;
         if (!row->n_virtual && c.chunks == 1 && p->chunks.n > 1) continue; /* 1f1b */
-        double most = t->even ? ceil((double)c.n_micro / c.data) * c.data : c.n_micro;
-        c.bound_ns = (uint64_t)(most * fmax(t->work_ns / t->rate, t->most_ns / t->fastest));
+        c.bound_ns = bound_of(x, &c, t);
         c.guess_ns = (uint64_t)guess(x, &c, t);
         PST_TRY(add(l, &c));
     }
