@@ -44,6 +44,8 @@ void pst_plan_close(pst_plan *plan) {
     free(plan->peak_bytes);
     free(plan->micros), free(plan->device);
     free(plan->cluster), free(plan->run);
+    for (uint32_t i = 0; i < plan->n_override; i++) free(plan->override[i]);
+    free(plan->override);
     free(plan);
 }
 
@@ -75,7 +77,7 @@ pst_status pst_plan_copy(const pst_plan *from, pst_plan **plan) {
     *p = *from;
     p->chunk_of_node = arrays.chunk_of_node, p->rank_of_chunk = arrays.rank_of_chunk;
     p->recompute = arrays.recompute, p->peak_bytes = arrays.peak_bytes;
-    p->micros = p->device = NULL, p->cluster = p->run = NULL;
+    p->micros = p->device = NULL, p->cluster = p->run = NULL, p->override = NULL, p->n_override = 0;
     memcpy(p->chunk_of_node, from->chunk_of_node, from->n_node * sizeof *p->chunk_of_node);
     memcpy(p->rank_of_chunk, from->rank_of_chunk, from->n_chunk * sizeof *p->rank_of_chunk);
     memcpy(p->recompute, from->recompute, from->n_chunk);
@@ -84,6 +86,13 @@ pst_status pst_plan_copy(const pst_plan *from, pst_plan **plan) {
     if (status == PST_OK) status = copy_array(from->device, pst_plan_job_ranks(from), &p->device);
     if (status == PST_OK) status = pst_plan_set_text(&p->cluster, from->cluster);
     if (status == PST_OK) status = pst_plan_set_text(&p->run, from->run);
+    if (status == PST_OK && from->n_override && !(p->override = calloc(from->n_override, sizeof *p->override)))
+        status = pst_fail(PST_ENOMEM, "no memory for a plan");
+    for (uint32_t i = 0; status == PST_OK && i < from->n_override; i++, p->n_override++)
+        if (!(p->override[i] = strdup(from->override[i]))) {
+            status = pst_fail(PST_ENOMEM, "no memory for a plan");
+            break;
+        }
     if (status == PST_OK) *plan = p;
     else pst_plan_close(p);
     return status;
@@ -208,9 +217,16 @@ static void print_list(const char *key, const uint32_t *item, uint32_t n, const 
     fprintf(out, "]  # %s\n", comment);
 }
 
+static void print_overrides(const pst_plan *p, FILE *out) {
+    if (!p->n_override) return;
+    fputs("overrides: [", out);
+    for (uint32_t i = 0; i < p->n_override; i++) fputs(i ? ", " : "", out), pst_yaml_print_text(p->override[i], out);
+    fputs("]  # of that file\n", out);
+}
+
 /* What one pipeline does not know of the job. */
 static void print_job(const pst_plan *p, FILE *out) {
-    if (p->run) fputs("run: ", out), pst_yaml_print_text(p->run, out), fputs("  # made from\n", out);
+    if (p->run) fputs("run: ", out), pst_yaml_print_text(p->run, out), fputs("  # made from\n", out), print_overrides(p, out);
     if (p->cluster) fputs("cluster: ", out), pst_yaml_print_text(p->cluster, out), fputc('\n', out);
     if (!p->data) return;
     fprintf(out, "data: %u              # replicas\n", p->data);

@@ -35,6 +35,8 @@ struct pst_plan {
                                     does; NULL: rank r has device r */
     char *cluster;               /* its file or short form; NULL: none */
     char *run;                   /* the run file that it was made from; NULL: not known */
+    uint32_t n_override;
+    char **override;             /* [n_override] "section.key=value", with which that file was read */
     uint64_t bound_ns;           /* no layout that was to be tried has a shorter step; 0: none was looked for */
 };
 

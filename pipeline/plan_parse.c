@@ -8,13 +8,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FILE = 64 << 20, MAX_PART = 65535, MAX_NODE = 1 << 24 };
+enum { MAX_FILE = 64 << 20, MAX_PART = 65535, MAX_OVERRIDE = 256, MAX_NODE = 1 << 24 };
 
 typedef struct {
     pst_yaml yaml;
     pst_plan head;                                      /* scalars, before the arrays' sizes are known */
     const yaml_node_t *chunks, *peak;                   /* [n_chunk] mappings; [n_rank] bytes, NULL when absent */
     const yaml_node_t *micros, *device, *cluster, *run; /* [data]; [ranks of the job]; texts; NULL when absent */
+    const yaml_node_t *override;                        /* texts; NULL when absent */
+    uint32_t n_override;
 } reader;
 
 static pst_status read_hash(const reader *r, const yaml_node_t *node, uint64_t *value) {
@@ -77,6 +79,9 @@ static pst_status read_job(reader *r, const yaml_node_t *const *value) {
     if ((uint64_t)p->n_rank * p->data * p->tensor > PST_CLUSTER_MOST)
         return pst_yaml_fail(y, value[0], "ranks x data x tensor is more than ", "65536");
     r->micros = value[4], r->device = value[5], r->cluster = value[6], r->run = value[7];
+    r->override = value[8];
+    if (r->override)
+        PST_TRY(pst_yaml_list(y, r->override, 0, MAX_OVERRIDE, "texts, section.key=value each", &r->n_override));
     if (r->micros) PST_TRY(pst_yaml_list(y, r->micros, p->data, p->data, "numbers, micro-batches of each replica", &n));
     n = pst_plan_job_ranks(p);
     return r->device ? pst_yaml_list(y, r->device, n, n, "numbers, the device of each rank", &n) : PST_OK;
@@ -86,11 +91,12 @@ static pst_status read_head(reader *r, const yaml_node_t *root) {
     static const pst_yaml_key row[] = {{"graph_hash", 1},  {"schedule", 1}, {"ranks", 1},     {"micro_batches", 1},
                                        {"micro_batch", 1}, {"chunks", 1},   {"predicted", 0}, {"data", 0},
                                        {"tensor", 0},      {"sequence", 0}, {"zero", 0},      {"replicas", 0},
-                                       {"devices", 0},     {"cluster", 0},  {"run", 0}};
+                                       {"devices", 0},     {"cluster", 0},  {"run", 0},
+                                       {"overrides", 0}};
     const yaml_node_t *value[PST_YAML_KEYS];
     pst_yaml *y = &r->yaml;
     pst_plan *p = &r->head;
-    PST_TRY(pst_yaml_mapping(y, root, row, 15, value));
+    PST_TRY(pst_yaml_mapping(y, root, row, 16, value));
     PST_TRY(read_hash(r, value[0], &p->graph_hash));
     PST_TRY(read_schedule(r, value[1], p->schedule, sizeof p->schedule));
     PST_TRY(pst_yaml_u32(y, value[2], 1, MAX_PART, &p->n_rank));
@@ -146,12 +152,26 @@ static pst_status check_micros(const reader *r, const pst_plan *p) {
     return pst_yaml_fail(&r->yaml, r->micros, "the replicas' micro-batches together are ", "not micro_batches");
 }
 
+static pst_status read_overrides(reader *r, pst_plan *p) {
+    if (!r->n_override) return PST_OK;
+    if (!(p->override = calloc(r->n_override, sizeof *p->override)))
+        return pst_fail(PST_ENOMEM, "%s: no memory to read it", r->yaml.file);
+    for (; p->n_override < r->n_override; p->n_override++) {
+        const yaml_node_t *item = pst_yaml_item(&r->yaml, r->override, p->n_override);
+        if (item->type != YAML_SCALAR_NODE) return pst_yaml_fail(&r->yaml, item, "expected ", "section.key=value");
+        if (!(p->override[p->n_override] = strdup(pst_yaml_text(item))))
+            return pst_fail(PST_ENOMEM, "%s: no memory to read it", r->yaml.file);
+    }
+    return PST_OK;
+}
+
 static pst_status read_arrays(reader *r, pst_plan *p) {
     PST_TRY(read_numbers(r, r->micros, p->data, 1, MAX_NODE, &p->micros));
     PST_TRY(check_micros(r, p));
     PST_TRY(read_numbers(r, r->device, pst_plan_job_ranks(p), 0, PST_CLUSTER_MOST - 1, &p->device));
     PST_TRY(pst_plan_set_text(&p->cluster, pst_yaml_text(r->cluster)));
-    return pst_plan_set_text(&p->run, pst_yaml_text(r->run));
+    PST_TRY(pst_plan_set_text(&p->run, pst_yaml_text(r->run)));
+    return read_overrides(r, p);
 }
 
 /* --- the whole -------------------------------------------------------------------------------------------------- */

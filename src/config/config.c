@@ -128,7 +128,7 @@ static void keep_given(pst_reading *reading) {
         const char *at = (const char *)reading->config;
         int zero = row->type == PST_ROW_WHOLE && !strcmp(row->fallback, "0") && !*(const int64_t *)(at + row->offset);
         int open = zero || (row->type == PST_ROW_LIST && !*(const uint32_t *)(at + row->count));
-        reading->config->given[i] = is_given(&reading->origin[i]) && !open;
+        reading->config->given[i] = open ? 0 : reading->origin[i].override ? 3 : is_given(&reading->origin[i]);
     }
 }
 

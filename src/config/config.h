@@ -42,7 +42,7 @@ struct pst_config {
     } parallel;
     struct { int64_t every, keep; } checkpoint;
     struct { int64_t trace; char *level; } log;       /* trace: write the timeline of this step (0: the last but one) */
-    uint8_t given[96];                                /* [row] 1: the file or an override, 2: a plan; below */
+    uint8_t given[96];                                /* [row] 1: the file, 2: a plan, 3: an override; below */
     char *source;                                     /* path the file came from */
     char *model_place;                                /* for complaints about the model: file:line:column, or an
                                                          override */
@@ -57,6 +57,11 @@ pst_status pst_config_settle(pst_config *config, const char *section, const char
                              const char *who);
 /* parallel.plan is "auto": what is left open is planned when the run starts. */
 int pst_config_is_auto(const pst_config *config);
+/* Sets a key as an override would. EINPUT, ENOMEM. */
+pst_status pst_config_override(pst_config *config, const char *section, const char *key, const char *text);
+/* The overrides that the configuration was read with, "section.key=value" each, with the paths of files absolute: the
+ * caller's, and each text. ENOMEM. */
+pst_status pst_config_overrides(const pst_config *config, char ***override, uint32_t *n);
 /* Everything of `config`, with nothing shared. ENOMEM. */
 pst_status pst_config_copy(const pst_config *config, pst_config **copy);
 /* "train.lr 0.001 -> 0.0005, train.steps 300 -> 600": what of the two changes what is learned; nothing when they

@@ -1,6 +1,7 @@
 /* Which keys a run file or its overrides give, and keys that another file, a plan, settles. */
 #include "config/config.h"
 #include "config/rows.h"
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,4 +47,39 @@ pst_status pst_config_settle(pst_config *config, const char *section, const char
     if (status == PST_OK && !given) config->given[row - pst_rows] = 2;
     free(was), free(is);
     return status;
+}
+
+pst_status pst_config_override(pst_config *config, const char *section, const char *key, const char *text) {
+    const pst_row *row = pst_row_find(section, key);
+    if (!row) return pst_fail(PST_EINTERNAL, "there is no key %s.%s", section, key);
+    PST_TRY(set(row, config, text));
+    config->given[row - pst_rows] = 3;
+    return PST_OK;
+}
+
+/* As an override has it: texts as they are, lists in brackets. NULL: no memory. */
+static char *override_of(const pst_row *row, const pst_config *config) {
+    const char *raw = row->type == PST_ROW_TEXT ? *(char *const *)((const char *)config + row->offset) : NULL;
+    char *real = raw && *raw && row->flags & PST_ROW_PATH ? realpath(raw, NULL) : NULL;
+    char *value = real ? real : raw ? strdup(raw) : value_of(row, config), *text = NULL;
+    if (value && asprintf(&text, "%s%s%s=%s", row->section, *row->section ? "." : "", row->key, value) < 0) text = NULL;
+    free(value);
+    return text;
+}
+
+pst_status pst_config_overrides(const pst_config *config, char ***override, uint32_t *n) {
+    char **list = calloc(pst_n_row, sizeof *list);
+    *n = 0;
+    for (size_t i = 0; list && i < pst_n_row; i++) {
+        if (config->given[i] != 3) continue;
+        if ((list[*n] = override_of(&pst_rows[i], config))) {
+            ++*n;
+            continue;
+        }
+        while (*n) free(list[--*n]);
+        free(list), list = NULL;
+    }
+    if (!list) return pst_fail(PST_ENOMEM, "no memory for the configuration");
+    *override = list;
+    return PST_OK;
 }

@@ -116,7 +116,9 @@ static void print_job(const pst_plan *plan, FILE *out) {
     for (uint32_t k = 0; grid.data > 1 && plan->micros && k < grid.data; k++)
         fprintf(out, "%s%u", k ? ", " : ", micro-batches of each replica: ", plan->micros[k]);
     if (grid.data > 1) fputc('\n', out);
-    if (plan->run) fprintf(out, "made from %s\n", plan->run);
+    if (plan->run) fprintf(out, "made from %s", plan->run);
+    for (uint32_t i = 0; plan->run && i < plan->n_override; i++) fprintf(out, " %s", plan->override[i]);
+    if (plan->run) fputc('\n', out);
     if (plan->cluster) fprintf(out, "for the cluster %s\n", plan->cluster);
 }
 

@@ -54,6 +54,7 @@ pst_status pst_planning_write(pst_planning *x, const pst_search_layout *l, const
     FILE *f;
     PST_TRY(pst_planning_plan(x, l, &plan));
     pst_status status = name_file(x->config->source, &plan->run);
+    if (status == PST_OK) status = pst_config_overrides(x->config, &plan->override, &plan->n_override);
     if (status == PST_OK) status = name_file(x->cluster_text, &plan->cluster);
     if (status == PST_OK)
         status = pst_planning_graph(x, l->tensor, l->tensor > 1 && l->sequence, l->micro_batch, &part);

@@ -200,14 +200,6 @@ static pst_status answer(pst_planning *x, FILE *out) {
     return *o->plan ? pst_planning_write(x, x->result->best, o->plan) : PST_OK;
 }
 
-static pst_status set_profile(pst_config *c, const char *path) {
-    char *text = strdup(path);
-    if (!text) return pst_fail(PST_ENOMEM, "no memory to plan");
-    free(c->parallel.profile);
-    c->parallel.profile = text;
-    return PST_OK;
-}
-
 pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *options, FILE *out) {
     pst_plan_run_options o;
     PST_TRY(pst_sized_take("pst_plan_run", options, &o, sizeof o));
@@ -220,7 +212,9 @@ pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *op
     pst_config *own;
     PST_TRY(pst_config_copy(config, &own));
     pst_planning x = {.config = own, .options = &o, .open = ""};
-    pst_status status = *o.profile ? set_profile(own, o.profile) : PST_OK;
+    pst_status status = *o.profile ? pst_config_override(own, "parallel", "profile", o.profile) : PST_OK;
+    if (status == PST_OK && *o.cluster && *own->parallel.cluster)
+        status = pst_config_override(own, "parallel", "cluster", o.cluster);
     if (status == PST_OK) status = pst_planning_search(&x);
     if (status == PST_OK) status = answer(&x, out);
     pst_planning_close(&x);

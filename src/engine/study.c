@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/sized.h"
 #include "comm/launch.h"
+#include "engine/machine.h"
 #include "engine/plan_page.h"
 #include "engine/planned.h"
 #include "engine/rehearse.h"
@@ -35,8 +36,10 @@ pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s) {
     const char *slash = strrchr(o->plan, '/');
     snprintf(path, sizeof path, "%.*srun.yaml", slash ? (int)(slash - o->plan + 1) : 0, o->plan);
     PST_TRY(pst_plan_load(o->plan, &plan));
-    pst_status status = pst_config_load(plan->run ? plan->run : path, NULL, 0, &s->config);
-    if (status == PST_OK && (plan->run || pst_config_is_auto(s->config))) status = pst_planned_settle(s->config, plan, o->plan);
+    pst_status status = pst_config_load(plan->run ? plan->run : path, (const char *const *)plan->override,
+                                        plan->n_override, &s->config);
+    if (status == PST_OK && (plan->run || pst_config_is_auto(s->config)))
+        status = pst_planned_settle(s->config, plan, o->plan);
     if (status == PST_OK) {
         pst_prepare_options options = {.n_rank = plan->n_rank * pst_prepare_lanes(s->config),
                                        .threads = 1,
@@ -46,6 +49,7 @@ pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s) {
                                        .vocabulary = pst_data_vocabulary(s->config->data.tokenizer)};
         options.what_if = o->what_if, options.n_what_if = (uint32_t)o->n_what_if;
         if (s->config->parallel.threads) options.threads = (uint32_t)s->config->parallel.threads;
+        else if (plan->run && !*s->config->parallel.cluster) options.threads = pst_machine_threads(options.n_rank);
         status = pst_prepare(s->config, &options, &s->prepared);
     }
     pst_plan_close(plan);

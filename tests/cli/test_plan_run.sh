@@ -20,6 +20,13 @@ done
 grep -q '<html' plan.html || fail "no page"
 "$PENSTOCK" inspect plan.yaml | grep -q "made from $(pwd -P)/run.yaml" || fail "the plan does not say what it was made from"
 "$PENSTOCK" simulate plan.yaml >out || fail "simulate"
+grep -q overrides plan.yaml && fail "overrides that there are none of"
+echo 'parallel: {cluster: 4 h100}' >>run.yaml
+"$PENSTOCK" plan run.yaml --cluster '2 a100-40' batch=4 channels=48 'data.paths=[none*.txt]' -o other.yaml >out || fail "plan with overrides"
+grep -q 'overrides: \[.*"model.channels=48".*"train.batch=4"' other.yaml || fail "overrides are not in the plan"
+"$PENSTOCK" inspect other.yaml | grep -q 'run.yaml .*train.batch=4' || fail "inspect does not say the overrides"
+(cd / && "$PENSTOCK" simulate "$OLDPWD/other.yaml") >out || fail "simulate a plan made with overrides"
+sed -i '$d' run.yaml
 step() { sed -n 's/^ *step_ns: \([0-9]*\).*/\1/p' "$1"; }
 
 # the plan's layout, by the plan and by keys, has the same bits; the prediction of the plan is that of the run
