@@ -53,11 +53,20 @@ static void why_longer(const pst_search_problem *p, const pst_search_layout *bes
     size_t most = 0;
     for (size_t i = 1; i < sizeof part / sizeof *part; i++)
         if (part[i].own - part[i].its > part[most].own - part[most].its) most = i;
-    if (l->step_ns <= best->step_ns) snprintf(row->why, sizeof row->why, "as good as the best");
-    else if (used < by_best && most == sizeof part / sizeof *part - 1)
+    double more = part[most].own - part[most].its;
+    size_t computation = sizeof part / sizeof *part - 1;
+    if (l->step_ns <= best->step_ns) {
+        snprintf(row->why, sizeof row->why, "as good as the best");
+    } else if (used < by_best && most == computation) {
         snprintf(row->why, sizeof row->why, "%llu of %u devices compute", (unsigned long long)used,
                  p->cluster->n_device);
-    else snprintf(row->why, sizeof row->why, "%s %.0f%% of the step", part[most].text, 100 * part[most].own / step);
+    } else if (most == computation) {
+        snprintf(row->why, sizeof row->why, "the longest stage computes for %.3f ms, %.3f ms longer",
+                 part[most].own * 1e-6, more * 1e-6);
+    } else {
+        snprintf(row->why, sizeof row->why, "%s %.0f%% of the step, %.3f ms more", part[most].text,
+                 100 * part[most].own / step, more * 1e-6);
+    }
 }
 
 void pst_search_why(const pst_search_problem *problem, const pst_search_layout *best, pst_search_row *row) {
