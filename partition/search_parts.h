@@ -202,6 +202,12 @@ pst_status pst_search_look(pst_search_context *x, pst_search_lot *lot, pst_searc
 /* Whether all cuts can be gone through. */
 int pst_search_is_small(const pst_search_problem *problem);
 
+/* --- search_plain.c --- */
+/* The lot's layout, which fits, has the least zero that makes the step no longer. */
+pst_status pst_search_plainer(pst_search_context *x, pst_search_lot *lot);
+/* The lot's layout is verified and fits: of those with less zero that verify as shorter, the shortest. */
+pst_status pst_search_less_zero(pst_search_context *x, pst_search_lot *lot);
+
 /* --- search_why.c --- */
 void pst_search_why(const pst_search_problem *problem, const pst_search_layout *best, pst_search_row *row);
 #endif

@@ -40,6 +40,12 @@ grep -q 'zero 1, recompute full' out || fail "not what is fixed: $(cat out)"
 peak() { grep peak_bytes "$1"; }
 [ "$(peak fixed.yaml)" = "$(peak runs/run/plan.yaml)" ] || fail "the plan's memory is $(peak fixed.yaml), the run's $(peak runs/run/plan.yaml)"
 
+# what is open is no longer than what is given, and the plainer of equals
+for zero in 0 1; do "$PENSTOCK" plan run.yaml -n 2 data=2 tensor=1 micro_batch=2 zero=$zero -o zero$zero.yaml >out || fail "zero $zero"; done
+"$PENSTOCK" plan run.yaml -n 2 data=2 tensor=1 micro_batch=2 -o open.yaml >out || fail "zero open"
+[ "$(step open.yaml)" -le "$(step zero0.yaml)" ] && [ "$(step open.yaml)" -le "$(step zero1.yaml)" ] ||
+    fail "zero open: $(step open.yaml), 0: $(step zero0.yaml), 1: $(step zero1.yaml)"
+
 "$PENSTOCK" plan run.yaml -n 4 --json >out || fail "json"
 for key in fits step_s tokens_per_s lower_bound_s gap layout predicted peak_bytes rows why devices searched; do
     grep -q "\"$key\":" out || fail "no $key in the JSON"
