@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -233,4 +234,16 @@ pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const 
 
 pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms, int *exit_status) {
     return pst_launch_ranks(n, NULL, argv, grace_ms, exit_status);
+}
+
+pst_status pst_launch_ended(int exit_status) {
+    if (!exit_status) return PST_OK;
+    if (exit_status > 128) { /* gone as an interrupted program goes */
+        signal(exit_status - 128, SIG_DFL);
+        raise(exit_status - 128);
+    }
+    for (pst_status s = PST_EINPUT; s <= PST_EINTERNAL; s++)
+        if (pst_status_exit(s) == exit_status)
+            return pst_error_clear(), s; /* the ranks and the launcher have said why */
+    return pst_fail(PST_EINTERNAL, "the job failed with exit status %d", exit_status);
 }

@@ -36,4 +36,7 @@ pst_status pst_launch_hosts(pst_hosts *hosts, uint32_t ranks, uint32_t wait_s, c
 /* The launcher that pst_launch_hosts starts on a host: 1 when this process shall be one, and its work. */
 int pst_launch_is_host(void);
 pst_status pst_launch_host(char *const argv[], uint32_t grace_ms, int *exit_status);
+/* What such an exit status says of the job, when what belongs to it is cleaned up: after the user's own signal this
+ * process ends as one does that was interrupted by it. */
+pst_status pst_launch_ended(int exit_status);
 #endif

@@ -1,6 +1,7 @@
 /* See file.h. */
 #include "base/file.h"
 #include <errno.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,6 +22,39 @@ pst_status pst_file_close(FILE *f, const char *path, pst_status status) {
     if (fclose(f) != 0 && !error) error = errno;
     if (error) status = pst_fail(pst_status_of_errno(error), "cannot write %s: %s", path, strerror(error));
     if (status != PST_OK && file) unlink(path);
+    return status;
+}
+
+static pst_status print_into(const char *path, pst_file_printer print, const void *what) {
+    FILE *f = NULL;
+    PST_TRY(pst_file_create(path, &f));
+    return pst_file_close(f, path, print(what, f));
+}
+
+/* Where a link leads, the file is. */
+static pst_status replace(const char *path, pst_file_printer print, const void *what) {
+    char *real = realpath(path, NULL), *fresh = NULL;
+    const char *at = real ? real : path;
+    pst_status status = PST_OK;
+    if (asprintf(&fresh, "%s.new", at) < 0) fresh = NULL, status = pst_fail(PST_ENOMEM, "no memory to write %s", path);
+    if (status == PST_OK) status = print_into(fresh, print, what);
+    if (status == PST_OK && rename(fresh, at) != 0) {
+        status = pst_fail(pst_status_of_errno(errno), "cannot write %s: %s", path, strerror(errno));
+        unlink(fresh);
+    }
+    free(real), free(fresh);
+    return status;
+}
+
+pst_status pst_file_replace(const char *path, pst_file_printer print, const void *what) {
+    struct stat st;
+    sigset_t ends, before;
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) return print_into(path, print, what);
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT), sigaddset(&ends, SIGTERM), sigaddset(&ends, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &ends, &before);
+    pst_status status = replace(path, print, what);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
 }
 

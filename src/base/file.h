@@ -11,6 +11,11 @@ pst_status pst_file_create(const char *path, FILE **f);
  * file (a pipe, /dev/full). Returns the first failure; that of the stream names path and reason, whatever was said
  * before. */
 pst_status pst_file_close(FILE *f, const char *path, pst_status status);
+/* Replaces a file with what is printed, in one step: who has it open, and whoever looks after an interrupt (SIGINT,
+ * SIGTERM and SIGHUP wait in this thread), sees the old one or the new one. What is there and no file (/dev/stdout, a
+ * pipe) is written to. */
+typedef pst_status (*pst_file_printer)(const void *what, FILE *out);
+pst_status pst_file_replace(const char *path, pst_file_printer print, const void *what);
 /* All bytes of a file, to be freed by the caller. EINPUT when it cannot be read or has more than `most`; every text
  * begins with the path. */
 pst_status pst_file_read(const char *path, size_t most, char **text, size_t *bytes);

@@ -51,17 +51,14 @@ static pst_status read_found(const char *path, json_t **found) {
     return *found ? PST_OK : pst_fail(PST_EINTERNAL, "%s: %s", path, error.text);
 }
 
-static pst_status start_ranks(const pst_bench *b, const pst_bench_suite *suite, uint32_t n, const char *path) {
-    int exit_status = 0;
+static pst_status start_ranks(const pst_bench *b, const pst_bench_suite *suite, uint32_t n, const char *path,
+                              int *exit_status) {
     setenv(FOUND, path, 1);
     setenv(SUITE, suite->name, 1);
-    pst_status status = pst_launch_local(n, b->options->argv, 2000, &exit_status);
+    pst_status status = pst_launch_local(n, b->options->argv, 2000, exit_status);
     unsetenv(FOUND);
     unsetenv(SUITE);
-    if (status != PST_OK || !exit_status) return status;
-    for (pst_status s = PST_EINPUT; s <= PST_EINTERNAL; s++)
-        if (pst_status_exit(s) == exit_status) return pst_error_clear(), s; /* the ranks have said why */
-    return pst_fail(PST_EINTERNAL, "suite %s ended with status %d", suite->name, exit_status);
+    return status;
 }
 
 pst_status pst_bench_ranks_measure(const pst_bench *b, const pst_bench_suite *suite, uint32_t n, json_t **found) {
@@ -73,8 +70,9 @@ pst_status pst_bench_ranks_measure(const pst_bench *b, const pst_bench_suite *su
     int fd = mkstemp(path);
     if (fd < 0) return pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
     close(fd);
-    pst_status status = start_ranks(b, suite, n, path);
-    if (status == PST_OK) status = read_found(path, found);
+    int exit_status = 0;
+    pst_status status = start_ranks(b, suite, n, path, &exit_status);
+    if (status == PST_OK && !exit_status) status = read_found(path, found);
     unlink(path);
-    return status;
+    return status == PST_OK ? pst_launch_ended(exit_status) : status;
 }

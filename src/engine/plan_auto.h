@@ -1,5 +1,5 @@
 /* parallel.plan auto: the plan is found when the run starts, for the ranks that it has. Rank 0 plans, and the others
- * take what it found: free memory, on which it depends, is another one for each and at any moment. A run that is resumed
+ * take what it found: free memory, on which it depends, is another one for each and at any moment. A resumed run
  * keeps the plan that it began with where that still goes with the ranks and the run file. */
 #ifndef PST_ENGINE_PLAN_AUTO_H
 #define PST_ENGINE_PLAN_AUTO_H

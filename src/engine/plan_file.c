@@ -48,18 +48,26 @@ static pst_status name_file(const char *path, char **text) {
     return status;
 }
 
+typedef struct {
+    const pst_plan *plan;
+    const pst_graph *graph;
+} plan_of_graph;
+
+static pst_status print(const void *what, FILE *f) {
+    const plan_of_graph *p = what;
+    return pst_plan_print(p->plan, p->graph, f);
+}
+
 pst_status pst_planning_write(pst_planning *x, const pst_search_layout *l, const char *path) {
     pst_planning_part *part;
     pst_plan *plan;
-    FILE *f;
     PST_TRY(pst_planning_plan(x, l, &plan));
     pst_status status = name_file(x->config->source, &plan->run);
     if (status == PST_OK) status = pst_config_overrides(x->config, &plan->override, &plan->n_override);
     if (status == PST_OK) status = name_file(x->cluster_text, &plan->cluster);
     if (status == PST_OK)
         status = pst_planning_graph(x, l->tensor, l->tensor > 1 && l->sequence, l->micro_batch, &part);
-    if (status == PST_OK) status = pst_file_create(path, &f);
-    if (status == PST_OK) status = pst_file_close(f, path, pst_plan_print(plan, part->graph, f));
+    if (status == PST_OK) status = pst_file_replace(path, print, &(plan_of_graph){plan, part->graph});
     pst_plan_close(plan);
     return status;
 }

@@ -106,10 +106,10 @@ static pst_status measure(const pst_bench *b, pst_profile *p) {
 
 /* --- files ------------------------------------------------------------------------------------------------------ */
 
+static pst_status print_profile(const void *p, FILE *f) { return pst_profile_print(p, f); }
+
 static pst_status write_profile(const pst_profile *p, const char *path) {
-    FILE *f;
-    PST_TRY(pst_file_create(path, &f));
-    return pst_file_close(f, path, pst_profile_print(p, f));
+    return pst_file_replace(path, print_profile, p);
 }
 
 /* force: as if `from` were of the same machine. */

@@ -200,19 +200,10 @@ static pst_status find_resumed(pst_trainer *t) {
     return used < (int)sizeof t->resume ? PST_OK : pst_fail(PST_EINPUT, "the path '%.60s...' is too long", t->resume);
 }
 
-/* Replaces folder/name in one step. */
-static pst_status write_text(const char *folder, const char *name, pst_status (*print)(const void *, FILE *),
-                             const void *what) {
-    char path[PST_TRAINER_FOLDER + 32], fresh[PST_TRAINER_FOLDER + 40];
+static pst_status write_text(const char *folder, const char *name, pst_file_printer print, const void *what) {
+    char path[PST_TRAINER_FOLDER + 32];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    snprintf(fresh, sizeof fresh, "%s.new", path);
-    FILE *f;
-    PST_TRY(pst_file_create(fresh, &f));
-    PST_TRY(pst_file_close(f, fresh, print(what, f)));
-    if (rename(fresh, path) == 0) return PST_OK;
-    pst_status status = pst_fail(pst_status_of_errno(errno), "cannot write %s: %s", path, strerror(errno));
-    unlink(fresh);
-    return status;
+    return pst_file_replace(path, print, what);
 }
 
 static pst_status print_config(const void *what, FILE *f) { return pst_config_print(what, f); }

@@ -10,22 +10,8 @@
 #include "engine/planned.h"
 #include "engine/trainer.h"
 #include <inttypes.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* What our launcher's exit status says of the job. */
-static pst_status job_ended(int exit_status) {
-    if (!exit_status) return PST_OK;
-    if (exit_status > 128) { /* interrupted twice: gone as an interrupted program goes */
-        signal(exit_status - 128, SIG_DFL);
-        raise(exit_status - 128);
-    }
-    for (pst_status s = PST_EINPUT; s <= PST_EINTERNAL; s++)
-        if (pst_status_exit(s) == exit_status)
-            return pst_error_clear(), s; /* the ranks and the launcher have said why */
-    return pst_fail(PST_EINTERNAL, "the job failed with exit status %d", exit_status);
-}
 
 /* What the user got wrong is found here, once, before ranks start. */
 static pst_status check_local(const pst_config *c, const pst_train_options *o, const pst_plan *plan, uint32_t n_rank) {
@@ -43,7 +29,7 @@ static pst_status train_local(const pst_config *c, const pst_train_options *o, c
     int exit_status = 0;
     if (!pst_config_is_auto(c)) PST_TRY(check_local(c, o, plan, n_rank));
     PST_TRY(pst_launch_local(n_rank, o->argv, 3000, &exit_status));
-    return job_ended(exit_status);
+    return pst_launch_ended(exit_status);
 }
 
 /* Starts ranks on the hosts of a file: as many as asked for, else as the layout says, else as there are slots for whole
@@ -57,14 +43,14 @@ static pst_status train_hosts(const pst_config *c, const pst_train_options *o) {
     pst_status status = pst_prepare_ranks(c, o->ranks ? o->ranks : slots, &n_rank);
     if (status == PST_OK) status = pst_launch_hosts(&hosts, n_rank, (uint32_t)c->parallel.wait, o->argv, &exit_status);
     pst_hosts_close(&hosts);
-    return status == PST_OK ? job_ended(exit_status) : status;
+    return status == PST_OK ? pst_launch_ended(exit_status) : status;
 }
 
 /* This host's part of a job that train_hosts has started elsewhere. */
 static pst_status train_host(const pst_train_options *o) {
     int exit_status = 0;
     PST_TRY(pst_launch_host(o->argv, 3000, &exit_status));
-    return job_ended(exit_status);
+    return pst_launch_ended(exit_status);
 }
 
 /* 1: this process is no rank, and has done what its role asks for. */

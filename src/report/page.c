@@ -6,8 +6,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* report.css and report.js, made into arrays by the build. */
 extern const unsigned char pst_report_css[], pst_report_js[];
@@ -49,25 +47,6 @@ pst_status pst_report_print(const pst_report_data *d, FILE *out) {
     return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
 }
 
-static pst_status print_into(pst_report_printer print, const void *what, const char *path) {
-    FILE *f;
-    PST_TRY(pst_file_create(path, &f));
-    return pst_file_close(f, path, print(what, f));
-}
-
-pst_status pst_report_replace(const char *path, pst_report_printer print, const void *what) {
-    char fresh[1400];
-    struct stat st;
-    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) return print_into(print, what, path);
-    if (snprintf(fresh, sizeof fresh, "%s.new", path) >= (int)sizeof fresh)
-        return pst_fail(PST_EINPUT, "the path '%.60s...' is too long", path);
-    PST_TRY(print_into(print, what, fresh));
-    if (rename(fresh, path) == 0) return PST_OK;
-    pst_status status = pst_fail(pst_status_of_errno(errno), "cannot write %s: %s", path, strerror(errno));
-    unlink(fresh);
-    return status;
-}
-
 static pst_status print_run(const void *data, FILE *out) { return pst_report_print(data, out); }
 
 pst_status pst_report_write(const char *run, const char *file) {
@@ -76,7 +55,7 @@ pst_status pst_report_write(const char *run, const char *file) {
     if (snprintf(path, sizeof path, "%s/report.html", run) >= (int)sizeof path)
         return pst_fail(PST_EINPUT, "the path '%.60s...' is too long", run);
     PST_TRY(pst_report_read(run, &data));
-    pst_status status = pst_report_replace(file && *file ? file : path, print_run, &data);
+    pst_status status = pst_file_replace(file && *file ? file : path, print_run, &data);
     pst_report_release(&data);
     return status;
 }

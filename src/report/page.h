@@ -30,10 +30,6 @@ void pst_report_draw_files(const pst_report_data *d, FILE *out);
 /* page.c: what every page begins and ends with, styles and script included. */
 void pst_report_open_page(const char *title, FILE *out);
 void pst_report_close_page(FILE *out);
-/* Replaces a file in one step: who has it open sees the old one or the new one. What is there and no file (/dev/stdout,
- * a pipe) is written to. */
-typedef pst_status (*pst_report_printer)(const void *what, FILE *out);
-pst_status pst_report_replace(const char *path, pst_report_printer print, const void *what);
 /* The whole page. ENOMEM: memory or the disk. */
 pst_status pst_report_print(const pst_report_data *d, FILE *out);
 

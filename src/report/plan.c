@@ -1,6 +1,7 @@
 /* A plan's report: one HTML file that needs nothing else. Its head and the few numbers that matter; the sections are in
  * plan_*.c. */
 #include "report/plan.h"
+#include "base/file.h"
 #include "report/html.h"
 #include "report/page.h"
 #include <errno.h>
@@ -131,7 +132,7 @@ pst_status pst_plan_page_print(const pst_plan_page *page, FILE *out) {
 static pst_status print_page(const void *page, FILE *out) { return pst_plan_page_print(page, out); }
 
 pst_status pst_plan_page_write(const pst_plan_page *page, const char *path) {
-    return pst_report_replace(path, print_page, page);
+    return pst_file_replace(path, print_page, page);
 }
 
 void pst_plan_page_release(pst_plan_page *page) {

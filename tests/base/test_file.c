@@ -1,0 +1,82 @@
+/* test: label=quick */
+/* Replacing files: the old one or the new one, whole, whatever comes between. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "base/file.h"
+#include "folder.h"
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static pst_status print_text(const void *what, FILE *out) { return fputs(what, out), PST_OK; }
+
+static pst_status print_half(const void *what, FILE *out) {
+    fputs(what, out);
+    return pst_fail(PST_EINPUT, "half");
+}
+
+/* Half of it is out when the process is interrupted. */
+static pst_status print_interrupted(const void *what, FILE *out) {
+    size_t n = strlen(what);
+    fwrite(what, 1, n / 2, out);
+    fflush(out);
+    kill(getpid(), SIGINT);
+    return fputs((const char *)what + n / 2, out), PST_OK;
+}
+
+static void assert_text(const char *path, const char *expected) {
+    char *text, whole[80];
+    size_t bytes;
+    assert_int_equal(pst_file_read(path, sizeof whole - 1, &text, &bytes), PST_OK);
+    snprintf(whole, sizeof whole, "%.*s", (int)bytes, text);
+    assert_string_equal(whole, expected);
+    free(text);
+}
+
+static void a_failure_leaves_the_old_one(void **state) {
+    (void)state;
+    assert_int_equal(pst_file_replace("a", print_text, "old"), PST_OK);
+    assert_int_equal(pst_file_replace("a", print_half, "ne"), PST_EINPUT);
+    assert_text("a", "old");
+    assert_int_equal(access("a.new", F_OK), -1);
+    assert_int_equal(pst_file_replace("b", print_half, "ne"), PST_EINPUT);
+    assert_int_equal(access("b", F_OK), -1);
+    assert_int_equal(pst_file_replace("nowhere/a", print_text, "new"), PST_EINPUT);
+}
+
+static void an_interrupt_waits(void **state) {
+    int ended;
+    (void)state;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (!child) {
+        signal(SIGINT, SIG_DFL);
+        pst_file_replace("a", print_interrupted, "the new one");
+        _exit(0); /* not reached */
+    }
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFSIGNALED(ended) && WTERMSIG(ended) == SIGINT);
+    assert_text("a", "the new one");
+    assert_int_equal(access("a.new", F_OK), -1);
+}
+
+static void a_link_stays(void **state) {
+    struct stat st;
+    (void)state;
+    assert_int_equal(symlink("a", "link"), 0);
+    assert_int_equal(pst_file_replace("link", print_text, "by the link"), PST_OK);
+    assert_text("a", "by the link");
+    assert_true(lstat("link", &st) == 0 && S_ISLNK(st.st_mode));
+    assert_int_equal(pst_file_replace("/dev/null", print_text, "nothing"), PST_OK);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(a_failure_leaves_the_old_one),
+                                       cmocka_unit_test(an_interrupt_waits), cmocka_unit_test(a_link_stays)};
+    return cmocka_run_group_tests(tests, folder_open, folder_close);
+}
