@@ -11,6 +11,7 @@ enum {
     KEPT_CONFIGS = 24,
     FIRST_LOOKS = 4,
     FITTING_LOOKS = 64,
+    LONG_PIPELINE = 128,
     HOPEFUL_LOOKS = 100,
     BOUND_LOOKS = 1500,
     FINALISTS = 6,
@@ -116,23 +117,38 @@ static uint64_t shortest(const search *s) {
     return least;
 }
 
-/* A few of every row, more where nothing fits yet, one where guesses are far from the best so far; all of small problems.
- * Where nothing fits and guesses are far, only what may take less memory than all before. */
+static pst_search_config *leanest(const pst_search_lot *lot) {
+    pst_search_config *c = lot->config;
+    for (uint32_t k = 1; k < lot->n_config; k++)
+        if (lot->config[k].lean < c->lean) c = &lot->config[k];
+    return c;
+}
+
+static pst_status account(search *s, pst_search_lot *lot) {
+    if (lot->accounted || !lot->row.layout || !lot->row.fits) return PST_OK;
+    lot->accounted = 1;
+    return pst_search_account(&s->x, &lot->best, lot->row.layout);
+}
+
+/* A few of every row, more where nothing fits yet, all of small problems. Where guesses are far from the best so far, one,
+ * and until one fits those that take less memory than all before; of long pipelines, which take most time, the leanest. */
 static pst_status look_at_row(search *s, pst_search_lot *lot, uint64_t *best) {
-    uint64_t leanest = UINT64_MAX;
-    for (uint32_t k = 0; k < lot->n_config; k++) {
+    uint64_t lean = UINT64_MAX;
+    int last = 0;
+    for (uint32_t k = 0; k < lot->n_config && !last; k++) {
         pst_search_config *c = &lot->config[k];
-        int far = *best != UINT64_MAX && (double)c->guess_ns > FAR * (double)*best;
+        int far = !lot->small && *best != UINT64_MAX && (double)c->guess_ns > FAR * (double)*best;
         if ((*best != UINT64_MAX || k >= FIRST_LOOKS) && pst_search_late(&s->x)) break;
         if (!lot->small && k >= (lot->row.fits ? far ? 1 : FIRST_LOOKS : FITTING_LOOKS)) break;
-        if (!lot->small && far && c->lean >= leanest) continue;
-        s->x.nearest = k < FIRST_LOOKS;
+        if (far && k && c->pipeline >= LONG_PIPELINE) c = leanest(lot), last = 1;
+        else if (far && c->lean >= lean) continue;
+        s->x.nearest = k < FIRST_LOOKS || last;
         PST_TRY(pst_search_look(&s->x, lot, c, step_of(lot)));
-        if (c->lean < leanest) leanest = c->lean;
+        if (c->lean < lean) lean = c->lean;
         if (step_of(lot) < *best) *best = step_of(lot);
     }
     s->x.nearest = 0;
-    return PST_OK;
+    return s->n_lot <= ROWS_IN_FULL ? account(s, lot) : PST_OK; /* now that its schedule is at hand */
 }
 
 static pst_status look_at_all(search *s) {
@@ -354,8 +370,7 @@ static pst_status run(search *s, pst_search_result **result) {
     PST_TRY(simulate_best(s));
     PST_TRY(verify_best(s, &n_verified));
     for (uint32_t i = 0; i < s->n_lot && i < ROWS_IN_FULL && s->lot[i].row.layout; i++)
-        if (s->lot[i].row.fits && (!i || !pst_search_late(&s->x)))
-            PST_TRY(pst_search_account(&s->x, &s->lot[i].best, s->lot[i].row.layout));
+        if (!i || !pst_search_late(&s->x)) PST_TRY(account(s, &s->lot[i]));
     return make_result(s, n_verified, result);
 }
 

@@ -26,7 +26,7 @@ static pst_status keep(pst_search_lot *lot, const pst_search_config *c, const ps
     PST_TRY(pst_search_layout_copy(l, &copy));
     pst_search_layout_close(lot->row.layout);
     lot->row.layout = copy, lot->row.fits = !excess, lot->row.excess = excess, lot->row.stage = stage;
-    lot->best = *c;
+    lot->best = *c, lot->accounted = 0;
     return PST_OK;
 }
 

@@ -195,6 +195,7 @@ typedef struct {
     uint64_t rest_ns;       /* bound of what is not in the list; UINT64_MAX: nothing is left out */
     pst_search_config best; /* that of row.layout */
     pst_search_orders orders;
+    int accounted; /* 1: pst_search_account has been through row.layout */
     int small; /* 1: all cuts of all orders are looked at, and those that may be best simulated */
 } pst_search_lot;
 /* Looks at a configuration of the lot; limit_ns: longer steps are of no use. */

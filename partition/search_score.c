@@ -340,7 +340,9 @@ static pst_status account(pst_search_context *x, const pst_search_config *c, pst
 
 pst_status pst_search_account(pst_search_context *x, const pst_search_config *c, pst_search_layout *layout) {
     score s;
+    double bubble = layout->bubble;
     pst_status status = account(x, c, layout, &s);
+    layout->bubble = bubble; /* not that of walks without messages */
     close_score(&s);
     return status;
 }
