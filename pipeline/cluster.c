@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { MAX_FILE = 1 << 20, NODE_NS = 10000 };
 
@@ -184,8 +185,12 @@ pst_status pst_cluster_load(const char *path, pst_cluster **cluster) {
     char *text = NULL;
     size_t bytes = 0;
     if (pst_cluster_is_short(path)) return pst_cluster_parse(path, strlen(path), "cluster", cluster);
-    PST_TRY(pst_file_read(path, MAX_FILE, &text, &bytes));
-    pst_status status = pst_cluster_parse(text, bytes, path, cluster);
+    pst_status status = pst_file_read(path, MAX_FILE, &text, &bytes);
+    if (status == PST_EINPUT && access(path, F_OK))
+        return pst_fail(status, "cluster: '%.200s' is neither a file nor such as '16x8 h100 nvlink:900GB/s ib:400Gb/s'",
+                        path);
+    PST_TRY(status);
+    status = pst_cluster_parse(text, bytes, path, cluster);
     free(text);
     return status;
 }

@@ -68,7 +68,9 @@ static void change_memory(const pst_planning *x, char *change) {
     if (!best) return;
     uint64_t bytes = pst_planning_room(x, best->layout, best->stage) + best->excess,
              round = bytes >> 7; /* up, by < 1% */
-    snprintf(change, PST_PLANNING_ADVICE, "%s of memory per device", pst_planning_bytes(bytes + round, text));
+    int own = x->problem.memory && x->problem.memory == pst_planning_room(x, best->layout, best->stage);
+    snprintf(change, PST_PLANNING_ADVICE, "%s of memory per device%s", pst_planning_bytes(bytes + round, text),
+             own ? " (parallel.memory)" : "");
 }
 
 /* --- more devices -------------------------------------------------------------------------------------------------- */

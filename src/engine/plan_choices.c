@@ -72,7 +72,7 @@ static pst_status choose_micros(pst_planning *x) {
     uint64_t sum = 0;
     uint32_t n = c->parallel.n_replicas;
     if (!n) return PST_OK;
-    if (!(x->micros = malloc(n * sizeof *x->micros))) return pst_fail(PST_ENOMEM, "no memory to plan");
+    if (!x->micros && !(x->micros = malloc(n * sizeof *x->micros))) return pst_fail(PST_ENOMEM, "no memory to plan");
     for (uint32_t k = 0; k < n; k++) {
         double count;
         PST_TRY(pst_prepare_number("parallel.replicas", c->parallel.replicas, k, 1, 1048576, 1, &count));

@@ -42,7 +42,7 @@ static void say_layout(const pst_search_layout *l, FILE *out) {
     fprintf(out, "layout      %u stage%s x %u replica%s x %u tensor rank%s, %s, %u chunk%s per stage\n", l->pipeline,
             l->pipeline == 1 ? "" : "s", l->data, l->data == 1 ? "" : "s", l->tensor, l->tensor == 1 ? "" : "s",
             l->schedule, chunks, chunks == 1 ? "" : "s");
-    fprintf(out, "            %u micro-batches of %u", l->n_micro, l->micro_batch);
+    fprintf(out, "            %u micro-batch%s of %u", l->n_micro, l->n_micro == 1 ? "" : "es", l->micro_batch);
     if (l->data > 1 && even) fprintf(out, ", %u for each replica", l->micros[0]);
     for (uint32_t k = 0; !even && k < l->data; k++) fprintf(out, "%s%u", k ? ", " : "; of the replicas ", l->micros[k]);
     if (l->data > 1) fprintf(out, ", zero %u", l->zero);
@@ -108,7 +108,8 @@ pst_status pst_planning_text(pst_planning *x, FILE *out) {
     const pst_search_layout *best = x->result->best;
     fprintf(out, "%s, %u layers, %u channels, batch %u of %u tokens, %s, on ", x->model.kind, x->model.layers,
             x->model.channels, x->problem.batch, x->model.context, x->config->train.precision);
-    fprintf(out, "%u devices%s%s\n", x->cluster->n_device, *x->cluster_text ? ": " : "", x->cluster_text);
+    fprintf(out, "%u device%s%s%s\n", x->cluster->n_device, x->cluster->n_device == 1 ? "" : "s",
+            *x->cluster_text ? ": " : "", x->cluster_text);
     if (best) {
         say_layout(best, out);
         say_speed(x, best, out);

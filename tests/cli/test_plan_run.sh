@@ -64,6 +64,8 @@ expect 4 'no layout fits.*over on stage.*it would fit with [0-9.]* KiB of memory
 expect 4 'it would fit with [a-z]*\.[a-z_]*=' run.yaml -n 2 pipeline=2 schedule=gpipe micro_batch=1 recompute=none memory=515K
 [ -s none.html ] && grep -q 'It would fit with' none.html || fail "no page about what does not fit"
 expect 2 'h10.*H100' run.yaml --cluster '2x8 h10'
+expect 2 "'2xh100' is neither a file nor such as" run.yaml --cluster 2xh100
+expect 4 'memory per device (parallel.memory)' run.yaml -n 1 memory=100K
 expect 2 'from 1 to' run.yaml -n 0
 expect 2 'at least 8, but there are 4 devices' run.yaml -n 4 pipeline=8
 expect 2 'has 4 devices' run.yaml --cluster '1x4 h100' -n 5
