@@ -86,20 +86,27 @@ static int by_size(const void *a, const void *b) {
     return (x->tensor > y->tensor) - (x->tensor < y->tensor);
 }
 
+/* There is no time to list it. */
+static pst_status leave_out(search *s, pst_search_lot *lot, uint64_t least[PST_CHOICES]) {
+    const pst_choices *c = &s->x.problem->tensor;
+    uint32_t i = 0;
+    while (c->value[i] != lot->row.tensor) i++;
+    if (!least[i]) PST_TRY(pst_search_least(&s->x, lot->row.tensor, &least[i]));
+    lot->rest_ns = least[i];
+    return PST_OK;
+}
+
 static pst_status fill_lots(search *s) {
-    double least = INFINITY; /* ns x devices of what was listed, were they shared out over all of them */
-    const uint32_t n_device = s->x.problem->cluster->n_device;
+    uint64_t least[PST_CHOICES] = {0}; /* of each tensor degree; 0: not asked for */
     if (s->n_lot > ROWS_IN_FULL) qsort(s->lot, s->n_lot, sizeof *s->lot, by_size);
     for (uint32_t i = 0; i < s->n_lot; i++) {
         pst_search_lot *lot = &s->lot[i];
         if (i >= ROWS_AT_LEAST && pst_search_late(&s->x)) {
-            lot->rest_ns = least < INFINITY ? (uint64_t)(least / n_device) : 0; /* no time to list it */
+            PST_TRY(leave_out(s, lot, least));
             continue;
         }
         PST_TRY(pst_search_configs(&s->x, lot->row.pipeline, lot->row.tensor, lot->row.data, &lot->config,
                                    &lot->n_config, lot->row.why));
-        for (uint32_t k = 0; k < lot->n_config; k++)
-            least = fmin(least, (double)lot->config[k].bound_ns * lot->row.pipeline * lot->row.tensor * lot->row.data);
         if (s->n_lot > ROWS_IN_FULL) shorten(lot);
     }
     qsort(s->lot, s->n_lot, sizeof *s->lot, by_first_guess);

@@ -184,6 +184,9 @@ pst_status pst_search_orders_of(const pst_search_problem *problem, uint32_t pipe
 /* All that may be tried with these degrees, by guess_ns; n 0: none, and why says so. */
 pst_status pst_search_configs(pst_search_context *x, uint32_t pipeline, uint32_t tensor, uint32_t data,
                               pst_search_config **config, uint32_t *n, char why[160]);
+/* No layout with this tensor degree has a shorter step: all devices compute, with whatever micro-batch is quickest. At
+ * least 1; UINT64_MAX: it cannot be had. */
+pst_status pst_search_least(pst_search_context *x, uint32_t tensor, uint64_t *least_ns);
 uint32_t pst_search_chunk_count(const pst_search_context *x, const pst_search_config *c);
 
 /* --- search_look.c: one configuration --- */

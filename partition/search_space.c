@@ -80,6 +80,23 @@ static pst_status find_totals(pst_search_context *x, const pst_search_config *c,
     return t->table ? add_rates(cluster, of_kind, c->pipeline * c->data, c->data, c->tensor, t) : PST_OK;
 }
 
+pst_status pst_search_least(pst_search_context *x, uint32_t tensor, uint64_t *least_ns) {
+    const pst_search_problem *p = x->problem;
+    double of_kind[64], least = INFINITY;
+    for (uint32_t b = 0; b < p->micro_batch.n; b++)
+        for (uint32_t q = 0; q < (tensor > 1 ? p->sequence.n : 1); q++) {
+            uint32_t size = p->micro_batch.value[b];
+            pst_search_config c = {.pipeline = p->cluster->n_device / tensor, .data = 1, .tensor = tensor};
+            totals t;
+            if (!size || p->batch % size) continue;
+            c.micro_batch = size, c.sequence = tensor > 1 ? p->sequence.value[q] : 0;
+            PST_TRY(find_totals(x, &c, of_kind, &t));
+            if (t.table && t.rate > 0) least = fmin(least, (double)(p->batch / size) * t.work_ns / t.rate);
+        }
+    *least_ns = least >= 1e18 ? UINT64_MAX : least < 1 ? 1 : (uint64_t)least;
+    return PST_OK;
+}
+
 /* --- guesses ----------------------------------------------------------------------------------------------------- */
 
 /* What of the bubble of 1F1B a schedule has where F, B and W are about the same, and how many micro-batches of a whole

@@ -3,14 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double each_s = 1; /* for the search with one change */
+static const double each_s = 1; /* at most, for the search with one change */
 
 /* The best layout of the problem as it is now, x->problem; NULL: nothing fits, or cannot be. */
 static pst_status try_it(pst_planning *x, pst_search_layout **best) {
     pst_search_result *r = NULL;
     *best = NULL;
     pst_search_problem problem = x->problem;
-    problem.time_limit_s = each_s;
+    if (!(problem.time_limit_s > 0 && problem.time_limit_s < each_s)) problem.time_limit_s = each_s;
     pst_status status = pst_planning_fit(x, &problem, &r);
     if (status == PST_EINPUT) return pst_error_clear(), PST_OK;
     if (status != PST_OK) return status;

@@ -210,6 +210,14 @@ static void time_limit_ends_it(void **unused) {
     MUST(pst_search(&k->problem, &r));
     assert_true(pst_monotonic_ns() - start < 1000000000);
     assert_true(r->best && r->bound_ns && r->bound_ns <= r->best->step_ns);
+    pst_search_result_close(r);
+    k->exchange = 10000, k->problem.time_limit_s = 1e-9; /* what is not even listed may have no exchanges */
+    k->problem.tensor = CHOICES(8, 4, 2, 1), k->problem.data = CHOICES(1, 2, 3, 4, 5, 6, 7, 8, 64);
+    for (uint32_t i = 0; i < k->n_table; i++) case_table_close(k->made[i].table);
+    k->n_table = 0;
+    MUST(pst_search(&k->problem, &r));
+    assert_true(r->timed_out && r->best && r->best->tensor >= 4);
+    assert_int_equal(r->bound_ns, UINT64_C(400) * 3000 * 512 / 64);
     pst_search_result_close(r), case_close(k);
 }
 
