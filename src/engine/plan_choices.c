@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_MICRO_BATCH = 64, MOST_CHUNKS = 4 };
+enum { MOST_MICRO_BATCH = 64, MOST_CHUNKS = 4, FEW_DEVICES = 64 };
 
 static void fix(pst_choices *c, uint64_t value) { *c = (pst_choices){.n = 1, .value = {(uint32_t)value}}; }
 
@@ -24,6 +24,15 @@ static void degrees(pst_choices *c, uint32_t n, uint32_t most) {
     c->n = 0;
     for (uint32_t d = 1; d <= n && d <= most; d++)
         if (d <= 8 || n % d == 0 || !(d & (d - 1))) add(c, d);
+}
+
+/* Whether all of n devices are to be used: of few that are not shared out in many ways (2^a x 3^b), less may be better,
+ * such as 10 of 11. */
+static int use_all(int64_t n) {
+    if (n > FEW_DEVICES) return 1;
+    while (n % 2 == 0) n /= 2;
+    while (n % 3 == 0) n /= 3;
+    return n == 1;
 }
 
 static uint32_t most_of_a_node(const pst_cluster *c) {
@@ -55,7 +64,7 @@ static pst_status choose_degrees(pst_planning *x) {
         return pst_fail(PST_EINPUT,
                         "parallel.pipeline x data x tensor is at least %" PRId64 ", but there are %u devices", product,
                         n);
-    p->all_devices = !(pipeline && data && tensor) && n % product == 0;
+    p->all_devices = !(pipeline && data && tensor) && n % product == 0 && use_all(n / product);
     if (p->all_devices) divisors(&p->pipeline, n, p->n_item), divisors(&p->data, n, n);
     else degrees(&p->pipeline, n, p->n_item), degrees(&p->data, n, n);
     divisors(&p->tensor, x->model.heads ? x->model.heads : 1, node);

@@ -45,6 +45,8 @@ for zero in 0 1; do "$PENSTOCK" plan run.yaml -n 2 data=2 tensor=1 micro_batch=2
 "$PENSTOCK" plan run.yaml -n 2 data=2 tensor=1 micro_batch=2 -o open.yaml >out || fail "zero open"
 [ "$(step open.yaml)" -le "$(step zero0.yaml)" ] && [ "$(step open.yaml)" -le "$(step zero1.yaml)" ] ||
     fail "zero open: $(step open.yaml), 0: $(step zero0.yaml), 1: $(step zero1.yaml)"
+"$PENSTOCK" plan run.yaml -n 11 --top 99 >out || fail "11 devices"
+grep -q '^  *2  *1  *5 ' out || fail "10 of 11 devices are not looked at: $(cat out)"
 
 "$PENSTOCK" plan run.yaml -n 4 --json >out || fail "json"
 for key in fits step_s tokens_per_s lower_bound_s gap layout predicted peak_bytes rows why devices searched; do
