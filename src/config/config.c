@@ -247,15 +247,12 @@ pst_status pst_config_open(const char *name, const char *const *override, size_t
 }
 
 /* What is not printed. */
-static pst_status copy_origins(const pst_config *config, pst_config **copy) {
+static pst_status copy_origins(const pst_config *config, pst_config *made) {
     char *place = strdup(config->model_place);
-    if (!place) {
-        pst_config_close(*copy);
-        return pst_fail(PST_ENOMEM, "no memory for the configuration");
-    }
-    free((*copy)->model_place);
-    (*copy)->model_place = place;
-    memcpy((*copy)->given, config->given, sizeof config->given);
+    if (!place) return pst_fail(PST_ENOMEM, "no memory for the configuration");
+    free(made->model_place);
+    made->model_place = place;
+    memcpy(made->given, config->given, sizeof config->given);
     return PST_OK;
 }
 
@@ -263,13 +260,17 @@ static pst_status copy_origins(const pst_config *config, pst_config **copy) {
 pst_status pst_config_copy(const pst_config *config, pst_config **copy) {
     char *text = NULL;
     size_t bytes;
+    pst_config *made = NULL;
     FILE *f = open_memstream(&text, &bytes);
     if (!f) return pst_fail(PST_ENOMEM, "no memory for the configuration");
     pst_status status = pst_config_print(config, f);
     if (fclose(f) != 0 && status == PST_OK) status = pst_fail(PST_ENOMEM, "no memory for the configuration");
-    if (status == PST_OK) status = pst_config_parse(text, config->source, NULL, 0, copy);
+    if (status == PST_OK) status = pst_config_parse(text, config->source, NULL, 0, &made);
     free(text);
-    return status == PST_OK ? copy_origins(config, copy) : status;
+    if (status == PST_OK) status = copy_origins(config, made);
+    if (status == PST_OK) *copy = made;
+    else pst_config_close(made);
+    return status;
 }
 
 pst_status pst_config_load(const char *path, const char *const *override, size_t n_override, pst_config **config) {
