@@ -15,7 +15,7 @@ enum { MOST_TEXT = 256 << 20, SEARCH_S = 30 };
 
 /* --- the plan that a run began with ----------------------------------------------------------------------------- */
 
-/* Whether the plan goes with so many ranks (0: any) and what the run file gives; says why not. */
+/* Whether the plan goes with so many ranks and what the run file gives; says why not. 0: any number, unsaid. */
 static int goes_with(const pst_config *c, const pst_plan *plan, const char *path, uint32_t n_rank) {
     pst_config *copy;
     uint32_t ranks = pst_plan_job_ranks(plan);
@@ -29,7 +29,7 @@ static int goes_with(const pst_config *c, const pst_plan *plan, const char *path
         pst_config_close(copy);
     }
     if (status == PST_OK) return 1;
-    pst_log(PST_LOG_INFO, "planning anew: %s", pst_error());
+    if (n_rank) pst_log(PST_LOG_INFO, "planning anew: %s", pst_error());
     pst_error_clear();
     return 0;
 }
@@ -55,7 +55,7 @@ static pst_status read_begun(const pst_config *c, const char *resume, uint32_t n
     }
     pst_plan_close(plan);
     if (status != PST_EINPUT) return status;
-    pst_log(PST_LOG_INFO, "planning anew: %s", pst_error());
+    if (n_rank) pst_log(PST_LOG_INFO, "planning anew: %s", pst_error());
     return pst_error_clear(), PST_OK;
 }
 

@@ -37,6 +37,8 @@ grep -q 'settings differ.*micro_batch' err && fail "what is planned is said to b
 "$PENSTOCK" train --resume runs/run steps=3 -n 2 >out 2>err || fail "resumed on fewer: $(cat err)"
 has err 'is for 4 ranks, not 2: planning anew'
 [ "$(ranks runs/run)" = 2 ] || fail "planned anew for $(ranks runs/run) ranks"
+"$PENSTOCK" train --resume runs/run steps=3 data=4 >out 2>err || fail "resumed with another key: $(cat err)"
+[ "$(grep -c 'planning anew' err)" = 1 ] || fail "not said once: $(cat err)"
 "$PENSTOCK" train -q --resume runs/run/checkpoints/best steps=4 || fail "resumed by a checkpoint"
 "$PENSTOCK" train -q --resume runs/run/checkpoints/step-00000002 steps=3 data=1 -n 1 2>err || fail "elsewhere: $(cat err)"
 [ -e runs/run-3/plan.yaml ] || fail "an older checkpoint has no folder of its own"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # test: label=full timeout=180
-# parallel.plan auto with processes: those of our launcher and of mpirun have the plan that rank 0 has found, and the bits
-# of one process with that plan.
+# parallel.plan auto with processes: those of our launcher, of mpirun, or started one by one have the plan that
+# rank 0 has found, and the bits of one process with that plan.
 . "$(dirname "$0")/../script.sh"
 
 cat >run.yaml <<'END'
@@ -35,5 +35,18 @@ if command -v mpirun >/dev/null 2>&1; then
     timeout 60 mpirun -n 3 --allow-run-as-root --oversubscribe "$PENSTOCK" train run.yaml name=mpi memory=100K >out 2>&1
     [ $? = 4 ] && [ "$(grep -c 'no layout fits in the memory of 3 devices' out)" = 1 ] || fail "too small: $(cat out)"
 fi
+
+# started one by one; one that has another way to be cut than rank 0 is refused before anything is planned
+export WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$((20000 + $$ % 10000)) PENSTOCK_SECRET=0123456789abcdef
+RANK=1 timeout 60 "$PENSTOCK" train run.yaml name=one >1.log 2>&1 &
+RANK=0 timeout 60 "$PENSTOCK" train run.yaml name=one >0.log 2>&1 || fail "one by one: $(cat 0.log)"
+wait $! || fail "one by one, rank 1: $(cat 1.log)"
+once 0.log
+MASTER_PORT=$((MASTER_PORT + 1))
+RANK=1 timeout 60 "$PENSTOCK" train run.yaml name=other schedule=gpipe >1.log 2>&1 &
+RANK=0 timeout 60 "$PENSTOCK" train run.yaml name=other >0.log 2>&1
+[ $? = 2 ] && grep -q 'rank 1 has another run file' 0.log || fail "another run file: $(cat 0.log)"
+wait $!
+unset WORLD_SIZE MASTER_ADDR MASTER_PORT PENSTOCK_SECRET
 
 exit $bad
