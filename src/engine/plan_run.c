@@ -200,6 +200,16 @@ static pst_status answer(pst_planning *x, FILE *out) {
     return *o->plan ? pst_planning_write(x, x->result->best, o->plan) : PST_OK;
 }
 
+/* What is written takes no place of what is read. */
+static pst_status check_output(const char *path, const pst_config *c, const pst_plan_run_options *o) {
+    const char *const read[] = {c->source, c->parallel.profile, c->parallel.cluster, o->profile, o->cluster};
+    for (size_t i = 0; *path && i < sizeof read / sizeof *read; i++)
+        if (read[i] && pst_planned_is_file(path, read[i]))
+            return pst_fail(PST_EINPUT, "%s is what is planned with, and would be replaced; write to another file",
+                            path);
+    return PST_OK;
+}
+
 pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *options, FILE *out) {
     pst_plan_run_options o;
     PST_TRY(pst_sized_take("pst_plan_run", options, &o, sizeof o));
@@ -210,6 +220,8 @@ pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *op
     if (!o.report) o.report = "";
     if (!o.top) o.top = 12;
     pst_config *own;
+    PST_TRY(check_output(o.plan, config, &o));
+    PST_TRY(check_output(o.report, config, &o));
     PST_TRY(pst_config_copy(config, &own));
     pst_planning x = {.config = own, .options = &o, .open = ""};
     pst_status status = *o.profile ? pst_config_override(own, "parallel", "profile", o.profile) : PST_OK;

@@ -63,8 +63,7 @@ static pst_status settle_recompute(pst_config *c, const pst_plan *plan, const ch
                  : settle_list(c, file, "recompute", list_text(plan, same ? 1 : plan->n_chunk, print_recompute));
 }
 
-/* Whether both paths name one file. */
-static int is_file(const char *path, const char *same) {
+int pst_planned_is_file(const char *path, const char *same) {
     char *a = realpath(path, NULL), *b = realpath(same, NULL);
     int yes = a && b && !strcmp(a, b);
     free(a), free(b);
@@ -76,7 +75,7 @@ static pst_status settle_job(pst_config *c, const pst_plan *plan, const char *fi
     PST_TRY(settle(c, file, "parallel", "tensor", "%u", plan->tensor));
     PST_TRY(settle(c, file, "parallel", "sequence", "%s", plan->sequence ? "true" : "false"));
     if (plan->data > 1) PST_TRY(settle(c, file, "parallel", "zero", "%u", plan->zero));
-    if (plan->cluster && !is_file(c->parallel.cluster, plan->cluster))
+    if (plan->cluster && !pst_planned_is_file(c->parallel.cluster, plan->cluster))
         PST_TRY(settle(c, file, "parallel", "cluster", "%s", plan->cluster));
     if (plan->device) PST_TRY(settle_list(c, file, "devices", list_text(plan, pst_plan_job_ranks(plan), print_device)));
     if (!plan->micros || plan->data == 1) return PST_OK;
@@ -125,6 +124,14 @@ pst_status pst_planned_config(pst_config **config, pst_plan **plan) {
     make_absolute(*config);
     *plan = p;
     return PST_OK;
+}
+
+pst_status pst_planned_blame(pst_status status, const pst_plan *plan) {
+    char text[400] = "";
+    size_t n = 0;
+    for (uint32_t i = 0; i < plan->n_override && n < sizeof text; i++)
+        n += (size_t)snprintf(text + n, sizeof text - n, " %s", plan->override[i]);
+    return n ? pst_fail(status, "%s; it was made with%s", pst_error(), text) : status;
 }
 
 static int in_order(const pst_prepared *p) {

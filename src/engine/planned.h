@@ -14,6 +14,11 @@ pst_status pst_planned_settle(pst_config *config, const pst_plan *plan, const ch
 pst_status pst_planned_take(pst_config **config, const pst_plan *plan, const char *file);
 /* EINPUT when parallel.plan is given to a program that has plans of its own. */
 pst_status pst_planned_refuse(const pst_config *config);
+/* The thread's message, of a plan that does not go with a run, and with which overrides the plan was made. Returns
+ * status. */
+pst_status pst_planned_blame(pst_status status, const pst_plan *plan);
+/* Whether both paths name one file that is there. */
+int pst_planned_is_file(const char *path, const char *same);
 /* What p's plan does not know of the job, from what was prepared. */
 pst_status pst_planned_describe(pst_prepared *p);
 #endif

@@ -95,7 +95,8 @@ enum { MOST_PASSES = 4u << 20 };
 
 /* A copy of the plan that was given, once it fits the graph and the job. */
 static pst_status take_plan(pst_prepared *p, const pst_plan *given) {
-    PST_TRY(pst_plan_check(given, p->graph));
+    pst_status status = pst_plan_check(given, p->graph);
+    if (status != PST_OK) return pst_planned_blame(status, given);
     if (given->n_rank != p->grid.pipeline)
         return pst_fail(PST_EINPUT, "plan: it is for %u ranks, not for %u", given->n_rank, p->grid.pipeline);
     if (given->data && (given->data != p->grid.data || given->tensor != p->grid.tensor))

@@ -68,6 +68,11 @@ expect 4 'it would fit with [a-z]*\.[a-z_]*=' run.yaml -n 2 pipeline=2 schedule=
 expect 2 'h10.*H100' run.yaml --cluster '2x8 h10'
 expect 2 "'2xh100' is neither a file nor such as" run.yaml --cluster 2xh100
 expect 4 'memory per device (parallel.memory)' run.yaml -n 1 memory=100K
+expect 2 'run.yaml is what is planned with' run.yaml -n 2 -o ./run.yaml
+expect 2 'run.yaml is what is planned with' run.yaml -n 2 --report run.yaml
+rc=0
+"$PENSTOCK" plan run.yaml -n 2 channels=48 -o wide.yaml >out && "$PENSTOCK" train run.yaml plan=wide.yaml transport=self >out 2>err || rc=$?
+[ $rc = 2 ] && grep -q 'another model.*made with model.channels=48' err || fail "plan of another model: status $rc, $(cat err)"
 expect 2 'from 1 to' run.yaml -n 0
 expect 2 'at least 8, but there are 4 devices' run.yaml -n 4 pipeline=8
 expect 2 'has 4 devices' run.yaml --cluster '1x4 h100' -n 5
