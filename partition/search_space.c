@@ -122,6 +122,13 @@ static double replica_bytes_per_s(const pst_cluster *c, const pst_search_config 
     return all > 0 && all < one ? all : one;
 }
 
+static double least_stash(const pst_search_problem *p, const totals *t) {
+    double least = INFINITY;
+    for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++)
+        if (p->recompute[mode] || !mode) least = fmin(least, (double)t->table->sum[PST_SUM_STASH + mode][p->n_item]);
+    return least;
+}
+
 static uint32_t leanest_mode(const pst_search_problem *p) {
     uint32_t mode = PST_RECOMPUTE_COUNT - 1;
     while (mode && !p->recompute[mode]) mode--;
@@ -178,6 +185,19 @@ static pst_status add(list *l, const pst_search_config *c) {
     return PST_OK;
 }
 
+/* 1: all devices that a pipeline has are not enough for what is there once, and one micro-batch of everything. */
+static int is_too_large(const pst_search_context *x, const pst_search_config *c, const totals *t) {
+    const pst_search_problem *p = x->problem;
+    uint32_t n = p->n_item;
+    double elements = (double)t->table->sum[PST_SUM_ELEMENTS][n], most = 0;
+    double sums = (double)t->table->sum[PST_SUM_ACCUMULATED][n] * p->grad_bytes;
+    double bytes = elements * (p->weight_bytes + (double)p->state_bytes / (c->zero ? c->data : 1)) + least_stash(p, t);
+    bytes += c->zero == 2 ? sums / c->data + elements * p->grad_bytes : sums;
+    bytes += (double)t->table->sum[PST_SUM_KEPT][n] * (c->n_micro / c->data);
+    for (uint32_t d = 0; d < p->cluster->n_device; d++) most = fmax(most, (double)pst_search_capacity(p, d));
+    return bytes > most * c->pipeline;
+}
+
 static int has(const pst_choices *c, uint32_t value) {
     for (uint32_t i = 0; i < c->n; i++)
         if (c->value[i] == value) return 1;
@@ -207,6 +227,7 @@ static pst_status add_chunks(pst_search_context *x, pst_search_config c, const t
         if (!row->n_virtual && c.chunks == 1 && p->chunks.n > 1) continue; /* 1f1b */
         c.bound_ns = bound_of(x, &c, t);
         c.guess_ns = (uint64_t)guess(x, &c, t);
+        if (is_too_large(x, &c, t)) c.bound_ns = UINT64_MAX - 1; /* and yet it may be what comes nearest */
         PST_TRY(add(l, &c));
     }
     return PST_OK;
