@@ -28,7 +28,8 @@ typedef struct {
 } pst_checker;
 
 static inline uint32_t *pst_checker_pass(const pst_checker *c, uint32_t chunk, uint32_t opcode, uint32_t micro) {
-    return &c->pass_at[(((size_t)(c->lane - pst_job_first_lane(c->job)) * c->job->n_chunk + chunk) * 4 + opcode) * c->job->n_micro + micro];
+    size_t lane = c->lane - pst_job_first_lane(c->job);
+    return &c->pass_at[((lane * c->job->n_chunk + chunk) * 4 + opcode) * c->job->n_micro + micro];
 }
 static inline size_t pst_checker_cell(const pst_checker *c, uint32_t chunk, uint32_t local, uint32_t micro) {
     size_t of_lane = c->local_first[c->job->n_chunk];

@@ -85,5 +85,6 @@ pst_status pst_cluster_change(pst_cluster *c, const char *change) {
     *value++ = 0;
     if (!strncmp(text, "link.", 5)) return change_link(c, text + 5, value, change);
     if (!strncmp(text, "device.", 7)) return change_device(c, text + 7, value, change);
-    return wrong(change, "what can be changed is link.NAME, link.NAME.latency, device.N.speed and device.N.memory (* for all)");
+    return wrong(change, "what can be changed is link.NAME, link.NAME.latency, device.N.speed and device.N.memory "
+                         "(* for all)");
 }

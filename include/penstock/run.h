@@ -48,8 +48,8 @@ PST_API pst_status pst_generate(const pst_generate_options *options, FILE *out);
 typedef struct {
     size_t size;             /* sizeof(pst_simulate_options) */
     const char *plan;        /* plan.yaml of a run, or NULL and: */
-    const char *schedule;    /* a name; "all": a table of all that take the chunks asked for; "solved": made for the times, the
-                                messages and the memory given, never longer than a named one that fits */
+    const char *schedule;    /* a name; "all": a table of all that take the chunks asked for; "solved": made for the
+                                times, the messages and the memory given, never longer than a named one that fits */
     int64_t stages, micro_batches;
     int64_t chunks; /* per stage's rank; 0: as the schedule has them, 2 where it takes any number; "solved": 1 to 4 */
     double f_ms, b_ms, w_ms; /* of a stage; a rank's chunks are equal parts of it */
@@ -62,14 +62,15 @@ typedef struct {
     const char *transport;
     int64_t message_bytes, rounds;
     char *const *argv;       /* the program's own arguments, to start the ranks with; NULL: they are there */
-    const double *times_ms;  /* n_times 1 or stages: F, B, W of all stages, or of each in turn, instead of f_ms, b_ms, w_ms */
+    const double *times_ms;  /* n_times 1 or stages: F, B, W of all stages, or of each in turn, instead of f_ms,
+                                b_ms, w_ms */
     int64_t n_times;         /* 0: not given */
-    const double *memory;    /* n_memory 1 or stages: most micro-batches of a stage that every rank, or each in turn, may hold
-                                from the start of their F to the end of their W */
+    const double *memory;    /* n_memory 1 or stages: most micro-batches of a stage that every rank, or each in turn,
+                                may hold from the start of their F to the end of their W */
     int64_t n_memory;        /* 0: no limit */
     const char *report;      /* a file, of a plan only: its report, one HTML file; NULL or "": none */
-    /* n_what_if changes of the cluster that a plan is for, such as "link.ib=200Gb/s", "device.3.speed=0.5"; without a cluster,
-       of as many equal devices on one node: what is found then stands beside what is found without them. */
+    /* n_what_if changes of the cluster that a plan is for, such as "link.ib=200Gb/s", "device.3.speed=0.5"; without a
+       cluster, of as many equal devices on one node: what is found then stands beside what is found without them. */
     const char *const *what_if;
     int64_t n_what_if;
 } pst_simulate_options;
@@ -80,8 +81,8 @@ PST_API pst_status pst_simulate_study(const pst_simulate_options *options, FILE 
 
 typedef struct {
     size_t size;             /* sizeof(pst_plan_run_options) */
-    const char *cluster;     /* file, or short form such as "16x8 h100"; NULL or "": as the run file says, else processors of
-                                this machine */
+    const char *cluster;     /* file, or short form such as "16x8 h100"; NULL or "": as the run file says, else
+                                processors of this machine */
     int64_t ranks;           /* devices to use, the first ones; 0: all */
     const char *profile;     /* durations measured by penstock profile; NULL or "": as modelled */
     const char *plan;        /* file to write the best layout to; NULL or "": none */
@@ -107,7 +108,8 @@ typedef struct {
     int64_t machines;        /* PipeDream: so many with `devices` each; 0: one */
     double between;          /* PipeDream: bytes per second of a machine */
     int64_t straight;        /* PipeDream: no replicas */
-    const char *cluster;     /* dnn-partitioning, PipeDream: instead of devices and memory, a cluster file or its short form */
+    const char *cluster;     /* dnn-partitioning, PipeDream: instead of devices and memory, a cluster file or its short
+                                form */
     const char *evaluate;    /* a plan as JSON, to be judged instead of finding one */
     double compression;      /* PipeDream: activations travel, so many times smaller; 0: in no time */
 } pst_plan_graph_options;
