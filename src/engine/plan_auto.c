@@ -94,7 +94,7 @@ static pst_status search(const pst_config *c, uint32_t n_rank, FILE *f) {
     const pst_plan_run_options o = {
         .cluster = "", .profile = "", .plan = "", .report = "", .ranks = n_rank, .time_limit = SEARCH_S};
     char change[PST_PLANNING_ADVICE] = "", cluster[PST_PLANNING_ADVICE] = "";
-    pst_planning x = {.config = c, .options = &o, .open = ""};
+    pst_planning x = {.config = c, .options = &o, .open = "", .all_ranks = 1};
     pst_status status = pst_planning_search(&x);
     if (status == PST_OK && x.result->best) status = print_best(&x, f);
     else if (status == PST_OK) {

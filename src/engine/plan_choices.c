@@ -64,7 +64,8 @@ static pst_status choose_degrees(pst_planning *x) {
         return pst_fail(PST_EINPUT,
                         "parallel.pipeline x data x tensor is at least %" PRId64 ", but there are %u devices", product,
                         n);
-    p->all_devices = !(pipeline && data && tensor) && n % product == 0 && use_all(n / product);
+    p->all_devices = !(pipeline && data && tensor) && n % product == 0 &&
+                     (x->all_ranks || use_all(n / product));
     if (p->all_devices) divisors(&p->pipeline, n, p->n_item), divisors(&p->data, n, n);
     else degrees(&p->pipeline, n, p->n_item), degrees(&p->data, n, n);
     divisors(&p->tensor, x->model.heads ? x->model.heads : 1, node);

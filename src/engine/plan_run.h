@@ -25,6 +25,7 @@ typedef struct {
     pst_profile *profile;        /* NULL: none */
     const char *open;            /* a key that is open although the run file gives it; "" none */
     int nominal;                 /* 1: devices are processors of which nothing is known */
+    int all_ranks;               /* 1: devices are ranks that are there: none may be left over */
     pst_model_config model;
     const pst_model_row *row;
     const pst_optim_row *optim;

@@ -43,6 +43,10 @@ has err 'is for 4 ranks, not 2: planning anew'
 "$PENSTOCK" train -q --resume runs/run/checkpoints/step-00000002 steps=3 data=1 -n 1 2>err || fail "elsewhere: $(cat err)"
 [ -e runs/run-3/plan.yaml ] || fail "an older checkpoint has no folder of its own"
 
+# ranks that are there are used, all of them
+"$PENSTOCK" train -q run.yaml name=eleven -n 11 layers=4 || fail "eleven ranks"
+[ "$(ranks runs/eleven)" = 11 ] || fail "11 ranks, planned for $(ranks runs/eleven)"
+
 # expect STATUS PATTERN ARGUMENT...: one line, and no folder
 rm -r runs
 expect() {
