@@ -61,16 +61,52 @@ static pst_status change_key(pst_planning *x, char *change) {
     return status;
 }
 
-/* The least memory with which the layout that came nearest would fit. */
-static void change_memory(const pst_planning *x, char *change) {
-    const pst_search_row *best = pst_planning_nearest(x);
+/* Gives every device, or what a rank may use where own, so many bytes. */
+static void set_memory(pst_planning *x, uint64_t bytes, int own) {
+    if (own) x->problem.memory = bytes;
+    for (uint32_t i = 0; i < x->cluster->n_device; i++)
+        if (x->cluster->device[i].memory < bytes && !own) x->cluster->device[i].memory = bytes;
+}
+
+/* What the layout needs that is found with so many bytes; *needs 0: none is. */
+static pst_status try_memory(pst_planning *x, uint64_t bytes, int own, uint64_t *needs) {
+    const pst_search_problem asked = x->problem;
+    uint32_t n = x->cluster->n_device;
+    pst_search_layout *best = NULL;
+    uint64_t *kept = malloc(n * sizeof *kept);
+    *needs = 0;
+    if (!kept) return pst_fail(PST_ENOMEM, "no memory to plan");
+    for (uint32_t i = 0; i < n; i++) kept[i] = x->cluster->device[i].memory;
+    set_memory(x, bytes, own);
+    pst_status status = try_it(x, &best);
+    for (uint32_t s = 0; best && s < best->pipeline; s++)
+        if (best->peak_bytes[s] > *needs) *needs = best->peak_bytes[s];
+    for (uint32_t i = 0; i < n; i++) x->cluster->device[i].memory = kept[i];
+    x->problem = asked;
+    pst_search_layout_close(best);
+    free(kept);
+    return status;
+}
+
+enum { MEMORY_TRIES = 5 };
+
+/* Memory with which some layout fits: as much as the nearest seems to need, or somewhat more, as has been tried. */
+static pst_status change_memory(pst_planning *x, char *change) {
+    const pst_search_row *nearest = pst_planning_nearest(x);
     char text[32];
-    if (!best) return;
-    uint64_t bytes = pst_planning_room(x, best->layout, best->stage) + best->excess,
-             round = bytes >> 7; /* up, by < 1% */
-    int own = x->problem.memory && x->problem.memory == pst_planning_room(x, best->layout, best->stage);
-    snprintf(change, PST_PLANNING_ADVICE, "%s of memory per device%s", pst_planning_bytes(bytes + round, text),
-             own ? " (parallel.memory)" : "");
+    uint64_t needs = 0;
+    if (!nearest) return PST_OK;
+    uint64_t room = pst_planning_room(x, nearest->layout, nearest->stage), bytes = room + nearest->excess;
+    int own = x->problem.memory && x->problem.memory == room;
+    for (int i = 0; i < MEMORY_TRIES && !needs; i++) {
+        bytes += bytes >> (i ? 2 : 7);
+        PST_TRY(try_memory(x, bytes, own, &needs));
+    }
+    if (!needs) return PST_OK;
+    needs += needs >> 7; /* rounded up */
+    snprintf(change, PST_PLANNING_ADVICE, "%s of memory per device%s",
+             pst_planning_bytes(needs < bytes ? needs : bytes, text), own ? " (parallel.memory)" : "");
+    return PST_OK;
 }
 
 /* --- more devices -------------------------------------------------------------------------------------------------- */
@@ -137,6 +173,6 @@ pst_status pst_planning_change(pst_planning *x, char change[PST_PLANNING_ADVICE]
     const pst_config *c = x->config;
     int fixed = c->parallel.pipeline && c->parallel.data && c->parallel.tensor;
     PST_TRY(change_key(x, change));
-    if (!*change) change_memory(x, change);
+    if (!*change) PST_TRY(change_memory(x, change));
     return x->nominal || fixed ? PST_OK : more_nodes(x, cluster);
 }

@@ -84,7 +84,9 @@ static void draw_tiles(const pst_plan_page *page, FILE *out) {
     }
     draw_tile("Bubble", pst_html_share(page->bubble, value), "of the rank with the longest span", out);
     draw_memory(page, out);
-    if (page->bound_ns) {
+    int fits = 0;
+    for (uint32_t i = 0; i < page->n_row; i++) fits |= page->row[i].fits;
+    if (page->bound_ns && (fits || !page->n_row)) { /* else the gap is of nothing */
         snprintf(more, sizeof more, "the plan is within %s of it", pst_html_share(page->gap, text));
         draw_tile("Lower bound", pst_html_ms((double)page->bound_ns * 1e-6, value), more, out);
     }

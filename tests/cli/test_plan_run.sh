@@ -68,6 +68,8 @@ expect 4 'it would fit with [a-z]*\.[a-z_]*=' run.yaml -n 2 pipeline=2 schedule=
 expect 2 'h10.*H100' run.yaml --cluster '2x8 h10'
 expect 2 "'2xh100' is neither a file nor such as" run.yaml --cluster 2xh100
 expect 4 'memory per device (parallel.memory)' run.yaml -n 1 memory=100K
+least=$(sed -n 's/.*it would fit with \([0-9.]*\) \([KM]\)iB of memory.*/\1\2iB/p' err)
+"$PENSTOCK" plan run.yaml -n 1 memory="$least" >out || fail "it does not fit with $least, as was said"
 expect 2 'run.yaml is what is planned with' run.yaml -n 2 -o ./run.yaml
 expect 2 'run.yaml is what is planned with' run.yaml -n 2 --report run.yaml
 rc=0
