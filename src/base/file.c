@@ -35,8 +35,9 @@ static pst_status print_into(const char *path, pst_file_printer print, const voi
 static pst_status replace(const char *path, pst_file_printer print, const void *what) {
     char *real = realpath(path, NULL), *fresh = NULL;
     const char *at = real ? real : path;
-    pst_status status = PST_OK;
-    if (asprintf(&fresh, "%s.new", at) < 0) fresh = NULL, status = pst_fail(PST_ENOMEM, "no memory to write %s", path);
+    pst_status status = real || errno != ENOMEM ? PST_OK : pst_fail(PST_ENOMEM, "no memory to write %s", path);
+    if (status == PST_OK && asprintf(&fresh, "%s.new", at) < 0)
+        fresh = NULL, status = pst_fail(PST_ENOMEM, "no memory to write %s", path);
     if (status == PST_OK) status = print_into(fresh, print, what);
     if (status == PST_OK && rename(fresh, at) != 0) {
         status = pst_fail(pst_status_of_errno(errno), "cannot write %s: %s", path, strerror(errno));
