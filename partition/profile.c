@@ -44,9 +44,9 @@ static void say_tensor(char text[PST_PROFILE_TEXT], const pst_graph *g, uint32_t
 
 static void say_attributes(const pst_graph *g, const pst_node *node, char text[PST_PROFILE_TEXT]) {
     const pst_attr *a = &node->attr;
-    for (uint32_t i = 0; i < node->n_param; i++) {
-        say(text, i ? " b" : " w");
-        say_dims(text, g->param[node->param[i]].n_dim, g->param[node->param[i]].dim);
+    if (node->n_param) { /* a bias, or positions, hardly count, and one of the tensor ranks alone has them */
+        say(text, " w");
+        say_dims(text, g->param[node->param[0]].n_dim, g->param[node->param[0]].dim);
     }
     if (a->heads) say(text, " heads %u", a->heads);
     if (a->activation != PST_ACT_NONE) say(text, " %s", pst_activation_name(a->activation));

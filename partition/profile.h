@@ -40,7 +40,7 @@ typedef struct {
 } pst_profile_row;
 
 enum { PST_PROFILE_TEXT = 256, PST_PROFILE_ROWS = 16384 };
-/* "linear F 4x64x128 w 384x128 b 384": what is alike in all that take as long. extra: 0, PST_EXTRA_SUM or
+/* "linear F 4x64x128 w 384x128": what is alike in all that take as long. extra: 0, PST_EXTRA_SUM or
  * PST_EXTRA_RESTORE. */
 const char *pst_profile_shape(const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
                               char text[PST_PROFILE_TEXT]);

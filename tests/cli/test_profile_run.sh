@@ -24,9 +24,9 @@ END
 expect 2 "--micro-batches '0': expected up to" profile run.yaml --micro-batches 0 -o p.yaml
 expect 2 "expected up to" profile run.yaml --tensor 1,,2 -o p.yaml
 "$PENSTOCK" profile run.yaml --seconds 0.05 -o p.yaml >out 2>err || fail "profile: $(cat err)"
-grep -q 'linear F 2x16x32 w 96x32 b 96' p.yaml && grep -q 'work: step' p.yaml || fail "profile: $(cat p.yaml)"
+grep -q 'linear F 2x16x32 w 96x32' p.yaml && grep -q 'work: step' p.yaml || fail "profile: $(cat p.yaml)"
 "$PENSTOCK" profile run.yaml --seconds 0.05 --micro-batches 1 --tensor 1,2 -o p.yaml >out 2>err || fail "more: $(cat err)"
-grep -q 'linear F 2x16x32 w 96x32 b 96' p.yaml && grep -q 'linear F 1x16x32 w 48x32 b 48' p.yaml &&
+grep -q 'linear F 2x16x32 w 96x32' p.yaml && grep -q 'linear F 1x16x32 w 48x32' p.yaml &&
     { [ "$(nproc)" -lt 2 ] || grep -q 'parts: 2' p.yaml; } || fail "more: $(cat p.yaml)"
 [ -d runs ] && fail "profile has left a run"
 
