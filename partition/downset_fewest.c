@@ -111,8 +111,8 @@ static void offer(fewest *s, uint32_t root, const pst_downset_part *f, uint32_t 
     const pst_downset_grid *g = &s->grid;
     const cell *before = s->cells + (size_t)root * g->n_state;
     cell *after = s->cells + (size_t)f->downset * g->n_state;
-    double todo = s->done[s->list->n - 1] - s->done[f->downset], load = pst_downset_load(s->p, f, k, m);
-    double most = s->all - m * s->price[k] - todo;
+    double rest = s->done[s->list->n - 1] - s->done[f->downset], load = pst_downset_load(s->p, f, k, m);
+    double most = s->all - m * s->price[k] - rest;
     uint32_t room = s->p->kind[k].count - m;
     for (uint32_t i = 0; i < s->n_active; i++) {
         const cell *from = &before[s->active[i]];

@@ -92,13 +92,13 @@ static void offer(search *s, uint32_t root, const pst_downset_part *f, uint32_t 
     const pst_downset_problem *p = s->p;
     const double *before = s->best + (size_t)root * s->n_state;
     size_t after = (size_t)f->downset * s->n_state;
-    double todo = s->done[s->list->n - 1] - s->done[f->downset];
+    double rest = s->done[s->list->n - 1] - s->done[f->downset];
     for (uint32_t i = 0; i < s->n_active; i++) {
         uint32_t state = s->active[i];
         if (s->used[state * p->n_kind + o->kind] + o->devices > p->kind[o->kind].count) continue;
         size_t to = after + state + o->step;
         double most = fmax(before[state], load);
-        if (!(most < s->best[to]) || todo > s->left[state + o->step] * (1 + 1e-9)) continue;
+        if (!(most < s->best[to]) || rest > s->left[state + o->step] * (1 + 1e-9)) continue;
         s->best[to] = most;
         s->from[to] = root;
         s->how[to] = number;

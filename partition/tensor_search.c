@@ -199,7 +199,7 @@ static void offer_degree(search *s, uint32_t root, const frame *f, uint32_t n, u
     const sums *of = &f->of[t];
     const uint32_t *before = s->fewest + (size_t)root * s->n_s, degree = s->p->degree[t];
     size_t after = (size_t)f->downset * s->n_s;
-    double todo = s->done[s->list->n - 1] - s->done[f->downset];
+    double rest = s->done[s->list->n - 1] - s->done[f->downset];
     uint32_t lowest = 0;
     for (uint32_t i = 0; i < s->n_divisor; i++) s->fits[i] = 0, s->never[i] = NOWHERE;
     while (lowest < s->n_divisor && of->least_time > s->range->limit * (1 + 1e-12) * s->divisor[lowest]) lowest++;
@@ -208,7 +208,7 @@ static void offer_degree(search *s, uint32_t root, const frame *f, uint32_t n, u
             uint32_t d = s->divisor[i], sum = s->state[k] + d, devices = before[s->state[k]];
             if (sum >= s->n_s || degree * d > s->p->devices - devices) break;
             devices += degree * d;
-            if (devices >= s->fewest[after + sum] || todo > s->range->limit * (s->p->devices - devices) * (1 + 1e-9))
+            if (devices >= s->fewest[after + sum] || rest > s->range->limit * (s->p->devices - devices) * (1 + 1e-9))
                 break;
             if (!works(s, of, n, t, i, (sum + d - 1) / d)) continue;
             s->fewest[after + sum] = devices;

@@ -30,8 +30,6 @@ pst_status pst_profile_open_for(pst_prepared *p);
 /* EINPUT: the profile, of parallel.profile, is of another machine, precision or model; see above. */
 pst_status pst_profile_suits(const pst_profile *profile, const pst_config *config, uint32_t threads,
                              const pst_graph *graph);
-/* How many ranks compute at once, as a profile counts them. */
-uint32_t pst_profile_busy(const pst_prepared *p);
 /* Messages and the flush, once lists and layout are there. */
 void pst_profile_time(pst_prepared *p);
 /* What a profile of this machine says it is of. */

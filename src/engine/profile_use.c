@@ -53,6 +53,12 @@ static void warn_crowded(const pst_prepared *p) {
                 p->options.n_rank, p->options.threads, p->options.threads > 1 ? "s" : "", head->cpus);
 }
 
+/* How many ranks compute at once, as a profile counts them. */
+static uint32_t busy_ranks(const pst_prepared *p) {
+    uint32_t ranks = p->profile ? pst_profile_head_of(p->profile)->ranks : 1;
+    return p->options.n_rank < ranks ? p->options.n_rank : ranks;
+}
+
 pst_status pst_profile_open_for(pst_prepared *p) {
     const char *path = p->config->parallel.profile;
     if (!*path || p->options.infer) return PST_OK;
@@ -60,7 +66,7 @@ pst_status pst_profile_open_for(pst_prepared *p) {
     if (status != PST_OK) return pst_fail_in(status, "parallel.profile");
     status = pst_profile_suits(p->profile, p->config, p->options.threads, p->graph);
     if (status == PST_OK) warn_crowded(p);
-    p->costs.profile = p->profile, p->costs.busy = pst_profile_busy(p);
+    p->costs.profile = p->profile, p->costs.busy = busy_ranks(p);
     return status;
 }
 
@@ -103,14 +109,9 @@ static void time_messages(const pst_profile *profile, pst_job *job) {
         }
 }
 
-uint32_t pst_profile_busy(const pst_prepared *p) {
-    uint32_t ranks = p->profile ? pst_profile_head_of(p->profile)->ranks : 1;
-    return p->options.n_rank < ranks ? p->options.n_rank : ranks;
-}
-
 void pst_profile_time(pst_prepared *p) {
     if (!p->profile) return;
     for (uint32_t r = 0; r < p->options.n_rank; r++)
-        if (p->layout[r]) time_flush(p, r, pst_profile_busy(p));
+        if (p->layout[r]) time_flush(p, r, busy_ranks(p));
     if (!p->costs.stage_link) time_messages(p->profile, p->job); /* else the cluster file says how long they take */
 }
