@@ -182,7 +182,7 @@ static void default_text(const pst_option *option, char text[160]) {
     text[0] = 0;
     if (option->type == PST_OPTION_INT && *(int64_t *)option->target > 0) /* 0 and -1: what is not given */
         snprintf(text, 160, " (default %lld)", (long long)*(int64_t *)option->target);
-    if (option->type == PST_OPTION_FLOAT)
+    if (option->type == PST_OPTION_FLOAT && *(double *)option->target >= option->min) /* else: not given */
         snprintf(text, 160, " (default %s)", pst_number_print(*(double *)option->target, number));
     const char *value = option->type == PST_OPTION_STRING ? *(const char **)option->target : NULL;
     if (value && value[strspn(value, " \t\n")]) snprintf(text, 160, " (default %.120s)", value);
