@@ -76,8 +76,9 @@ def penstock(model, batch, micro, steps, ranks=1, threads=2, schedule="1f1b", re
     """work: shares of the time by kind of work. predicted_bubble: simulated with the measured durations."""
     lines, peak, _ = train(model, batch, micro, steps, f"parallel.pipeline={ranks // replicas}", f"parallel.data={replicas}",
                            f"parallel.schedule={schedule}", f"parallel.threads={threads}")
-    wall = sum(line["step_ms"] for line in lines) * 1e-3 * ranks
-    kinds = {kind: sum(line["work_s"].get(kind, 0) for line in lines) / wall for line in lines for kind in line["work_s"]}
+    timed = [line for line in lines if "work_s" in line]
+    wall = sum(line["step_ms"] for line in timed) * 1e-3 * ranks
+    kinds = {kind: sum(line["work_s"].get(kind, 0) for line in timed) / wall for line in timed for kind in line["work_s"]}
     result = {"tokens_per_s": statistics.median(line["tokens_per_s"] for line in lines),
               "step_ms": statistics.median(line["step_ms"] for line in lines), "work": kinds,
               "bubble": lines[-1]["bubble"], "predicted_bubble": lines[-1]["predicted_bubble"]}

@@ -6,10 +6,10 @@ place is the faster one there.
     bench/planned_hosts.py [--rate 1gbit] [--steps N] [--rounds N] [--json] [key=value ...]
 
 The hosts are network namespaces on this machine, as in bench/hosts.py, which says how; the planner knows the link between
-them from the cluster file, and takes the nominal durations of a processor core. Steps are medians over rounds that take turns.
-key=value override the run file (below): parallel.device=timed computes nothing and takes those durations, with real messages,
-so that the comparison holds on a machine that has other things to do. Needs root, ip and tc (iproute2), two processors, and
-./dev build."""
+them from the cluster file, and the durations of operators from a profile that is taken first. Steps are medians over rounds
+that take turns. key=value override the run file (below): parallel.device=timed computes nothing and takes the nominal
+durations of a processor core, with real messages, so that the comparison holds on a machine that has other things to do.
+Needs root, ip and tc (iproute2), two processors, and ./dev build."""
 
 import argparse
 import json
@@ -88,6 +88,9 @@ def main():
             f.writelines(f"{i} bottles of beer on the wall, and if one of them should fall\n" for i in range(3000))
         with open(os.path.join(folder, "run.yaml"), "w") as f:
             f.write(RUN)
+        if "parallel.device=timed" not in args.override:
+            penstock(folder, "profile", "run.yaml", "-o", "profile.yaml", *args.override)
+            args.override.append("parallel.profile=profile.yaml")
         plans = {place: plan(folder, place, args.rate, args.override) for place in places}
         took = {(place, of): [] for place in places for of in places}
         with hosts.Hosts(folder, args.rate) as both:

@@ -1,23 +1,25 @@
 #!/usr/bin/env python3
-"""`penstock plan --graph` on other planners' workloads, beside what those planners find and how long they take.
+"""`penstock plan --graph` on other planners' workloads, beside what those planners find and how long they take; and
+`penstock plan examples/gpt3.yaml`, everything searched.
 
     bench/planner.py --data FOLDER [--dnn CHECKOUT] [--rounds N] [--seed S] [--json]
 
 FOLDER has dnn-partitioning/throughput-inputs, pipedream/profiles and piper/bert32a100.json, as the repositories of
 msr-fiddle do; CHECKOUT is a checkout of msr-fiddle/dnn-partitioning, for its larger workloads. A row is left out where
-its file is not there. Seconds are processor time of the whole program, the median of N rounds (3). The references'
-objectives and seconds are of their programs, run unmodified on a machine like this one: of PipeDream and Piper they are
-what to match or beat, of dnn-partitioning, which solves exactly, what to match. A gap is that to the lower bound which the plan
-is printed with; 0 is a proof. The random graphs follow from the seed: 1,000 operators, most of which take the output of one
-of the last few before them, on 1,024 devices of one, two and three kinds. Human splits are judged, not found. bert96 is Piper's BERT with 64 copies of
-a layer that stands between two others. Needs ./dev build."""
+its file is not there. Seconds are processor time of the whole program, the median of N rounds (3), MiB its largest
+resident memory. The references' objectives and seconds are of their programs, run unmodified on a machine like this
+one: of PipeDream and Piper they are what to match or beat, of dnn-partitioning, which solves exactly, what to match. A
+gap is that to the lower bound which the plan is printed with; 0 is a proof. The random graphs follow from the seed:
+1,000 operators, most of which take the output of one of the last few before them, on 1,024 devices of one, two and
+three kinds. Human splits are judged, not found. Piper's rows have 25 GiB/s, as its program does, not the
+25e9 bytes per second of its file. bert96 is Piper's BERT with 64 copies of a layer that stands between
+two others. A run's objective is the step of the best layout, as it was prepared. Needs ./dev build."""
 
 import argparse
 import copy
 import json
 import os
 import random
-import resource
 import statistics
 import subprocess
 import tempfile
@@ -59,6 +61,7 @@ PIPER = [("bert32", 8, 8, 0.16585575, 0.06), ("bert32", 32, 8, 0.0415154504, 0.1
          ("bert32", 128, 1, 0.03887175, 0.33), ("bert32", 8, 80, 0.122007269, 0.05), ("bert32", 32, 80, 0.0308440482, 0.18),
          ("bert32", 64, 80, 0.015650178, 0.34), ("bert32", 128, 80, 0.00805324292, 0.71),
          ("bert96", 64, 8, 0.06567437261, 3.3), ("bert96", 256, 8, 0.01559493406, 7.9), ("bert96", 1024, 8, None, 102.4)]
+RUNS = [("GPT-3 175B, 1,024 H100", "gpt3.yaml", "128x8 h100 nvlink:900GB/s ib:400Gb/s")]
 
 
 def insert_layer(graph, number):
@@ -139,14 +142,22 @@ def rows(args, work):
         yield "Piper", f"{name}, {devices} devices of {gib} GiB", paths[name], options, objective, seconds
 
 
-def plan(path, options):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    out = subprocess.run([PENSTOCK, "plan", "--graph", path, "--json", *map(str, options)], check=True, timeout=600,
-                         capture_output=True, text=True).stdout
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+def plan(arguments):
+    """What `penstock plan` prints with these arguments, and what it took."""
+    child = subprocess.Popen([PENSTOCK, "plan", *map(str, arguments), "--json"], stdout=subprocess.PIPE, text=True)
+    out = child.stdout.read()
+    _, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode:
+        raise subprocess.CalledProcessError(child.returncode, child.args)
     found = json.loads(out)
-    found["seconds"] = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    found["seconds"], found["mib"] = usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
     return found
+
+
+def plan_run(name, cluster):
+    found = plan([os.path.join(HERE, "..", "examples", name), "--cluster", cluster])
+    return {**found, "objective": found["step_s"], "unit": "s"}
 
 
 def main():
@@ -158,27 +169,35 @@ def main():
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
     found = []
+
+    def add(planner, name, rounds, objective=None, seconds=None):
+        first = rounds[0]
+        found.append({"planner": planner, "workload": name, "objective": first["objective"], "gap": first.get("gap"),
+                      "unit": first["unit"], "downsets": first.get("downsets"), "reference": objective,
+                      "seconds": statistics.median(r["seconds"] for r in rounds), "reference_seconds": seconds,
+                      "mib": max(r["mib"] for r in rounds)})
+
     with tempfile.TemporaryDirectory() as work:
         for planner, name, path, options, objective, seconds in rows(args, work):
             if not path or not os.path.exists(path):
                 continue
-            rounds = [plan(path, options) for _ in range(args.rounds)]
-            found.append({"planner": planner, "workload": name, "objective": rounds[0]["objective"],
-                          "gap": rounds[0].get("gap"), "unit": rounds[0]["unit"], "downsets": rounds[0].get("downsets"), "reference": objective,
-                          "seconds": statistics.median(r["seconds"] for r in rounds), "reference_seconds": seconds})
+            add(planner, name, [plan(["--graph", path, *options]) for _ in range(args.rounds)], objective, seconds)
+    for name, run, cluster in RUNS:
+        add("run", name, [plan_run(run, cluster) for _ in range(args.rounds)])
     if args.json:
         print(json.dumps(found))
         return
     for row in found:
         line = f"{row['planner']:16s} {row['workload']:58s} {row['objective']:.9g} {row['unit']}"
         if row["gap"] is not None:
-            line += f", gap {100 * row['gap']:.2g}%, {row['downsets']} downsets, {row['seconds']:.3f} s"
+            downsets = f"{row['downsets']} downsets, " if row["downsets"] is not None else ""
+            line += f", gap {100 * row['gap']:.2g}%, {downsets}{row['seconds']:.3f} s, {row['mib']:.0f} MiB"
         if row["reference_seconds"]:
             line += f" ({row['reference_seconds']:g} s)"
         if row["reference"]:
             line += f"  {row['objective'] / row['reference']:.6f} of the reference's"
         print(line)
-    public = [row for row in found if row["gap"] is not None and row["planner"] != "random"]
+    public = [row for row in found if row["gap"] is not None and row["planner"] not in ("random", "run")]
     if public:
         print(f"largest gap of {len(public)} public workloads: {100 * max(row['gap'] for row in public):.2g}%; "
               f"worse than a reference: {sum(row['objective'] > (row['reference'] or 1e99) * (1 + 1e-5) for row in public)}")

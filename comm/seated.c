@@ -1,6 +1,6 @@
-/* A world in another order: rank r of it is the process that `process[r]` is in the world below. For jobs whose layout says
- * which device has which rank (parallel.devices); everything above sees the layout's ranks only. What the world below says
- * itself (who did not arrive, whose connection ended) names processes as they were launched. */
+/* A world in another order: rank r of it is the process that `process[r]` is in the world below. For jobs whose layout
+ * says which device has which rank (parallel.devices); everything above sees the layout's ranks only. What the world
+ * below says itself (who did not arrive, whose connection ended) names processes as they were launched. */
 #include "comm/world.h"
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,6 @@
-/* The rendezvous behind world `tcp`: ranks that find each other through rank 0's address, prove that they know the job's
- * secret, and stay connected to rank 0. Nothing that a stranger sends is looked at but the fixed-size greeting. */
+/* The rendezvous behind world `tcp`: ranks that find each other through rank 0's address, prove that they know the
+ * job's secret, and stay connected to rank 0. Nothing that a stranger sends is looked at but the fixed-size
+ * greeting. */
 #ifndef PST_COMM_TCP_H
 #define PST_COMM_TCP_H
 #include "base/status.h"
@@ -42,7 +43,8 @@ pst_status pst_tcp_reach(const pst_tcp_job *job, uint32_t seconds, const char *w
 void pst_tcp_pause(void); /* a moment, before the next try */
 
 /* tcp_socket.c. `until`: pst_monotonic_ns(), PST_NEVER for no limit. Milliseconds until then, for poll(): at most a
- * minute, -1 for no limit. Waiting until a socket may be read or written (poll's events): EPEER when the time is over. */
+ * minute, -1 for no limit. Waiting until a socket may be read or written (poll's events): EPEER when the time is
+ * over. */
 int pst_tcp_milliseconds(uint64_t until);
 pst_status pst_tcp_wait(int fd, short events, uint64_t until);
 /* Non-blocking, without delay, and a host that vanishes is noticed after about 25 s. */

@@ -1,6 +1,6 @@
-/* How the ranks of world `tcp` come together. Rank 0 greets whoever connects with a fresh number; the other answers with
- * its rank, a number of its own and the proof that it knows the secret; rank 0 proves the same back. Numbers are little
- * endian. Strangers get the greeting and, after GREET_S, nothing more; they never delay the ranks. */
+/* How the ranks of world `tcp` come together. Rank 0 greets whoever connects with a fresh number; the other answers
+ * with its rank, a number of its own and the proof that it knows the secret; rank 0 proves the same back. Numbers are
+ * little endian. Strangers get the greeting and, after GREET_S, nothing more; they never delay the ranks. */
 #include "base/clock.h"
 #include "base/log.h"
 #include "comm/secret.h"

@@ -6,6 +6,10 @@
 /* Processes with one rank each. The list is ordered: the first that does not reject is taken. */
 extern const pst_transport_ops pst_transport_ucx;
 
+/* Transports that are opened from now on are to move CUDA's memory, too, where UCX can on all ranks
+ * (pst_transport.reaches_cuda). */
+void pst_transport_ucx_cuda(int wanted);
+
 /* `self`: one hub joins the n ranks of a process. Sends and receives are matched in post order per (source, channel,
  * seq); the bytes are copied when both are there. rendezvous != 0: a send completes only then (else too: there is no
  * buffer). The ends are owned by the hub; single-threaded. */

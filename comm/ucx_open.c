@@ -26,12 +26,27 @@ pst_status pst_ucx_fail(pst_status status, const char *what, ucs_status_t rc) {
     return pst_fail(rc == UCS_ERR_NO_MEMORY ? PST_ENOMEM : status, "UCX cannot %s: %s", what, ucs_status_string(rc));
 }
 
-/* Shared memory with CMA on one host: large messages move in one poll, small ones without a system call. */
+static int wants_cuda;
+
+void pst_transport_ucx_cuda(int wanted) { wants_cuda = wanted; }
+
+/* Which kinds of memory its transports can reach; a UCX that was built without CUDA does not know the one that is asked
+ * for here. */
+static void look_for_cuda(pst_ucx *u) {
+    ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
+    u->cuda = wants_cuda && ucp_context_query(u->context, &attr) == UCS_OK &&
+              attr.memory_types >> UCS_MEMORY_TYPE_CUDA & 1;
+}
+
+/* Shared memory with CMA on one host: large messages move in one poll, small ones without a system call. `cuda` is UCX's
+ * name for all that it has for GPUs; it passes over what it has not. */
 static pst_status open_context(pst_ucx *u, const pst_world *world) {
     ucp_config_t *config;
+    char transports[64];
     ucs_status_t rc = ucp_config_read(NULL, NULL, &config);
     if (rc != UCS_OK) return pst_ucx_fail(PST_EINPUT, "read its variables", rc);
-    const char *transports = world->local_size == world->size ? "posix,self,cma" : "tcp,self,posix,cma";
+    snprintf(transports, sizeof transports, "%s%s",
+             world->local_size == world->size ? "posix,self,cma" : "tcp,self,posix,cma", wants_cuda ? ",cuda" : "");
     if (!getenv("UCX_TLS")) rc = ucp_config_modify(config, "TLS", transports);
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_ESTIMATED_NUM_PPN,
@@ -41,7 +56,9 @@ static pst_status open_context(pst_ucx *u, const pst_world *world) {
     };
     if (rc == UCS_OK) rc = ucp_init(&params, config, &u->context);
     ucp_config_release(config);
-    return rc == UCS_OK ? PST_OK : pst_ucx_fail(PST_ENOMEM, "start", rc);
+    if (rc != UCS_OK) return pst_ucx_fail(PST_ENOMEM, "start", rc);
+    look_for_cuda(u);
+    return PST_OK;
 }
 
 /* UCX's segments have a name while it makes them, and a rank that dies with its launcher meanwhile would leave them: it
@@ -66,15 +83,19 @@ static pst_status open_worker(pst_ucx *u) {
     return rc == UCS_OK ? PST_OK : pst_ucx_fail(PST_ENOMEM, "open a wake-up descriptor", rc);
 }
 
-/* An empty one says that this rank has none. */
+/* UCX's address, and a byte that says whether it reaches CUDA's memory. An empty one says that this rank has none. */
 static pst_status publish_address(pst_ucx *u, pst_world *world, pst_status mine) {
     ucp_address_t *address;
     size_t bytes;
     if (mine != PST_OK) return world->ops->put(world, "penstock.ucx", "", 0);
     ucs_status_t rc = ucp_worker_get_address(u->worker, &address, &bytes);
     if (rc != UCS_OK) return pst_ucx_fail(PST_ENOMEM, "name its address", rc);
-    pst_status status = world->ops->put(world, "penstock.ucx", address, bytes);
+    uint8_t *both = malloc(bytes + 1);
+    if (both) memcpy(both, address, bytes), both[bytes] = u->cuda;
     ucp_worker_release_address(u->worker, address);
+    pst_status status = both ? world->ops->put(world, "penstock.ucx", both, bytes + 1)
+                             : pst_fail(PST_ENOMEM, "no memory for an address");
+    free(both);
     return status;
 }
 
@@ -113,6 +134,7 @@ static pst_status connect_rank(pst_ucx *u, pst_world *world, uint32_t rank) {
         free(address);
         return pst_fail(PST_EPEER, "rank %u could not open transport ucx", rank);
     }
+    u->base.reaches_cuda &= ((const uint8_t *)address)[bytes - 1];
     ucp_ep_params_t params = {.field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE,
                               .address = address,
                               .err_mode = UCP_ERR_HANDLING_MODE_NONE};
@@ -133,6 +155,7 @@ static pst_status connect_all(pst_ucx *u, pst_world *world, pst_status mine) {
     if (common == PST_OK) common = world->ops->fence(world);
     if (common != PST_OK) return mine != PST_OK ? mine : common;
     if (mine == PST_OK) mine = fetch_mask(u, world);
+    u->base.reaches_cuda = u->cuda;
     for (uint32_t i = 0; mine == PST_OK && i < world->size; i++) mine = connect_rank(u, world, i);
     return pst_world_agree(world, "penstock.ucx.open", mine);
 }

@@ -14,6 +14,7 @@ typedef struct {
     void *scratch;            /* 64-byte aligned, as many bytes as the row's scratch() says */
     uint64_t seed;            /* of the run: dropout's stream is pst_rng_key(seed, node->name) */
     uint64_t sample;          /* global index of the micro-batch's first sample since the start of training */
+    uint64_t step;            /* of training; the same when one is repeated */
     int first;                /* W overwrites the accumulator (first micro-batch of the step), else adds to it */
     int train;                /* 0: evaluation, dropout is the identity */
     float loss_scale;         /* cross_entropy B: factor of every token's gradient, 1/(tokens of the whole batch), times
@@ -28,12 +29,16 @@ typedef struct {
     uint32_t isa;             /* PST_ISA_* bits that the device must have; 0 for plain C */
     /* NULL: can; else why not. May be NULL itself. */
     const char *(*reject)(const pst_graph *g, const pst_node *node, const pst_device *device);
-    /* Exact bytes of scratch; NULL: none. Every byte that it counts is written by launch. */
+    /* Exact bytes of scratch; NULL: none. Every byte that it counts is written by launch, or the last ones where a
+     * library has the rest. */
     uint64_t (*scratch)(const pst_graph *g, const pst_node *node, uint32_t threads);
     /* Runs on device->pool when it has one. Results never depend on the number of threads, nor on where operands
      * lie. */
     pst_status (*launch)(pst_device *device, const pst_call *call);
     uint32_t dtypes;          /* bits 1 << pst_dtype: graphs whose activations and parameters it takes */
+    /* NULL, or called once for each such pass of a rank's graph before the first launch and before the device's memory
+     * is taken: what launch looks up is made here. It may measure, with memory that it gives back. */
+    pst_status (*prepare)(pst_device *device, const pst_graph *g, const pst_node *node);
 } pst_kernel_row;
 enum { PST_TAKES_F32 = 1 << PST_F32, PST_TAKES_BF16 = 1 << PST_BF16, PST_TAKES_F16 = 1 << PST_F16 };
 
@@ -58,6 +63,28 @@ typedef struct {
 } pst_flat;
 const pst_flat *pst_flat_choose(uint32_t isa);
 const pst_flat *pst_flat_ref(void);
+
+/* What the end of a step computes, on operands in the device's memory: for a CPU the pst_flat of its instruction set.
+ * Launched as kernels are; on a device that runs ahead, queued. */
+typedef struct {
+    float *weight;
+    const float *grad;
+    float *state[2];
+    uint16_t *narrow;        /* where the new weight goes in the graph's type, PST_BF16 or PST_F16; NULL: nowhere */
+    uint64_t n;
+    float decay;             /* in place of the hyper-parameters' */
+} pst_arith_param;
+typedef struct {
+    /* All of them with one rule; `type`: of narrow. The list has been read on return. */
+    pst_status (*update)(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h, pst_dtype type,
+                         const pst_arith_param *list, uint32_t n);
+    /* out[i] = sum of squares of n[i] elements at x[i] in fp64, by pst_flat's order; out lies in the device's memory, the
+     * lists have been read on return. */
+    pst_status (*sum_squares)(pst_device *device, const float *const *x, const uint64_t *n, uint32_t count, double *out);
+    pst_status (*accumulate)(pst_device *device, float *y, const float *x, uint64_t n); /* y += x */
+    pst_status (*narrow)(pst_device *device, pst_dtype type, const float *x, uint16_t *y, uint64_t n);
+} pst_arith;
+extern const pst_arith pst_arith_cpu; /* kernels/cpu/arith.c */
 
 /* The CPU device ("cpu"): isa found at run time, PENSTOCK_ISA=avx2|avx512|generic lowers it. */
 extern const pst_device_ops pst_device_cpu;

@@ -124,7 +124,7 @@ static pst_status build(const pst_model_config *config, pst_graph **graph) {
                         config->channels);
     model m = {.c = config};
     PST_TRY(pst_graph_open("gpt", config->micro_batch, &m.g));
-    m.g->dtype = config->dtype;
+    pst_graph_compute(m.g, config->dtype);
     pst_status status = fill_graph(&m);
     if (status != PST_OK) {
         pst_graph_close(m.g);

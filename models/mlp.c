@@ -51,7 +51,7 @@ static pst_status build(const pst_model_config *config, pst_graph **graph) {
     PST_TRY(pst_model_check(config));
     pst_graph *g;
     PST_TRY(pst_graph_open("mlp", config->micro_batch, &g));
-    g->dtype = config->dtype; /* of what flows between operators: F32, BF16 or F16 */
+    pst_graph_compute(g, config->dtype); /* of what flows between operators, and of products */
     pst_status status = fill_graph(g, config);
     if (status != PST_OK) {
         pst_graph_close(g);

@@ -11,7 +11,7 @@ typedef struct {
     pst_activation activation; /* GELU_TANH for GPT-2 */
     uint32_t micro_batch;
     int infer; /* no loss: the graph ends with logits[b,T,V] (role OUTPUT), and dtype is F32 */
-    pst_dtype dtype; /* of the graph */
+    pst_dtype dtype; /* of the graph: what products round their factors to, see pst_graph_compute */
 } pst_model_config;
 
 /* A line of a model's table of presets. */

@@ -2,8 +2,10 @@
  * operations and bytes add up; on other kinds of devices costs_device.c says how far each operator gets. */
 #include "partition/costs_parts.h"
 #include "partition/profile.h"
+#include <ctype.h>
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 /* Of an AVX2 core: what kind `cpu` has, too. */
 #define CPU_FLOPS 80e9
@@ -13,17 +15,44 @@ const pst_cluster_link pst_costs_link = {.latency_ns = 30000, .bytes_per_s = 4e9
 
 uint64_t pst_costs_round(double ns) { return ns < 1e18 ? (uint64_t)llround(ns) : UINT64_C(1000000000000000000); }
 
-static int is_cpu(const pst_costs *costs) { return !costs->kind || !strncmp(costs->kind->name, "cpu", 3); }
+/* NULL: the nominal core. */
+static int is_cpu_kind(const pst_device_kind *kind) { return !kind || !strncmp(kind->name, "cpu", 3); }
 
-/* dtype: of the products. */
+static int is_cpu(const pst_costs *costs) { return is_cpu_kind(costs->kind); }
+
+/* dtype: of the products' factors. */
 static uint64_t cpu_ns(const pst_costs *costs, pst_dtype dtype, double flops, double bytes) {
     const pst_device_kind *kind = costs->kind;
     double flops_per_s = !kind ? CPU_FLOPS : kind->flops[dtype] > 0 ? kind->flops[dtype] : kind->flops[PST_F32];
     return pst_costs_round((flops / flops_per_s + bytes / (kind ? kind->bytes_per_s : CPU_BYTES)) * 1e9);
 }
 
-/* A profile is of a processor. */
-static const pst_profile *profile_of(const pst_costs *costs) { return is_cpu(costs) ? costs->profile : NULL; }
+/* Whether a word of the text begins with the first n characters of `what`. */
+static int has_word(const char *text, const char *what, size_t n) {
+    for (const char *at = text; *at; at++)
+        if ((at == text || !isalnum((unsigned char)at[-1])) && !strncasecmp(at, what, n)) return 1;
+    return 0;
+}
+
+int pst_costs_is_kind(const pst_device_kind *kind, const char *model) {
+    if (is_cpu_kind(kind)) return 0;
+    for (const char *part = kind->name;; part++) {
+        size_t n = strcspn(part, "-");
+        if (!has_word(model, part, n)) return 0;
+        part += n;
+        if (!*part) return 1;
+    }
+}
+
+int pst_costs_profiled(const pst_device_kind *kind, const pst_profile *profile) {
+    if (!profile || !kind) return profile != NULL;
+    const pst_profile_head *head = pst_profile_head_of(profile);
+    return *head->device ? pst_costs_is_kind(kind, head->model) : is_cpu_kind(kind);
+}
+
+static const pst_profile *profile_of(const pst_costs *costs) {
+    return pst_costs_profiled(costs->kind, costs->profile) ? costs->profile : NULL;
+}
 
 uint64_t pst_costs_exchange_ns(const pst_costs *costs, pst_exchange kind, uint32_t parts, uint64_t bytes) {
     const pst_cluster_link *link = costs->tensor_link ? costs->tensor_link : &pst_costs_link;
@@ -40,7 +69,7 @@ uint64_t pst_costs_pass_ns(const pst_costs *costs, const pst_graph *g, const pst
     pst_exchange kind = extra ? PST_EXCHANGE_NONE : pst_node_exchange(node, 0, pass);
     if (kind != PST_EXCHANGE_NONE && kind != PST_EXCHANGE_COPY)
         return pst_costs_exchange_ns(costs, kind, node->attr.parts, bytes);
-    if (is_cpu(costs)) return cpu_ns(costs, costs->kind ? g->dtype : PST_F32, (double)flops, (double)bytes);
+    if (is_cpu(costs)) return cpu_ns(costs, costs->kind ? pst_graph_factors(g) : PST_F32, (double)flops, (double)bytes);
     return pst_costs_device_ns(costs->kind, g, node, extra, pass, flops, bytes);
 }
 

@@ -33,8 +33,8 @@ static const struct {
 } devices[] = {{"V100", 80, 0.85},   {"A100", 108, 0.869}, {"H100", 132, 0.803},
                {"H200", 132, 0.803}, {"B200", 148, 0.776}, {"", 108, 0.8}};
 
-static double peak(const pst_device_kind *kind, const pst_graph *g) {
-    double flops = kind->flops[g->dtype];
+static double peak(const pst_device_kind *kind, pst_dtype factors) {
+    double flops = kind->flops[factors];
     return flops > 0 ? flops : kind->flops[PST_F32]; /* computed in fp32 what it cannot compute otherwise */
 }
 
@@ -58,7 +58,7 @@ static double product_s(const pst_device_kind *kind, double flops_per_s, double 
 static double linear_s(const pst_device_kind *kind, const pst_graph *g, const pst_node *node, pst_pass pass) {
     const pst_tensor *x = g->tensor + node->in[0], *y = g->tensor + node->out[0];
     double k = (double)x->dim[x->n_dim - 1], n = (double)y->dim[y->n_dim - 1], m = (double)pst_tensor_elements(x) / k;
-    double flops_per_s = peak(kind, g);
+    double flops_per_s = peak(kind, pst_node_factors(g, node));
     if (pass == PST_PASS_F) return product_s(kind, flops_per_s, m, n, k);
     return pass == PST_PASS_B ? product_s(kind, flops_per_s, m, k, n) : product_s(kind, flops_per_s, n, k, m);
 }
@@ -67,7 +67,17 @@ static double attention_s(const pst_device_kind *kind, const pst_graph *g, const
                           double flops) {
     double length = (double)g->tensor[node->in[0]].dim[1];
     double share = (pass == PST_PASS_F ? ATTENTION_F : ATTENTION_B) * length / (length + ATTENTION_HALF);
-    return flops / (peak(kind, g) * share);
+    return flops / (peak(kind, g->dtype) * share);
+}
+
+/* What F8 takes beside the product: each factor is read as it is stored and written with 8 bits, by a kernel. */
+static double rounding_s(const pst_device_kind *kind, const pst_graph *g, const pst_node *node, pst_pass pass) {
+    if (pst_node_factors(g, node) != PST_F8) return 0;
+    uint64_t x = pst_tensor_elements(g->tensor + node->in[0]), y = pst_tensor_elements(g->tensor + node->out[0]);
+    uint64_t weight = pst_param_elements(g->param + node->param[0]);
+    uint64_t both = pass == PST_PASS_F ? x + weight : pass == PST_PASS_B ? y + weight : x + y;
+    return 2 * LAUNCH_NS * 1e-9 + (double)both * (double)(pst_dtype_bytes(g->dtype) + pst_dtype_bytes(PST_F8)) /
+                                      (kind->bytes_per_s * MOVE_SHARE);
 }
 
 uint64_t pst_costs_move_ns(const pst_device_kind *kind, double bytes) {
@@ -77,7 +87,8 @@ uint64_t pst_costs_move_ns(const pst_device_kind *kind, double bytes) {
 uint64_t pst_costs_device_ns(const pst_device_kind *kind, const pst_graph *g, const pst_node *node, int extra,
                              pst_pass pass, uint64_t flops, uint64_t bytes) {
     double compute = 0, move = (double)bytes / (kind->bytes_per_s * MOVE_SHARE);
-    if (!extra && !strcmp(node->op->name, "linear")) compute = linear_s(kind, g, node, pass);
+    if (!extra && !strcmp(node->op->name, "linear"))
+        compute = linear_s(kind, g, node, pass) + rounding_s(kind, g, node, pass);
     if (!extra && !strcmp(node->op->name, "attention")) compute = attention_s(kind, g, node, pass, (double)flops);
     return pst_costs_round(LAUNCH_NS + fmax(compute, move) * 1e9);
 }

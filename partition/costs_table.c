@@ -5,6 +5,7 @@
  * needs it: less than the layout has, never more. */
 #include "partition/costs_parts.h"
 #include <stdlib.h>
+#include <string.h>
 
 typedef struct {
     const pst_graph *g;
@@ -42,7 +43,6 @@ static void time_passes(const builder *b, const pst_tape *tape) {
         uint64_t took = step_ns(b, tape, s);
         ns[tape->step[s].pass][i] += took;
         if (is_exchange(b, tape, s)) b->t->exchange_ns[i] += took;
-        b->t->flops += tape->step[s].flops;
     }
 }
 
@@ -57,7 +57,8 @@ static void time_again(const builder *b, const pst_tape *tape, pst_recompute mod
 typedef struct {
     uint32_t into; /* the value that stands for it */
     uint32_t first,
-        last; /* nodes whose B or W (again: B's F) need it: the first one; the one that was looked at last */
+        last;         /* nodes whose B or W (again: B's F) need it: the first one; the one that was looked at last */
+    uint32_t first_w; /* the first node whose W needs it, made by another pass; PST_NONE */
     uint64_t bytes;
     uint8_t is_free; /* of data and outputs, which are counted as kept */
     uint8_t forward; /* made by F */
@@ -83,7 +84,8 @@ static int is_free(const pst_graph *g, const pst_value *v) {
 }
 
 static void find_lives(const pst_graph *g, const pst_tape *tape, life *x) {
-    for (uint32_t v = 0; v < tape->n_value; v++) x[v] = (life){.into = v, .first = PST_NONE, .last = PST_NONE};
+    for (uint32_t v = 0; v < tape->n_value; v++)
+        x[v] = (life){.into = v, .first = PST_NONE, .last = PST_NONE, .first_w = PST_NONE};
     merge(tape, x);
     for (uint32_t v = 0; v < tape->n_value; v++) {
         const pst_value *value = tape->value + v;
@@ -105,9 +107,11 @@ static void find_needs(const pst_tape *tape, life *x) {
         for (uint32_t i = 0; step->pass != PST_PASS_F && i < step->n_operand; i++) {
             const pst_operand *o = step->operand + i;
             if (!is_value(o) || tape->value[o->index].def_step == PST_NONE) continue;
-            if (tape->step[tape->value[o->index].def_step].pass != PST_PASS_F) continue;
+            pst_pass made = tape->step[tape->value[o->index].def_step].pass;
             life *l = x + find(x, o->index);
-            if (l->first == PST_NONE || step->node < l->first) l->first = step->node;
+            if (made == PST_PASS_F && (l->first == PST_NONE || step->node < l->first)) l->first = step->node;
+            if (step->pass == PST_PASS_W && made != PST_PASS_W && (l->first_w == PST_NONE || step->node < l->first_w))
+                l->first_w = step->node;
         }
     }
 }
@@ -134,17 +138,22 @@ static void sum_enter(const builder *b, const pst_tape *tape, life *x, const uin
 static void sum_stash(const builder *b, const pst_tape *tape, life *x, pst_recompute mode) {
     for (uint32_t v = 0; v < tape->n_value; v++) {
         const life *l = x + v;
-        if (l->into != v || l->is_free || l->first == PST_NONE) continue;
-        if (l->forward) b->t->stash[mode][l->first] += l->bytes;
-        else if (l->again) b->t->held[mode][l->first] += l->bytes;
+        if (l->into != v || l->is_free) continue;
+        if (l->first != PST_NONE && l->forward) b->t->stash[mode][l->first] += l->bytes;
+        else if (l->first != PST_NONE && l->again) b->t->held[mode][l->first] += l->bytes;
+        if (l->first_w == PST_NONE) continue;
+        if (l->forward) b->t->late[mode][l->first_w] += l->bytes;
+        else b->t->apart[mode][l->first_w] += l->bytes;
+        if (l->again && !l->forward) b->t->held_apart[mode][l->first_w] += l->bytes;
     }
 }
 
-/* Bytes that a step touches and that are not kept from F on. What may take over another operand's memory adds none. */
+/* Bytes that a step touches and that are not kept from F on (apart: nor from B to W). What may take over another
+ * operand's memory adds none. */
 static pst_status sum_scratch(const builder *b, const pst_tape *tape, life *x) {
     for (uint32_t s = 0; s < tape->n_step; s++) {
         const pst_tape_step *step = tape->step + s;
-        uint64_t bytes = 0;
+        uint64_t bytes = 0, apart = 0;
         uint32_t kernel = 0;
         for (uint32_t i = 0; i < step->n_operand; i++) {
             const pst_operand *o = step->operand + i;
@@ -153,7 +162,9 @@ static pst_status sum_scratch(const builder *b, const pst_tape *tape, life *x) {
             int seen = 0;
             for (uint32_t j = 0; j < i; j++)
                 seen |= is_value(step->operand + j) && find(x, step->operand[j].index) == l->into;
-            if (!seen && !l->is_free && !(l->forward && l->first != PST_NONE)) bytes += l->bytes;
+            if (seen || l->is_free || (l->forward && l->first != PST_NONE)) continue;
+            bytes += l->bytes;
+            if (l->first_w == PST_NONE) apart += l->bytes;
         }
         uint64_t work = 0;
         int extra = tape->is_sum[s] ? PST_EXTRA_SUM : 0;
@@ -161,6 +172,7 @@ static pst_status sum_scratch(const builder *b, const pst_tape *tape, life *x) {
             PST_TRY(
                 b->scratch->choose(b->scratch->arg, b->g, b->g->node + step->node, extra, step->pass, &kernel, &work));
         if (bytes + work > b->t->scratch[step->node]) b->t->scratch[step->node] = bytes + work;
+        if (apart + work > b->t->scratch_apart[step->node]) b->t->scratch_apart[step->node] = apart + work;
     }
     return PST_OK;
 }
@@ -208,19 +220,42 @@ static pst_status sum_crossings(const builder *b) {
     return PST_OK;
 }
 
+static int uses(const pst_node *node, uint32_t param) {
+    for (uint32_t k = 0; k < node->n_param; k++)
+        if (node->param[k] == param) return 1;
+    return 0;
+}
+
 static void sum_parameters(const builder *b) {
     for (uint32_t i = 0; i < b->g->n_node; i++)
         for (uint32_t k = 0; k < b->g->node[i].n_param; k++) {
             uint64_t elements = pst_param_elements(b->g->param + b->g->node[i].param[k]);
             b->t->accumulated[i] += elements;
-            if (!b->g->node[i].use[k]) b->t->elements[i] += elements;
+            if (!b->g->node[i].use[k]) {
+                b->t->elements[i] += elements;
+                if (elements > b->t->largest[i]) b->t->largest[i] = elements;
+            } else if (uses(b->g->node, b->g->node[i].param[k])) b->t->tied[i] += elements;
         }
 }
 
 /* --- all of it ---------------------------------------------------------------------------------------------------- */
 
-enum { ARRAYS = 9 + 4 * PST_RECOMPUTE_COUNT - 2 };
+enum { PLAIN = 12, BY_MODE = 7, ARRAYS = PLAIN + BY_MODE * PST_RECOMPUTE_COUNT };
 
+/* NULL: this mode has none. */
+static uint64_t **array_of(pst_cost_table *t, uint32_t k) {
+    uint64_t **const plain[PLAIN] = {&t->f_ns,        &t->b_ns, &t->w_ns,          &t->exchange_ns,
+                                     &t->scratch,     &t->tied, &t->cross,         &t->elements,
+                                     &t->accumulated, &t->kept, &t->scratch_apart, &t->largest};
+    if (k < PLAIN) return plain[k];
+    uint32_t mode = (k - PLAIN) / BY_MODE, which = (k - PLAIN) % BY_MODE;
+    if (mode == PST_RECOMPUTE_NONE && which >= 4) return NULL;
+    uint64_t **const by_mode[BY_MODE] = {&t->stash[mode],    &t->enter[mode], &t->late[mode],      &t->apart[mode],
+                                         &t->again_ns[mode], &t->held[mode],  &t->held_apart[mode]};
+    return by_mode[which];
+}
+
+/* The arrays lie together. */
 static pst_status open_table(uint32_t n, pst_cost_table **table) {
     pst_cost_table *t = calloc(1, sizeof *t);
     uint64_t *at = calloc((size_t)n * ARRAYS + 1, sizeof *at);
@@ -229,16 +264,8 @@ static pst_status open_table(uint32_t n, pst_cost_table **table) {
         return pst_fail(PST_ENOMEM, "no memory for the costs of %u operators", n);
     }
     t->n = n;
-    uint64_t **const array[] = {&t->f_ns,  &t->b_ns,     &t->w_ns,        &t->exchange_ns, &t->scratch,
-                                &t->cross, &t->elements, &t->accumulated, &t->kept};
-    for (size_t i = 0; i < sizeof array / sizeof *array; i++, at += n) *array[i] = at;
-    for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
-        t->stash[mode] = at, at += n;
-        t->enter[mode] = at, at += n;
-        if (mode == PST_RECOMPUTE_NONE) continue;
-        t->again_ns[mode] = at, at += n;
-        t->held[mode] = at, at += n;
-    }
+    for (uint32_t k = 0; k < ARRAYS; k++)
+        if (array_of(t, k)) *array_of(t, k) = at, at += n;
     *table = t;
     return PST_OK;
 }
@@ -278,4 +305,22 @@ void pst_cost_table_close(pst_cost_table *table) {
     if (!table) return;
     free(table->f_ns); /* the first of the arrays, which lie together */
     free(table);
+}
+
+pst_status pst_cost_table_repeat(pst_cost_table *t, uint32_t from, uint32_t period, uint32_t times,
+                                 pst_cost_table **longer) {
+    pst_cost_table *l;
+    uint32_t behind = from + period;
+    PST_TRY(open_table(t->n + period * times, &l));
+    l->norm_ns = t->norm_ns, l->step_ns = t->step_ns, l->reduce_ns = t->reduce_ns;
+    for (uint32_t k = 0; k < ARRAYS; k++) {
+        if (!array_of(t, k)) continue;
+        const uint64_t *has = *array_of(t, k);
+        uint64_t *to = *array_of(l, k);
+        memcpy(to, has, behind * sizeof *to);
+        for (uint32_t i = behind; i < behind + period * times; i++) to[i] = to[i - period];
+        memcpy(to + behind + period * times, has + behind, (t->n - behind) * sizeof *to);
+    }
+    *longer = l;
+    return PST_OK;
 }

@@ -97,7 +97,7 @@ static pst_status name_cycle(const pst_import *im, const char *where, const uint
         at = before[at];
     } while (at != start);
     snprintf(text + used, sizeof text - used, "%s%lld", n > 8 ? "... <- " : "", (long long)im->id[at]);
-    return pst_fail(PST_EINPUT, "%s: the edges of %u nodes run in a circle: %s", where, n, text);
+    return pst_fail(PST_EINPUT, "%s: the edges of %u node%s run in a circle: %s", where, n, n == 1 ? "" : "s", text);
 }
 
 static pst_status check_cycles(const pst_import *im, const char *where, uint32_t *missing, uint32_t *order) {

@@ -115,7 +115,8 @@ typedef struct {
 pst_status pst_import_levels_solve(const pst_downset_problem *problem, const pst_import_levels *levels, double seconds,
                                    pst_downset_plan *plan);
 
-/* Finds the best plan; seconds: how long it may take. EINPUT when there is none: what would do. */
+/* Finds the best plan; seconds: how long it may take. ENOMEM where that is for want of memory: how much would do; EINPUT when
+ * there is none otherwise. */
 pst_status pst_import_solve(const pst_import *import, double seconds, pst_import_plan *plan);
 /* Fills load and objective. EINTERNAL: the plan is none (a node nowhere, too many devices, too much memory, data that
  * runs back). */

@@ -1,8 +1,8 @@
 /* PipeDream's two levels: groups of stages follow each other, a group runs on one machine or, as copies, on several;
  * within it stages and their replicas share the machine's devices. A group's time is its slowest stage's, and its
  * copies exchange its parameters between machines, as replicas of a stage do within one. Exact over all downsets where
- * they are few: for every two of them, one in the other, the best stages on a machine; then the best groups of those. See
- * import.h. */
+ * they are few: for every two of them, one in the other, the best stages on a machine; then the best groups of those.
+ * See import.h. */
 #include "partition/import.h"
 #include "base/clock.h"
 #include <math.h>

@@ -50,15 +50,16 @@ static pst_status apply_pipedream(const pst_plan_graph_options *o, const pst_clu
     im->bandwidth = o->bandwidth > 0 ? o->bandwidth : cluster ? pst_import_slowest_link(cluster) : 0;
     if (!cluster && o->devices > 0) im->kind[0].count = (uint32_t)o->devices;
     if (cluster && !(im->bandwidth > 0 && isfinite(im->bandwidth)))
-        return pst_fail(PST_EINPUT, "%s says nothing of its links: give the bandwidth, or a link, such as ib:400Gb/s",
+        return pst_fail(PST_EINPUT, "%s says nothing of its links: give --bandwidth, or a link, such as ib:400Gb/s",
                         o->cluster);
     if (!im->kind[0].count || !(im->bandwidth > 0))
-        return pst_fail(PST_EINPUT, "%s says nothing of %s, which has to be given", o->graph,
-                        im->kind[0].count ? "the bandwidth" : "devices");
+        return pst_fail(PST_EINPUT, "%s says nothing of %s", o->graph,
+                        im->kind[0].count ? "the bandwidth: give --bandwidth, such as 25GB/s"
+                                          : "devices: give --devices, and --bandwidth if it is not given");
     if (o->memory > 0) return pst_fail(PST_EINPUT, "PipeDream's costs know no memory: leave it out");
     if (o->machines * o->devices > MOST_DEVICES) return pst_fail(PST_EINPUT, "more than %d devices", MOST_DEVICES);
     if (o->machines > 1 && !(o->between > 0))
-        return pst_fail(PST_EINPUT, "%s says nothing of the bandwidth between machines, which has to be given",
+        return pst_fail(PST_EINPUT, "%s says nothing of the bandwidth between machines: give --between, such as 10GB/s",
                         o->graph);
     if (im->n_kind > 1 && o->compression > 0)
         return pst_fail(PST_EINPUT,

@@ -85,8 +85,15 @@ static pst_status smallest_memory(pst_downset_problem *p, double seconds, double
     return PST_OK;
 }
 
+/* " (1 GiB)", or "" of little. Returns text. */
+static const char *gibibytes(double bytes, char text[32]) {
+    *text = 0;
+    if (bytes >= 0x1p30) snprintf(text, 32, " (%.4g GiB)", bytes * 0x1p-30);
+    return text;
+}
+
 static pst_status no_plan(const pst_import *im, pst_downset_problem *p, const pst_downset_plan *found, double seconds) {
-    char devices[256];
+    char devices[256], needs[32], has[32];
     double memory = INFINITY;
     PST_TRY(check_places(im));
     say_kinds(im, devices, sizeof devices);
@@ -94,11 +101,11 @@ static pst_status no_plan(const pst_import *im, pst_downset_problem *p, const ps
         return pst_fail(PST_EINPUT, "no plan for %s was found in %g s: allow more time", devices, seconds);
     PST_TRY(smallest_memory(p, seconds, &memory));
     if (isfinite(memory) && im->n_kind > 1 && isfinite(im->kind[1].memory))
-        return pst_fail(PST_EINPUT, "no plan for %s fits into their memory; %.10g bytes each would do", devices,
-                        ceil(memory));
+        return pst_fail(PST_ENOMEM, "no plan for %s fits into their memory; %.10g bytes%s each would do", devices,
+                        ceil(memory), gibibytes(memory, needs));
     if (isfinite(memory))
-        return pst_fail(PST_EINPUT, "no plan for %s fits into %.10g bytes each; %.10g would do", devices,
-                        im->kind[0].memory, ceil(memory));
+        return pst_fail(PST_ENOMEM, "no plan for %s fits into %.10g bytes%s each; %.10g%s would do", devices,
+                        im->kind[0].memory, gibibytes(im->kind[0].memory, has), ceil(memory), gibibytes(memory, needs));
     return pst_fail(PST_EINPUT, "there is no plan for %s: some nodes fit on no kind of them together with their class",
                     devices);
 }
@@ -125,11 +132,12 @@ static pst_status take_tensor(const pst_import *im, pst_tensor_plan *found, pst_
 static pst_status no_tensor_plan(const pst_tensor_problem *p, const pst_tensor_plan *found, double seconds) {
     if (found->whole && found->lower_bound < 1e99)
         return pst_fail(PST_EINPUT, "no plan for %u devices was found in %g s: allow more time", p->devices, seconds);
+    char needs[32], has[32];
     double memory = INFINITY;
     PST_TRY(pst_tensor_least_memory(p, seconds, &memory));
     if (isfinite(memory))
-        return pst_fail(PST_EINPUT, "no plan for %u devices fits into %.10g bytes each; %.0f would do", p->devices,
-                        p->memory, ceil(memory));
+        return pst_fail(PST_ENOMEM, "no plan for %u devices fits into %.10g bytes%s each; %.0f%s would do", p->devices,
+                        p->memory, gibibytes(p->memory, has), ceil(memory), gibibytes(memory, needs));
     return pst_fail(PST_EINPUT,
                     "there is no plan for %u devices, whatever their memory: no tensor degree is small enough",
                     p->devices);

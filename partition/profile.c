@@ -149,21 +149,30 @@ static pst_status differ(const char *what, const char *its, const char *here) {
 
 pst_status pst_profile_check(const pst_profile *p, const pst_profile_head *here) {
     const pst_profile_head *h = &p->head;
-    PST_TRY(differ("processor", h->cpu, here->cpu));
-    PST_TRY(differ("instruction set", h->isa, here->isa));
+    PST_TRY(differ("device", *h->device ? h->device : "cpu", *here->device ? here->device : "cpu"));
+    PST_TRY(differ("device", h->model, here->model));
     PST_TRY(differ("precision", h->precision, here->precision));
     PST_TRY(differ("optimizer", h->optimizer, here->optimizer));
+    if (*h->device) return PST_OK; /* whatever the machine around it */
+    PST_TRY(differ("processor", h->cpu, here->cpu));
+    PST_TRY(differ("instruction set", h->isa, here->isa));
     if (h->cpus != here->cpus)
         return pst_fail(PST_EINPUT, "the profile is of a machine with %u processors, not %u", h->cpus, here->cpus);
     if (h->threads != here->threads)
-        return pst_fail(PST_EINPUT, "the profile is of ranks with %u threads, not %u", h->threads, here->threads);
+        return pst_fail(PST_EINPUT, "the profile is of ranks with %u thread%s, not %u", h->threads,
+                        h->threads == 1 ? "" : "s", here->threads);
     return PST_OK;
 }
 
+pst_status pst_profile_joins(const pst_profile *p, const pst_profile_head *other) {
+    PST_TRY(pst_profile_check(p, other));
+    if (p->head.ranks == other->ranks) return PST_OK;
+    return pst_fail(PST_EINPUT, "the profile was taken with %u rank%s, not %u", p->head.ranks,
+                    p->head.ranks == 1 ? "" : "s", other->ranks);
+}
+
 pst_status pst_profile_merge(pst_profile *to, const pst_profile *from) {
-    PST_TRY(pst_profile_check(from, &to->head));
-    if (to->head.ranks != from->head.ranks)
-        return pst_fail(PST_EINPUT, "the profile was taken with %u ranks, not %u", from->head.ranks, to->head.ranks);
+    PST_TRY(pst_profile_joins(from, &to->head));
     return pst_profile_force(to, from);
 }
 

@@ -17,6 +17,7 @@ typedef struct {
     uint32_t cpus, threads;      /* processors of the machine; threads of a rank */
     uint32_t ranks;              /* that computed at once when "busy" was measured, at least 1 */
     char precision[8], optimizer[16];
+    char device[24], model[128]; /* what computed, and what its maker calls it, may be ""; both "": the processor */
 } pst_profile_head;
 
 /* What a duration is of. */
@@ -53,13 +54,15 @@ const pst_profile_row *pst_profile_rows(const pst_profile *profile, uint32_t *n)
 /* Adds a row or takes the place of what was measured of the same; text is copied, and NULL is "". EINPUT: too many. */
 pst_status pst_profile_set(pst_profile *profile, pst_profile_kind kind, const char *text, uint64_t size, int busy,
                            double ns);
+/* EINPUT names what differs between the profile and another of this head, so that they cannot be joined. */
+pst_status pst_profile_joins(const pst_profile *p, const pst_profile_head *other);
 /* Everything that `from` has goes into `to`, in place of what is there. EINPUT names what differs when they are of
  * different machines, instruction sets, threads, precisions or optimizers. */
 pst_status pst_profile_merge(pst_profile *to, const pst_profile *from);
 /* The same without asking. */
 pst_status pst_profile_force(pst_profile *to, const pst_profile *from);
-/* EINPUT names the first thing in which the profile is of something else than `here`: processor, instruction set,
- * threads, precision, optimizer. */
+/* EINPUT names the first thing in which the profile is of something else than `here`: device, precision, optimizer, and
+ * where the processor computed, that, instruction set and threads. */
 pst_status pst_profile_check(const pst_profile *profile, const pst_profile_head *here);
 
 /* EINPUT says file, line, column, and what would be right. At most 16 MiB. */
@@ -68,9 +71,9 @@ pst_status pst_profile_parse(const char *text, size_t bytes, const char *file, p
 pst_status pst_profile_print(const pst_profile *profile, FILE *out);
 
 /* Nanoseconds while `busy` ranks (0: 1) compute at once; 0: it was not measured. Of a pass, the executor's launch is in
- * it; where other micro-batches were measured, powers of two, but not the graph's, from those. Others: between two sizes
- * on a line, above the largest as many times longer as it is larger, below the smallest likewise, but for messages: as
- * that. */
+ * it; where other micro-batches were measured, powers of two, but not the graph's, from those. Others: between two
+ * sizes on a line, above the largest as many times longer as it is larger, below the smallest likewise, but for
+ * messages: as that. */
 uint64_t pst_profile_pass_ns(const pst_profile *profile, const pst_graph *g, const pst_node *node, int extra,
                              pst_pass pass, uint32_t busy);
 uint64_t pst_profile_ns(const pst_profile *profile, pst_profile_kind kind, uint64_t size, uint32_t busy);

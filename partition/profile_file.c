@@ -36,9 +36,12 @@ static pst_status read_text(const pst_yaml *y, const yaml_node_t *node, char *to
 }
 
 static pst_status read_machine(pst_yaml *y, const yaml_node_t *node, pst_profile_head *h) {
-    static const pst_yaml_key row[] = {{"cpu", 1}, {"isa", 1}, {"cpus", 1}, {"threads", 1}, {"ranks", 1}};
+    static const pst_yaml_key row[] = {{"cpu", 1}, {"isa", 1}, {"cpus", 1}, {"threads", 1}, {"ranks", 1},
+                                        {"device", 0}, {"model", 0}};
     const yaml_node_t *value[PST_YAML_KEYS];
-    PST_TRY(pst_yaml_mapping(y, node, row, 5, value));
+    PST_TRY(pst_yaml_mapping(y, node, row, 7, value));
+    PST_TRY(read_text(y, value[5], h->device, sizeof h->device));
+    PST_TRY(read_text(y, value[6], h->model, sizeof h->model));
     PST_TRY(read_text(y, value[0], h->cpu, sizeof h->cpu));
     PST_TRY(read_text(y, value[1], h->isa, sizeof h->isa));
     PST_TRY(pst_yaml_u32(y, value[2], 1, MAX_PART, &h->cpus));
@@ -180,8 +183,11 @@ pst_status pst_profile_print(const pst_profile *p, FILE *out) {
     if (*h->penstock) fprintf(out, "penstock: \"%s\"\n", h->penstock);
     if (*h->date) fprintf(out, "date: \"%s\"\n", h->date);
     fprintf(out, "# ns: of one rank that computes alone; busy_ns: while so many ranks compute\n");
-    fprintf(out, "machine: {cpu: \"%s\", isa: %s, cpus: %u, threads: %u, ranks: %u}\n", h->cpu, h->isa, h->cpus,
+    fprintf(out, "machine: {cpu: \"%s\", isa: %s, cpus: %u, threads: %u, ranks: %u", h->cpu, h->isa, h->cpus,
             h->threads, h->ranks);
+    if (*h->device) fprintf(out, ", device: \"%s\"", h->device);
+    if (*h->model) fprintf(out, ", model: \"%s\"", h->model);
+    fputs("}\n", out);
     fprintf(out, "precision: %s\noptimizer: %s\noperators:%s\n", h->precision, h->optimizer, operators ? "" : " []");
     for (uint32_t i = 0; i < n; i++) {
         if (i == operators && messages) fputs("messages:\n", out);

@@ -10,7 +10,8 @@ enum { ALL_OF = 6, MOST_ORDERS = 1024 };
 
 typedef struct {
     const pst_search_problem *problem;
-    uint32_t pipeline, tensor, data, n, size;
+    pst_grid grid;
+    uint32_t n, size;
     uint32_t *class_, *used; /* [n_device] the first device that is the same; taken */
     uint32_t *at;            /* [size] */
     pst_search_orders *orders;
@@ -36,17 +37,17 @@ static pst_status keep(pst_search_orders *o, const uint32_t *device) {
 /* Within a tensor group classes ascend; replicas ascend by their devices, stage by stage, unless they were told apart. */
 static int is_first_of_equals(const every *e) {
     const pst_cluster_device *of = e->problem->cluster->device;
-    for (uint32_t g = 0; g < e->pipeline * e->data; g++)
-        for (uint32_t t = 1; t < e->tensor; t++) {
-            uint32_t a = e->at[g * e->tensor + t - 1], b = e->at[g * e->tensor + t];
+    for (uint32_t r = 1; r < e->size; r++)
+        if (pst_grid_at(e->grid, r).tensor) {
+            uint32_t a = e->at[r - 1], b = e->at[r];
             if (a > b || of[a].kind != of[b].kind) return 0;
             if (of[a].node != of[b].node && !e->problem->tensor_across_nodes) return 0;
         }
-    for (uint32_t k = 1; k < e->data && !e->problem->micros; k++) {
+    for (uint32_t k = 1; k < e->grid.data && !e->problem->micros; k++) {
         int less = 0, greater = 0;
-        for (uint32_t s = 0; s < e->pipeline && !less && !greater; s++)
-            for (uint32_t t = 0; t < e->tensor && !less && !greater; t++) {
-                uint32_t a = e->at[(s * e->data + k - 1) * e->tensor + t], b = e->at[(s * e->data + k) * e->tensor + t];
+        for (uint32_t s = 0; s < e->grid.pipeline && !less && !greater; s++)
+            for (uint32_t t = 0; t < pst_grid_degree(e->grid, s) && !less && !greater; t++) {
+                uint32_t a = e->at[pst_grid_rank(e->grid, s, k - 1, t)], b = e->at[pst_grid_rank(e->grid, s, k, t)];
                 less = e->class_[a]<e->class_[b], greater = e->class_[a]> e->class_[b];
             }
         if (greater) return 0;
@@ -71,13 +72,10 @@ static void place(every *e, uint32_t depth) {
     }
 }
 
-static pst_status all_orders(const pst_search_problem *problem, uint32_t pipeline, uint32_t tensor, uint32_t data,
-                             pst_search_orders *orders) {
+static pst_status all_orders(const pst_search_problem *problem, pst_grid grid, pst_search_orders *orders) {
     uint32_t class_[ALL_OF], used[ALL_OF] = {0}, at[ALL_OF];
     every e = {.problem = problem,
-               .pipeline = pipeline,
-               .tensor = tensor,
-               .data = data,
+               .grid = grid,
                .n = problem->cluster->n_device,
                .size = orders->size,
                .class_ = class_,
@@ -127,10 +125,10 @@ static int by_place(const void *a, const void *b) {
     return x->device < y->device ? -1 : x->device > y->device;
 }
 
-/* How fast a device is, roughly: its kind's best matrix products, or its speed where kinds are not said. */
+/* How fast a device is, roughly: its kind's best matrix products of fp32 or 16 bits, or its speed where kinds are not said. */
 static double speed_of(const pst_cluster *c, const pst_cluster_device *d) {
     double most = 0;
-    for (int i = 0; c->kind && d->kind < c->n_kind && i < PST_DTYPE_COUNT; i++)
+    for (int i = 0; c->kind && d->kind < c->n_kind && i <= PST_F16; i++)
         if (c->kind[d->kind].flops[i] > most) most = c->kind[d->kind].flops[i];
     return d->speed * (most > 0 ? most : 1);
 }
@@ -190,10 +188,62 @@ static pst_status some_orders(const pst_search_problem *p, uint32_t pipeline, ui
     return status;
 }
 
-pst_status pst_search_orders_of(const pst_search_problem *problem, uint32_t pipeline, uint32_t tensor, uint32_t data,
+/* --- groups of several sizes -------------------------------------------------------------------------------------- */
+
+/* The first free devices, in this order, of one node and kind; UINT32_MAX: there are none. */
+static uint32_t find_free(const pst_search_problem *p, const seat *sorted, const uint8_t *taken, uint32_t tensor) {
+    uint32_t n = p->cluster->n_device, have = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const pst_cluster_device *a = sorted[i].of, *b = sorted[i - have].of;
+        if (taken[i]) {
+            have = 0;
+            continue;
+        }
+        have = have && (a->kind != b->kind || (a->node != b->node && !p->tensor_across_nodes)) ? 1 : have + 1;
+        if (have == tensor) return i + 1 - tensor;
+    }
+    return UINT32_MAX;
+}
+
+/* The group of each stage and replica takes the first that are left, those of most ranks first, so that smaller ones do
+ * not break up what they need. */
+static int place_groups(const pst_search_problem *p, pst_grid grid, const seat *sorted, int by_replica, uint8_t *taken,
+                        uint32_t *at) {
+    memset(taken, 0, p->cluster->n_device);
+    for (uint32_t tensor = grid.tensor; tensor; tensor--)
+        for (uint32_t i = 0; i < grid.pipeline * grid.data; i++) {
+            uint32_t s = by_replica ? i % grid.pipeline : i / grid.data;
+            uint32_t k = by_replica ? i / grid.pipeline : i % grid.data;
+            if (pst_grid_degree(grid, s) != tensor) continue;
+            uint32_t from = find_free(p, sorted, taken, tensor);
+            if (from == UINT32_MAX) return 0;
+            memset(taken + from, 1, tensor);
+            for (uint32_t t = 0; t < tensor; t++) at[pst_grid_rank(grid, s, k, t)] = sorted[from + t].device;
+        }
+    return 1;
+}
+
+static pst_status unequal_orders(const pst_search_problem *p, pst_grid grid, pst_search_orders *orders) {
+    uint32_t n = p->cluster->n_device;
+    seat *sorted = malloc(n * sizeof *sorted);
+    uint32_t *at = malloc(n * sizeof *at);
+    uint8_t *taken = malloc(n);
+    pst_status status =
+        sorted && at && taken ? PST_OK : pst_fail(PST_ENOMEM, "no memory for orders of %u devices", n);
+    for (uint32_t d = 0; status == PST_OK && d < n; d++) sorted[d] = (seat){.of = &p->cluster->device[d], .device = d};
+    if (status == PST_OK) qsort(sorted, n, sizeof *sorted, by_node);
+    for (int by_replica = 0; status == PST_OK && by_replica < 2; by_replica++)
+        if (place_groups(p, grid, sorted, by_replica, taken, at)) status = keep(orders, at);
+    free(sorted), free(at), free(taken);
+    return status;
+}
+
+pst_status pst_search_orders_of(const pst_search_problem *problem, const pst_search_config *c,
                                 pst_search_orders *orders) {
-    *orders = (pst_search_orders){.size = pipeline * tensor * data};
+    const pst_grid grid = pst_search_grid_of(c);
+    *orders = (pst_search_orders){.size = pst_grid_size(grid)};
     if (orders->size > problem->cluster->n_device) return PST_OK;
-    if (problem->cluster->n_device <= ALL_OF) return all_orders(problem, pipeline, tensor, data, orders);
-    return some_orders(problem, pipeline, tensor, data, orders);
+    if (problem->cluster->n_device <= ALL_OF) return all_orders(problem, grid, orders);
+    if (c->before) return unequal_orders(problem, grid, orders);
+    return some_orders(problem, c->pipeline, c->tensor, c->data, orders);
 }

@@ -1,5 +1,4 @@
-/* Less zero for a layout that is all but chosen: of equals, and where it turned out longer than predicted, as zero 2 does
- * whose sums are not hidden after all. */
+/* Less zero for a layout that is all but chosen: of equals the least. */
 #include "partition/search_parts.h"
 
 /* The lot's layout with another zero, predicted; *other NULL: it cannot be had. */
@@ -31,31 +30,15 @@ pst_status pst_search_plainer(pst_search_context *x, pst_search_lot *lot) {
         pst_search_layout *l;
         PST_TRY(predict_with(x, lot, zero->value[i], &c, &l));
         if (!l) continue;
-        if (l->step_ns <= lot->row.layout->step_ns) return take(lot, &c, l), PST_OK;
+        uint64_t excess = 0;
+        uint32_t stage;
+        pst_status status = PST_OK;
+        if (l->step_ns <= lot->row.layout->step_ns) {
+            status = pst_search_check(x, l, &excess, &stage, &c.reserve);
+            if (status == PST_OK && !excess) return take(lot, &c, l), PST_OK;
+        }
         pst_search_layout_close(l);
-    }
-    return PST_OK;
-}
-
-static int fits(const pst_search_problem *p, const pst_search_layout *l) {
-    uint32_t each = l->data * l->tensor;
-    for (uint32_t r = 0; r < l->pipeline * each; r++)
-        if (l->peak_bytes[r / each] > pst_search_capacity(p, l->device[r])) return 0;
-    return 1;
-}
-
-pst_status pst_search_less_zero(pst_search_context *x, pst_search_lot *lot) {
-    const pst_search_problem *p = x->problem;
-    const uint32_t had = lot->row.layout->zero;
-    for (uint32_t i = 0; i < p->zero.n && p->zero.value[i] < had; i++) {
-        pst_search_config c;
-        pst_search_layout *l;
-        PST_TRY(predict_with(x, lot, p->zero.value[i], &c, &l));
-        pst_status status = l && l->step_ns < lot->row.layout->step_ns ? p->verify(p->arg, l) : PST_EINPUT;
-        if (status == PST_OK && l->step_ns < lot->row.layout->step_ns && fits(p, l)) take(lot, &c, l);
-        else pst_search_layout_close(l);
-        if (status == PST_EINPUT) pst_error_clear();
-        else PST_TRY(status);
+        PST_TRY(status);
     }
     return PST_OK;
 }

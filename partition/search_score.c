@@ -3,55 +3,9 @@
 #include "base/hash.h"
 #include "partition/search_parts.h"
 #include "pipeline/simulate.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-pst_status pst_search_layout_open(const pst_search_problem *problem, const pst_search_config *c, uint32_t n_chunk,
-                                  pst_search_layout **layout) {
-    pst_search_layout *l = calloc(1, sizeof *l);
-    if (!l) goto no_memory;
-    l->pipeline = c->pipeline, l->tensor = c->tensor, l->data = c->data, l->micro_batch = c->micro_batch;
-    l->zero = c->zero, l->sequence = c->sequence;
-    l->n_item = problem->n_item, l->n_chunk = n_chunk, l->n_micro = c->n_micro, l->chunks = n_chunk / c->pipeline;
-    snprintf(l->schedule, sizeof l->schedule, "%s", problem->schedule[c->schedule]);
-    l->first_item = calloc(n_chunk + 1, sizeof *l->first_item);
-    l->recompute = calloc(n_chunk, sizeof *l->recompute);
-    l->micros = calloc(c->data, sizeof *l->micros);
-    l->device = calloc((size_t)c->pipeline * c->data * c->tensor, sizeof *l->device);
-    l->peak_bytes = calloc(c->pipeline, sizeof *l->peak_bytes),
-    l->in_flight = calloc(c->pipeline, sizeof *l->in_flight);
-    if (!l->first_item || !l->recompute || !l->micros || !l->device || !l->peak_bytes || !l->in_flight) goto no_memory;
-    *layout = l;
-    return PST_OK;
-no_memory:
-    pst_search_layout_close(l);
-    return pst_fail(PST_ENOMEM, "no memory for a layout of %u chunks", n_chunk);
-}
-
-void pst_search_layout_close(pst_search_layout *l) {
-    if (!l) return;
-    free(l->first_item), free(l->recompute), free(l->micros), free(l->device), free(l->peak_bytes), free(l->in_flight);
-    free(l);
-}
-
-pst_status pst_search_layout_copy(const pst_search_layout *from, pst_search_layout **layout) {
-    const pst_search_problem like = {.n_item = from->n_item, .n_schedule = 1, .schedule = {from->schedule}};
-    const pst_search_config c = {.pipeline = from->pipeline, .tensor = from->tensor, .data = from->data};
-    pst_search_layout *l;
-    PST_TRY(pst_search_layout_open(&like, &c, from->n_chunk, &l));
-    pst_search_layout own = *l;
-    *l = *from;
-    l->first_item = own.first_item, l->recompute = own.recompute, l->micros = own.micros, l->device = own.device;
-    l->peak_bytes = own.peak_bytes, l->in_flight = own.in_flight;
-    memcpy(l->first_item, from->first_item, (from->n_chunk + 1) * sizeof *l->first_item);
-    memcpy(l->recompute, from->recompute, from->n_chunk);
-    memcpy(l->micros, from->micros, from->data * sizeof *l->micros);
-    memcpy(l->device, from->device, (size_t)from->pipeline * from->data * from->tensor * sizeof *l->device);
-    memcpy(l->peak_bytes, from->peak_bytes, from->pipeline * sizeof *l->peak_bytes);
-    memcpy(l->in_flight, from->in_flight, from->pipeline * sizeof *l->in_flight);
-    *layout = l;
-    return PST_OK;
-}
 
 /* --- micro-batches ----------------------------------------------------------------------------------------------- */
 
@@ -66,12 +20,23 @@ static uint64_t period_of(const pst_search_layout *l, const pst_search_flight *f
     return stage_ns[*which];
 }
 
-/* One to each; each further one to whoever would be done with it first, the first of equals. */
+/* One to each; each further one to whoever would be done with it first, the first of equals. What all are done with by
+ * some time that is early enough is theirs at once. */
 static void share(pst_search_layout *l, const uint64_t *period) {
-    int equal = 1;
-    for (uint32_t k = 1; k < l->data; k++) equal &= period[k] == period[0];
-    for (uint32_t k = 0; k < l->data; k++) l->micros[k] = equal ? l->n_micro / l->data + (k < l->n_micro % l->data) : 1;
-    for (uint32_t left = equal ? 0 : l->n_micro - l->data; left; left--) {
+    uint32_t left = l->n_micro, equal = 1;
+    double rate = 0;
+    for (uint32_t k = 0; k < l->data; k++) {
+        equal &= period[k] == period[0];
+        rate += period[k] ? 1 / (double)period[k] : INFINITY;
+    }
+    double by = (l->n_micro - l->data) / rate;
+    for (uint32_t k = 0; k < l->data; k++) {
+        uint32_t most = period[k] ? (uint32_t)(by / (double)period[k]) : 0;
+        if (equal) most = l->n_micro / l->data + (k < l->n_micro % l->data);
+        l->micros[k] = most > 1 ? most : 1;
+        left -= l->micros[k];
+    }
+    for (; left; left--) {
         uint32_t best = 0;
         for (uint32_t k = 1; k < l->data; k++)
             if ((l->micros[k] + 1.) * (double)period[k] < (l->micros[best] + 1.) * (double)period[best]) best = k;
@@ -133,17 +98,23 @@ typedef struct {
     pst_search_flush *flush;   /* [pipeline] */
     uint64_t *end_ns, *one_ns; /* [pipeline] of all replicas; of one */
     uint64_t *stage_ns, *hops; /* [pipeline]; [n_chunk] */
+    uint64_t *elements;        /* [pipeline] of parameters */
+    uint64_t tied;             /* elements of those of the first stage that another uses, too, */
+    uint32_t user;             /* that one; its gradients go to the first and the sum, or new weights, back, */
+    uint64_t lent_ns, news_ns; /* in so much time */
     uint64_t *seen, *period;   /* [data] hashes of replicas; longest stage */
+    uint64_t *most_ns;         /* [pipeline] a rank whose passes end no sooner makes the step too long; NULL: none */
     uint64_t answer_ns;
+    int beyond;                /* 1: one does */
 } score;
 
 static pst_status open_score(pst_search_context *x, const pst_search_config *c, const pst_search_layout *l, score *s) {
     uint32_t p = l->pipeline;
-    uint64_t *all = calloc(3 * (size_t)p + l->n_chunk + 2 * (size_t)l->data, sizeof *all);
+    uint64_t *all = calloc(5 * (size_t)p + l->n_chunk + 2 * (size_t)l->data, sizeof *all);
     *s = (score){.end_ns = all, .flush = calloc(p, sizeof *s->flush)};
     if (!all || !s->flush) return pst_fail(PST_ENOMEM, "no memory to score a layout");
-    s->one_ns = all + p, s->stage_ns = all + 2 * (size_t)p, s->hops = all + 3 * (size_t)p;
-    s->seen = s->hops + l->n_chunk, s->period = s->seen + l->data;
+    s->one_ns = all + p, s->stage_ns = all + 2 * (size_t)p, s->elements = all + 3 * (size_t)p;
+    s->hops = all + 4 * (size_t)p, s->seen = s->hops + l->n_chunk, s->period = s->seen + l->data;
     PST_TRY(pst_search_flight_of(x, c->schedule, p, l->n_chunk / p, pst_search_most_micros(l), &s->flight));
     PST_TRY(pst_search_times_open(l->n_chunk, &s->times));
     return pst_search_flush_of(x, c, l->device, s->flush, &s->answer_ns);
@@ -164,8 +135,9 @@ static uint64_t hash_of(const pst_search_layout *l, const score *s, uint32_t rep
     return h;
 }
 
-static pst_status run(pst_search_context *x, const pst_search_config *c, const pst_search_layout *l, score *s,
-                      uint32_t replica, pst_search_how how, int no_hops, double *bubble) {
+/* Ends of passes, by a walk or a simulation: one_ns. */
+static pst_status follow(pst_search_context *x, const pst_search_config *c, const pst_search_layout *l, score *s,
+                         uint32_t replica, pst_search_how how, int no_hops, double *bubble) {
     const pst_schedule *made;
     uint64_t actions = 0;
     PST_TRY(pst_search_schedule_of(x, c->schedule, l->pipeline, l->n_chunk / l->pipeline, l->micros[replica], &made));
@@ -175,24 +147,52 @@ static pst_status run(pst_search_context *x, const pst_search_config *c, const p
         return simulate(made, &s->times, s->one_ns, bubble);
     }
     for (uint32_t k = 0; k < l->n_chunk; k++) s->hops[k] = no_hops ? 0 : pst_search_hop_ns(&s->times, k);
-    PST_TRY(pst_search_walk(x, made, s->times.ns, s->hops, s->one_ns));
+    return pst_search_walk(x, made, s->times.ns, s->hops, s->most_ns, s->one_ns, &s->beyond);
+}
+
+static pst_status run(pst_search_context *x, const pst_search_config *c, const pst_search_layout *l, score *s,
+                      uint32_t replica, pst_search_how how, int no_hops, double *bubble) {
     uint32_t longest;
+    *bubble = -1; /* simulations know it */
+    if (how == PST_SCORE_EARLY)
+        pst_search_early(x->row[c->schedule], s->flight, &s->times, l->micros[replica], s->one_ns);
+    else PST_TRY(follow(x, c, l, s, replica, how, no_hops, bubble));
+    if (s->beyond || *bubble >= 0) return PST_OK;
     uint64_t busy = period_of(l, s->flight, &s->times, s->stage_ns, &longest) * l->micros[replica], end = 0;
     for (uint32_t r = 0; r < l->pipeline; r++) end = s->one_ns[r] > end ? s->one_ns[r] : end;
     *bubble = end > busy ? 1 - (double)busy / (double)end : 0;
     return PST_OK;
 }
 
+/* Whether the replica makes the step too long by what no order can be below. */
+static int is_beyond(const pst_search_context *x, const pst_search_config *c, const pst_search_layout *l, score *s,
+                     uint32_t replica) {
+    if (!s->most_ns) return 0;
+    pst_search_early(x->row[c->schedule], s->flight, &s->times, l->micros[replica], s->one_ns);
+    for (uint32_t r = 0; r < l->pipeline; r++)
+        if (s->one_ns[r] >= s->most_ns[r]) return 1;
+    return 0;
+}
+
+/* Where all devices are as fast, so are all replicas. */
+static pst_status share_out(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, score *s) {
+    for (uint32_t k = 0; k < l->data; k++) {
+        uint32_t which;
+        s->period[k] = 1;
+        if (x->even) continue;
+        PST_TRY(pst_search_times_fill(x, c, l, s->flight, k, &s->times));
+        s->period[k] = period_of(l, s->flight, &s->times, s->stage_ns, &which);
+    }
+    share(l, s->period);
+    return PST_OK;
+}
+
 /* Ends of passes: end_ns. */
 static pst_status run_all(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, score *s,
                           pst_search_how how, int no_hops) {
-    uint32_t which, n_seen = 0;
+    uint32_t n_seen = 0;
     uint64_t longest = 0;
-    for (uint32_t k = 0; k < l->data && !l->micros[0]; k++) {
-        PST_TRY(pst_search_times_fill(x, c, l, s->flight, k, &s->times));
-        s->period[k] = period_of(l, s->flight, &s->times, s->stage_ns, &which);
-        if (k + 1 == l->data) share(l, s->period);
-    }
+    if (!l->micros[0]) PST_TRY(share_out(x, c, l, s));
     memset(s->end_ns, 0, l->pipeline * sizeof *s->end_ns);
     for (uint32_t k = 0; k < l->data; k++) {
         double bubble = 0;
@@ -202,7 +202,9 @@ static pst_status run_all(pst_search_context *x, const pst_search_config *c, pst
         while (i < n_seen && s->seen[i] != h) i++;
         if (i < n_seen) continue;
         s->seen[n_seen++] = h;
-        PST_TRY(run(x, c, l, s, k, how, no_hops, &bubble));
+        if (is_beyond(x, c, l, s, k)) s->beyond = 1;
+        else PST_TRY(run(x, c, l, s, k, how, no_hops, &bubble));
+        if (s->beyond) return PST_OK;
         for (uint32_t r = 0; r < l->pipeline; r++) {
             if (s->one_ns[r] > s->end_ns[r]) s->end_ns[r] = s->one_ns[r];
             if (s->one_ns[r] > longest) longest = s->one_ns[r], l->bubble = bubble;
@@ -223,29 +225,67 @@ static uint64_t sums_of(const pst_search_config *c, const pst_search_layout *l, 
     return larger(one, all > s->end_ns[stage] ? all - s->end_ns[stage] : 0);
 }
 
-/* New weights come while the first micro-batch is on its way: what is not there by then shows. */
-static uint64_t step_of(const pst_search_config *c, const pst_search_layout *l, const score *s,
-                        const pst_search_table *t, int sums, uint64_t *flush_ns) {
-    uint64_t head = 0, sum_end = 0, step = 0, end = 0, arrival = 0;
-    for (uint32_t k = 0; k < l->n_chunk; k++) {
-        uint32_t stage = s->flight->stage[k];
-        uint64_t e = 0;
-        if (k < l->pipeline) { /* the first chunk of its stage, of every placement */
-            for (uint32_t i = k; i < l->n_chunk; i++)
-                if (s->flight->stage[i] == stage)
-                    e += pst_search_run(t, PST_SUM_ELEMENTS, l->first_item[i], l->first_item[i + 1]);
-            const pst_search_flush *f = &s->flush[stage];
-            uint64_t news = pst_search_flush_ns(f->head_ns, f->head_latency_ns, e);
-            if (sums && news > arrival) head = larger(head, news - arrival);
-            uint64_t sum = sums ? sums_of(c, l, s, stage, e) : 0;
-            sum_end = larger(sum_end, s->end_ns[stage] + sum + pst_search_flush_ns(f->norm_ns, 0, e));
-            step = larger(step, pst_search_flush_ns(f->step_ns, 0, e));
-            end = larger(end, s->end_ns[stage]);
-        }
+/* Behind the passes of a stage, until its part of the norm is known. */
+static uint64_t behind_of(const pst_search_config *c, const pst_search_layout *l, const score *s, int sums,
+                          uint32_t stage) {
+    const uint64_t e = s->elements[stage];
+    return (sums ? sums_of(c, l, s, stage, e) : 0) + pst_search_flush_ns(s->flush[stage].norm_ns, 0, e);
+}
+
+static int returns_as_weights(const pst_search_config *c) { return c->zero && c->data > 1; }
+
+/* What all ranks wait for before their passes and behind them. New weights come while the first micro-batch is on its way:
+ * what is not there by then shows. */
+static uint64_t around_of(const pst_search_config *c, const pst_search_layout *l, const score *s, int sums,
+                          uint64_t *behind) {
+    uint64_t head = 0, step = 0, arrival = 0;
+    for (uint32_t k = 0; k < l->pipeline; k++) { /* the first chunk of its stage, of every placement */
+        const pst_search_flush *f = &s->flush[k];
+        uint64_t news = pst_search_flush_ns(f->head_ns, f->head_latency_ns, s->elements[k]);
+        if (k == s->user && s->tied && returns_as_weights(c)) news += s->news_ns;
+        if (sums && news > arrival) head = larger(head, news - arrival);
+        step = larger(step, pst_search_flush_ns(f->step_ns, 0, s->elements[k]));
         arrival += s->times.ns[k].f + pst_search_hop_ns(&s->times, k);
     }
-    *flush_ns = sum_end - end + s->answer_ns + step;
-    return head + sum_end + s->answer_ns + step;
+    *behind = s->answer_ns + step;
+    return head + *behind;
+}
+
+/* The first stage has tied parameters' sum last of all: when its passes are done it has room for the other's gradients,
+ * and that one waits for the sum where it steps its copy itself. */
+static uint64_t tied_end(const pst_search_config *c, const pst_search_layout *l, const score *s, int sums) {
+    const uint32_t first = s->flight->stage[0];
+    const pst_search_flush *f = &s->flush[first];
+    uint64_t lent = larger(s->end_ns[s->user], s->end_ns[first]) + s->lent_ns;
+    if (sums && c->data > 1) lent += pst_search_flush_ns(f->sum_ns, f->sum_latency_ns, s->tied);
+    uint64_t end = larger(s->end_ns[first] + behind_of(c, l, s, sums, first), lent);
+    return end + (returns_as_weights(c) ? 0 : s->lent_ns);
+}
+
+static uint64_t step_of(const pst_search_config *c, const pst_search_layout *l, const score *s, int sums,
+                        uint64_t *flush_ns) {
+    uint64_t sum_end = 0, end = 0, behind, around = around_of(c, l, s, sums, &behind);
+    for (uint32_t r = 0; r < l->pipeline; r++) {
+        sum_end = larger(sum_end, s->end_ns[r] + behind_of(c, l, s, sums, r));
+        end = larger(end, s->end_ns[r]);
+    }
+    if (s->tied) sum_end = larger(sum_end, tied_end(c, l, s, sums));
+    *flush_ns = sum_end - end + behind;
+    return around + sum_end;
+}
+
+/* What is left of limit_ns for each rank's passes; new weights are awaited in the last replica. */
+static pst_status find_most(pst_search_context *x, const pst_search_config *c, const pst_search_layout *l, score *s) {
+    uint64_t behind;
+    PST_TRY(pst_search_times_fill(x, c, l, s->flight, l->data - 1, &s->times));
+    const uint64_t around = around_of(c, l, s, 1, &behind);
+    memset(s->end_ns, 0xff, l->pipeline * sizeof *s->end_ns); /* so late that all sums of zero 2 but the last are hidden */
+    s->most_ns = s->period + l->data;
+    for (uint32_t r = 0; r < l->pipeline; r++) {
+        const uint64_t others = around + behind_of(c, l, s, 1, r);
+        s->most_ns[r] = x->limit_ns > others ? x->limit_ns - others : 0;
+    }
+    return PST_OK;
 }
 
 /* Of the stage that computes longest, in the last replica, which times are of. Its exchanges and what it computes again
@@ -255,9 +295,8 @@ static pst_status measure_busy(pst_search_context *x, const pst_search_config *c
     const pst_search_table *t;
     uint32_t which, last = l->data - 1;
     l->busy_ns = period_of(l, s->flight, &s->times, s->stage_ns, &which) * l->micros[last];
-    const uint32_t *device = l->device + ((size_t)which * l->data + last) * l->tensor;
-    PST_TRY(pst_search_table_of(x, x->problem->cluster->device[*device].kind, c->tensor, c->sequence, c->micro_batch,
-                                &t));
+    uint32_t device = l->device[pst_grid_rank(pst_search_grid(l), which, last, 0)];
+    PST_TRY(pst_search_table_of(x, c, x->problem->cluster->device[device].kind, which, &t));
     double exchange = 0, again = 0, all = 0;
     for (uint32_t k = 0; k < l->n_chunk; k++) {
         if (s->flight->stage[k] != which) continue;
@@ -272,45 +311,51 @@ static pst_status measure_busy(pst_search_context *x, const pst_search_config *c
     return PST_OK;
 }
 
-static pst_status first_table(pst_search_context *x, const pst_search_config *c, const pst_search_layout *l,
-                              const pst_search_table **t) {
-    PST_TRY(pst_search_table_of(x, x->problem->cluster->device[l->device[0]].kind, c->tensor, c->sequence,
-                                c->micro_batch, t));
-    if ((*t)->table) return PST_OK;
-    return pst_fail(PST_EINPUT, "tensor %u, micro_batch %u cannot be had on these devices", c->tensor, c->micro_batch);
+/* Kinds differ in time, not in elements. */
+static pst_status add_elements(pst_search_context *x, const pst_search_config *c, const pst_search_layout *l,
+                               score *s) {
+    for (uint32_t k = 0; k < l->n_chunk; k++) {
+        const pst_search_table *t;
+        uint32_t stage = s->flight->stage[k];
+        PST_TRY(pst_search_table_of(x, c, x->problem->cluster->device[l->device[0]].kind, stage, &t));
+        if (!t->table)
+            return pst_fail(PST_EINPUT, "tensor %u, micro_batch %u cannot be had on these devices", t->tensor,
+                            c->micro_batch);
+        s->elements[stage] += pst_search_run(t, PST_SUM_ELEMENTS, l->first_item[k], l->first_item[k + 1]);
+        uint64_t tied = pst_search_run(t, PST_SUM_TIED, l->first_item[k], l->first_item[k + 1]);
+        if (stage != s->flight->stage[0] && tied) s->tied += tied, s->user = stage;
+    }
+    return PST_OK;
 }
 
-/* 1: the work of the longest stage, and its flush, are beyond the limit already. */
-static int is_beyond(const pst_search_context *x, const pst_search_config *c, const pst_search_layout *l,
-                     const score *s, const pst_search_table *t) {
-    uint64_t elements = 0;
-    uint32_t which;
-    uint64_t work = period_of(l, s->flight, &s->times, s->stage_ns, &which) * (l->n_micro / l->data);
-    for (uint32_t k = 0; k < l->n_chunk; k++)
-        if (s->flight->stage[k] == which)
-            elements += pst_search_run(t, PST_SUM_ELEMENTS, l->first_item[k], l->first_item[k + 1]);
-    const pst_search_flush *f = &s->flush[which];
-    uint64_t sum = c->data > 1 ? pst_search_flush_ns(f->sum_ns, f->sum_latency_ns, elements) : 0;
-    return work + sum + pst_search_flush_ns(f->norm_ns, 0, elements) + s->answer_ns >= x->limit_ns;
+static pst_status time_tied(const pst_search_context *x, const pst_search_config *c, const pst_search_layout *l,
+                            score *s) {
+    const pst_search_problem *p = x->problem;
+    pst_cluster_link link;
+    if (!s->tied) return PST_OK;
+    PST_TRY(pst_search_tied_link(p, c, l->device, s->user, s->flight->stage[0], &link));
+    s->lent_ns = link.latency_ns + pst_search_wire_ns(&link, s->tied * p->grad_bytes);
+    s->news_ns = link.latency_ns + pst_search_wire_ns(&link, s->tied * p->weight_bytes);
+    return PST_OK;
 }
 
 static pst_status predict(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, pst_search_how how,
                           score *s) {
-    const pst_search_table *t;
+    uint64_t flush;
     PST_TRY(open_score(x, c, l, s));
-    PST_TRY(first_table(x, c, l, &t));
+    PST_TRY(add_elements(x, c, l, s));
+    PST_TRY(time_tied(x, c, l, s));
     if (how == PST_SCORE_SIMULATE) {
         PST_TRY(run_all(x, c, l, s, PST_SCORE_WALK, 0));
-        l->bound_ns = step_of(c, l, s, t, 1, &l->flush_ns);
+        l->bound_ns = step_of(c, l, s, 1, &l->flush_ns), l->alone_ns = step_of(c, l, s, 0, &flush);
     }
-    if (how == PST_SCORE_WALK && x->limit_ns != UINT64_MAX && x->even) {
-        PST_TRY(pst_search_times_fill(x, c, l, s->flight, 0, &s->times));
-        l->step_ns = UINT64_MAX;
-        if (is_beyond(x, c, l, s, t)) return PST_OK;
-    }
+    if (how == PST_SCORE_WALK && x->limit_ns != UINT64_MAX) PST_TRY(find_most(x, c, l, s));
     PST_TRY(run_all(x, c, l, s, how, 0));
-    l->step_ns = step_of(c, l, s, t, 1, &l->flush_ns);
-    if (how == PST_SCORE_WALK) l->bound_ns = l->step_ns;
+    l->step_ns = UINT64_MAX;
+    if (s->beyond) return PST_OK;
+    l->step_ns = step_of(c, l, s, 1, &l->flush_ns);
+    if (how != PST_SCORE_SIMULATE) l->bound_ns = l->step_ns, l->alone_ns = step_of(c, l, s, 0, &flush);
+    l->reduce_ns = l->bound_ns - l->alone_ns;
     l->exact = 0;
     return measure_busy(x, c, l, s);
 }
@@ -325,16 +370,13 @@ pst_status pst_search_predict(pst_search_context *x, const pst_search_config *c,
 }
 
 static pst_status account(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, score *s) {
-    const pst_search_table *t;
     uint64_t flush;
     PST_TRY(open_score(x, c, l, s));
-    PST_TRY(first_table(x, c, l, &t));
-    PST_TRY(run_all(x, c, l, s, PST_SCORE_WALK, 0));
-    uint64_t all = step_of(c, l, s, t, 1, &flush), alone = step_of(c, l, s, t, 0, &flush);
-    l->reduce_ns = all - alone;
+    PST_TRY(add_elements(x, c, l, s));
+    PST_TRY(time_tied(x, c, l, s));
     PST_TRY(run_all(x, c, l, s, PST_SCORE_WALK, 1));
-    uint64_t silent = step_of(c, l, s, t, 0, &flush);
-    l->message_ns = alone > silent ? alone - silent : 0;
+    uint64_t silent = step_of(c, l, s, 0, &flush);
+    l->message_ns = l->alone_ns > silent ? l->alone_ns - silent : 0;
     return PST_OK;
 }
 
@@ -344,29 +386,5 @@ pst_status pst_search_account(pst_search_context *x, const pst_search_config *c,
     pst_status status = account(x, c, layout, &s);
     layout->bubble = bubble; /* not that of walks without messages */
     close_score(&s);
-    return status;
-}
-
-/* --- a layout of the caller's ------------------------------------------------------------------------------------ */
-
-pst_status pst_search_score(const pst_search_problem *problem, pst_search_layout *l) {
-    pst_search_context x;
-    pst_search_problem own = *problem;
-    const pst_search_config c = {.pipeline = l->pipeline,
-                                 .tensor = l->tensor,
-                                 .data = l->data,
-                                 .micro_batch = l->micro_batch,
-                                 .chunks = l->n_chunk / l->pipeline,
-                                 .zero = l->zero,
-                                 .sequence = l->sequence,
-                                 .n_micro = l->n_micro};
-    uint64_t excess;
-    uint32_t stage;
-    own.n_schedule = 1, own.schedule[0] = l->schedule, own.time_limit_s = 0;
-    pst_status status = pst_search_context_open(&own, &x);
-    if (status == PST_OK) status = pst_search_predict(&x, &c, l, PST_SCORE_SIMULATE);
-    if (status == PST_OK) status = pst_search_measure(&x, &c, l, &excess, &stage);
-    if (status == PST_OK) status = pst_search_account(&x, &c, l);
-    pst_search_context_close(&x);
     return status;
 }

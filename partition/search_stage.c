@@ -1,6 +1,8 @@
 /* What a stage of a layout takes, holds and sends: from the cost table of its devices' kind, their speed, and the links
  * that join them to the next stage and to other replicas. */
 #include "partition/search_parts.h"
+#include "pipeline/instr.h"
+#include "pipeline/share.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,27 +18,50 @@ uint64_t pst_search_capacity(const pst_search_problem *problem, uint32_t device)
 
 static uint64_t part_of(uint64_t bytes, uint32_t parts) { return (bytes + parts - 1) / parts; }
 
-uint64_t pst_search_chunk_bytes(const pst_search_problem *problem, const pst_search_config *c,
-                                const pst_search_table *t, uint32_t from, uint32_t to, uint32_t recompute,
-                                uint64_t enter, uint32_t flight, uint32_t micros) {
+uint64_t pst_search_own_bytes(const pst_search_problem *problem, const pst_search_config *c, const pst_search_table *t,
+                              uint32_t from, uint32_t to, const pst_search_flight *flight, uint32_t chunk,
+                              uint32_t micros) {
     uint64_t elements = pst_search_run(t, PST_SUM_ELEMENTS, from, to);
     uint64_t sums = pst_search_run(t, PST_SUM_ACCUMULATED, from, to) * problem->grad_bytes;
     uint64_t bytes = elements * problem->weight_bytes;
     bytes += part_of(elements * problem->state_bytes, c->zero ? c->data : 1);
+    if (flight->stage[chunk] != flight->stage[0]) /* a copy, which zero steps where it is first used */
+        bytes +=
+            pst_search_run(t, PST_SUM_TIED, from, to) * (problem->weight_bytes + (c->zero ? 0 : problem->state_bytes));
     bytes += c->zero == 2 ? part_of(sums, c->data) + elements * problem->grad_bytes : sums; /* and one gradient slot */
-    bytes += pst_search_run(t, PST_SUM_KEPT, from, to) * micros;
-    return bytes + (pst_search_run(t, PST_SUM_STASH + recompute, from, to) + enter) * flight;
+    return bytes + pst_search_run(t, PST_SUM_KEPT, from, to) * micros;
+}
+
+uint64_t pst_search_held_bytes(const pst_search_table *t, uint32_t from, uint32_t to, uint32_t recompute,
+                               uint64_t enter, const pst_search_flight *flight, uint32_t chunk) {
+    uint64_t bytes = (pst_search_run(t, PST_SUM_STASH + recompute, from, to) + enter) * flight->to_b[chunk];
+    if (!flight->to_w[chunk]) return bytes;
+    bytes += pst_search_run(t, PST_SUM_LATE + recompute, from, to) * (flight->most[chunk] - flight->to_b[chunk]);
+    uint64_t again = pst_search_run(t, PST_SUM_HELD_APART + recompute, from, to);
+    uint64_t apart = pst_search_run(t, PST_SUM_APART + recompute, from, to);
+    return bytes + (apart - (again < enter ? again : enter)) * flight->to_w[chunk];
+}
+
+static uint64_t most_of(const uint64_t *each, uint32_t n, uint32_t from, uint32_t to) {
+    uint32_t level = 0;
+    while ((to - from) >> (level + 1)) level++;
+    const uint64_t *at = each + (size_t)level * n, one = at[from], other = at[to - (1u << level)];
+    return one > other ? one : other;
 }
 
 uint64_t pst_search_work_bytes(const pst_search_table *t, uint32_t from, uint32_t to, uint32_t recompute,
-                               uint64_t enter) {
+                               uint64_t enter, int split) {
     uint64_t held = pst_search_run(t, PST_SUM_HELD + recompute, from, to);
-    uint32_t level = 0;
-    while ((to - from) >> (level + 1)) level++;
-    const uint64_t *scratch = t->scratch + (size_t)level * t->table->n;
-    uint64_t most = scratch[from] > scratch[to - (1u << level)] ? scratch[from] : scratch[to - (1u << level)];
-    held = held > enter ? held - enter : 0;
+    uint64_t besides = enter + (split ? pst_search_run(t, PST_SUM_HELD_APART + recompute, from, to) : 0);
+    uint64_t most = most_of(t->scratch[split], t->table->n, from, to);
+    held = held > besides ? held - besides : 0;
     return held > most ? held : most;
+}
+
+uint64_t pst_search_receive_bytes(const pst_search_config *c, const pst_search_table *t, uint32_t from, uint32_t to) {
+    if (c->data == 1) return 0;
+    uint64_t largest = most_of(t->largest, t->table->n, from, to);
+    return (largest < PST_PIECE ? largest : PST_PIECE) * sizeof(float) * PST_PIECES_IN_FLIGHT * (c->data - 1);
 }
 
 uint64_t pst_search_message_bytes(const pst_search_table *t, uint32_t from, uint32_t to) {
@@ -58,8 +83,9 @@ int pst_search_link(const pst_cluster *cluster, uint32_t a, uint32_t b, pst_clus
 }
 
 static pst_status no_link(const pst_cluster *cluster, uint32_t a, uint32_t b) {
-    return pst_fail(PST_EINPUT, "there is no link between devices %u and %u (nodes %u and %u)", a, b,
-                    cluster->device[a].node, cluster->device[b].node);
+    uint32_t x = cluster->device[a].node, y = cluster->device[b].node;
+    return pst_fail(PST_EINPUT, "there is no link between devices %u and %u (nodes %u and %u), such as %s", a, b, x, y,
+                    x == y ? "nvlink:900GB/s" : "ib:400Gb/s");
 }
 
 /* A node's NICs, shared by so many ranks. */
@@ -69,15 +95,17 @@ static double shared(const pst_cluster *cluster, uint32_t device, double alone, 
 }
 
 static uint32_t device_of(const pst_search_config *c, const uint32_t *device, uint32_t stage, uint32_t replica) {
-    return device[((size_t)stage * c->data + replica) * c->tensor];
+    return device[pst_grid_rank(pst_search_grid_of(c), stage, replica, 0)];
 }
 
-/* Ranks of a stage on a node: they send to the next one at about the same time. */
+/* Ranks of a stage on a node: they send to the next one at about the same time; of a wider stage, those to which the
+ * narrower one sends back. */
 static uint32_t ranks_beside(const pst_cluster *cluster, const pst_search_config *c, const uint32_t *device,
-                             uint32_t stage, uint32_t replica) {
+                             uint32_t stage, uint32_t next, uint32_t replica) {
+    uint32_t own = pst_grid_degree(pst_search_grid_of(c), stage), its = pst_grid_degree(pst_search_grid_of(c), next);
     uint32_t n = 0, node = cluster->device[device_of(c, device, stage, replica)].node;
     for (uint32_t k = 0; k < c->data; k++)
-        n += cluster->device[device_of(c, device, stage, k)].node == node ? c->tensor : 0;
+        n += cluster->device[device_of(c, device, stage, k)].node == node ? (own < its ? own : its) : 0;
     return n;
 }
 
@@ -87,7 +115,18 @@ static pst_status find_hop(const pst_search_problem *problem, const pst_search_c
     uint32_t a = device_of(c, device, from, replica), b = device_of(c, device, to, replica);
     if (!pst_search_link(cluster, a, b, link)) return no_link(cluster, a, b);
     if (cluster->device[a].node == cluster->device[b].node) return PST_OK;
-    link->bytes_per_s = shared(cluster, a, link->bytes_per_s, ranks_beside(cluster, c, device, from, replica));
+    link->bytes_per_s = shared(cluster, a, link->bytes_per_s, ranks_beside(cluster, c, device, from, to, replica));
+    return PST_OK;
+}
+
+pst_status pst_search_tied_link(const pst_search_problem *problem, const pst_search_config *c, const uint32_t *device,
+                                uint32_t from, uint32_t to, pst_cluster_link *link) {
+    for (uint32_t k = 0; k < c->data; k++) {
+        pst_cluster_link its;
+        PST_TRY(find_hop(problem, c, device, from, to, k, &its));
+        if (!k || its.bytes_per_s < link->bytes_per_s) link->bytes_per_s = its.bytes_per_s;
+        if (!k || its.latency_ns > link->latency_ns) link->latency_ns = its.latency_ns;
+    }
     return PST_OK;
 }
 
@@ -108,9 +147,10 @@ void pst_search_times_close(pst_search_times *t) {
 static pst_status find_speed(const pst_search_problem *problem, const pst_search_config *c, const uint32_t *device,
                              uint32_t stage, uint32_t replica, double *speed) {
     const pst_cluster_device *of = problem->cluster->device;
-    const uint32_t *group = device + ((size_t)stage * c->data + replica) * c->tensor;
+    const pst_grid grid = pst_search_grid_of(c);
+    const uint32_t *group = device + pst_grid_rank(grid, stage, replica, 0);
     *speed = of[*group].speed;
-    for (uint32_t t = 1; t < c->tensor; t++) {
+    for (uint32_t t = 1; t < pst_grid_degree(grid, stage); t++) {
         if (of[group[t]].kind != of[*group].kind)
             return pst_fail(PST_EINPUT, "devices %u and %u of a tensor group are of two kinds", *group, group[t]);
         if (of[group[t]].node != of[*group].node && !problem->tensor_across_nodes)
@@ -122,6 +162,17 @@ static pst_status find_speed(const pst_search_problem *problem, const pst_search
 
 static uint64_t slowed(uint64_t ns, double speed) { return (uint64_t)((double)ns / speed + 0.5); }
 
+/* What is split over the tensor ranks of one stage cannot go to another number of them. */
+static pst_status check_border(pst_search_context *x, const pst_search_config *c, const pst_search_table *t,
+                               uint32_t kind, uint32_t next, uint32_t item) {
+    const pst_search_table *other;
+    if (!c->before || pst_grid_degree(pst_search_grid_of(c), next) == t->tensor) return PST_OK;
+    PST_TRY(pst_search_table_of(x, c, kind, next, &other));
+    if (other->table && other->table->cross[item] == t->table->cross[item]) return PST_OK;
+    return pst_fail(PST_EINPUT, "stages of %u and %u tensor ranks cannot be cut at operator %u", t->tensor,
+                    other->tensor, item);
+}
+
 pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config *c, const pst_search_layout *layout,
                                  const pst_search_flight *flight, uint32_t replica, pst_search_times *times) {
     const pst_search_problem *p = x->problem;
@@ -131,9 +182,9 @@ pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config 
         double speed;
         PST_TRY(find_speed(p, c, layout->device, stage, replica, &speed));
         uint32_t kind = p->cluster->device[device_of(c, layout->device, stage, replica)].kind;
-        PST_TRY(pst_search_table_of(x, kind, c->tensor, c->sequence, c->micro_batch, &t));
+        PST_TRY(pst_search_table_of(x, c, kind, stage, &t));
         if (!t->table)
-            return pst_fail(PST_EINPUT, "tensor %u, micro_batch %u cannot be had on these devices", c->tensor,
+            return pst_fail(PST_EINPUT, "tensor %u, micro_batch %u cannot be had on these devices", t->tensor,
                             c->micro_batch);
         uint64_t again = pst_search_run(t, PST_SUM_AGAIN + layout->recompute[k], from, to);
         times->ns[k] = (pst_pass_ns){slowed(pst_search_run(t, PST_SUM_F, from, to), speed),
@@ -142,6 +193,7 @@ pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config 
         times->there[k] = (pst_cluster_link){0}, times->bytes[k] = 0;
         if (k + 1 == layout->n_chunk || flight->stage[k + 1] == stage) continue;
         times->bytes[k] = t->table->cross[to];
+        PST_TRY(check_border(x, c, t, kind, flight->stage[k + 1], to));
         PST_TRY(find_hop(p, c, layout->device, stage, flight->stage[k + 1], replica, &times->there[k]));
     }
     return PST_OK;
@@ -153,10 +205,11 @@ pst_status pst_search_times_fill(pst_search_context *x, const pst_search_config 
 static void count_spanning(const pst_search_problem *p, const pst_search_config *c, const uint32_t *device,
                            uint32_t *spanning, uint32_t *here) {
     for (uint32_t s = 0; s < c->pipeline; s++) {
+        uint32_t degree = pst_grid_degree(pst_search_grid_of(c), s);
         for (uint32_t k = 0; k < c->data; k++) here[p->cluster->device[device_of(c, device, s, k)].node]++;
         for (uint32_t k = 0; k < c->data; k++) {
             uint32_t node = p->cluster->device[device_of(c, device, s, k)].node;
-            if (here[node] && here[node] < c->data) spanning[node] += here[node] * c->tensor;
+            if (here[node] && here[node] < c->data) spanning[node] += here[node] * degree;
             here[node] = 0;
         }
     }
@@ -206,9 +259,8 @@ static pst_status fill_flush(pst_search_context *x, const pst_search_config *c, 
         const pst_search_table *t;
         double speed;
         PST_TRY(find_speed(p, c, device, stage, k, &speed));
-        PST_TRY(pst_search_table_of(x, p->cluster->device[device_of(c, device, stage, k)].kind, c->tensor, c->sequence,
-                                    c->micro_batch, &t));
-        if (!t->table) return pst_fail(PST_EINPUT, "tensor %u cannot be had", c->tensor);
+        PST_TRY(pst_search_table_of(x, c, p->cluster->device[device_of(c, device, stage, k)].kind, stage, &t));
+        if (!t->table) return pst_fail(PST_EINPUT, "tensor %u cannot be had", t->tensor);
         double norm = t->table->norm_ns / speed / c->data, step = t->table->step_ns / speed / (c->zero ? c->data : 1);
         double add = t->table->reduce_ns / speed * (c->data - 1) / c->data;
         if (norm > f->norm_ns) f->norm_ns = norm;
@@ -241,7 +293,7 @@ pst_status pst_search_flush_of(pst_search_context *x, const pst_search_config *c
     if (c->data > 1) count_spanning(x->problem, c, device, count, count + cluster->n_node);
     for (uint32_t s = 0; s < c->pipeline && status == PST_OK; s++)
         status = fill_flush(x, c, device, s, count, count + cluster->n_node, &flush[s]);
-    *answer_ns = find_answer(cluster, device, c->pipeline * c->data * c->tensor);
+    *answer_ns = find_answer(cluster, device, pst_grid_size(pst_search_grid_of(c)));
     free(count);
     return status;
 }

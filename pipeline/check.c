@@ -107,29 +107,28 @@ static pst_status check_lists(const pst_checker *c) {
 static pst_status place_pass(const pst_checker *c, uint32_t rank, uint32_t i, uint32_t *next) {
     const pst_instr *in = &c->job->list[rank].instr[i];
     int allowed = in->opcode == PST_OP_F || (c->job->backward && (in->opcode != PST_OP_BW) == !!c->job->split);
+    uint32_t *at = allowed ? pst_checker_pass(c, in->chunk, in->opcode, in->micro) : NULL;
+    pst_opcode before = in->opcode == PST_OP_W ? PST_OP_B : PST_OP_F;
+    int early = in->opcode != PST_OP_F && *pst_checker_pass(c, in->chunk, before, in->micro) == PST_NONE;
+    int adds = in->opcode == PST_OP_W || in->opcode == PST_OP_BW;
     char text[128];
+    if (allowed && *at == PST_NONE && !early && (!adds || in->micro == next[in->chunk])) {
+        *at = i;
+        next[in->chunk] += (uint32_t)adds;
+        return PST_OK;
+    }
     const char *name = pst_instr_text(c->job, rank, i, text, sizeof text);
     if (!allowed) return pst_fail(PST_EINPUT, "%s has no place in this kind of schedule", name);
-    uint32_t *at = pst_checker_pass(c, in->chunk, in->opcode, in->micro);
     if (*at != PST_NONE) return pst_fail(PST_EINPUT, "%s is there twice", name);
-    pst_opcode before = in->opcode == PST_OP_W ? PST_OP_B : PST_OP_F;
-    if (in->opcode != PST_OP_F && *pst_checker_pass(c, in->chunk, before, in->micro) == PST_NONE) {
-        return pst_fail(PST_EINPUT, "%s runs before its %s", name, pst_opcode_name(before));
-    }
-    *at = i;
-    if (in->opcode != PST_OP_W && in->opcode != PST_OP_BW) return PST_OK;
-    if (in->micro != next[in->chunk]) {
-        return pst_fail(PST_EINPUT, "%s runs where m%u is next: gradients add in micro-batch order", name,
-                        next[in->chunk]);
-    }
-    next[in->chunk]++;
-    return PST_OK;
+    if (early) return pst_fail(PST_EINPUT, "%s runs before its %s", name, pst_opcode_name(before));
+    return pst_fail(PST_EINPUT, "%s runs where m%u is next: gradients add in micro-batch order", name, next[in->chunk]);
 }
 
 /* Of the lane at hand. */
 static pst_status check_all_there(const pst_checker *c) {
     const pst_job *job = c->job;
     for (uint32_t k = 0; k < job->n_chunk; k++) {
+        if (!pst_grid_is_home(job->grid, job->rank_of_chunk[k], c->lane)) continue;
         for (uint32_t op = PST_OP_F; op <= PST_OP_BW; op++) {
             int wanted = op == PST_OP_F || (job->backward && (op != PST_OP_BW) == !!job->split);
             for (uint32_t m = 0; wanted && m < c->n_micro; m++) {
@@ -151,6 +150,7 @@ static pst_status check_passes(pst_checker *c) {
         memset(next, 0, job->n_chunk * sizeof *next);
         for (uint32_t s = 0; s < job->grid.pipeline && status == PST_OK; s++) {
             uint32_t r = pst_grid_in_lane(job->grid, s, lane);
+            if (!pst_grid_is_home(job->grid, s, lane)) continue;
             for (uint32_t i = 0; i < job->list[r].n_instr && status == PST_OK; i++) {
                 if (job->list[r].instr[i].opcode <= PST_OP_BW) status = place_pass(c, r, i, next);
             }
@@ -192,14 +192,17 @@ static pst_status open_checker(pst_checker *c) {
     c->send_at = malloc(cells * sizeof *c->send_at);
     c->recv_at = malloc(cells * sizeof *c->recv_at);
     c->instr_first = malloc(job->n_rank * sizeof *c->instr_first);
+    c->again = malloc((instrs + 1) * sizeof *c->again);
     c->seen = malloc(instrs + 1);
     c->stack = malloc((2 * instrs + 1) * sizeof *c->stack);
     c->issue = malloc((longest + 1) * sizeof *c->issue);
     c->end = malloc((longest + 1) * sizeof *c->end);
-    if (!c->pass_at || !c->send_at || !c->recv_at || !c->issue || !c->end || !c->instr_first || !c->seen || !c->stack) {
+    if (!c->pass_at || !c->send_at || !c->recv_at || !c->issue || !c->end || !c->instr_first || !c->again || !c->seen ||
+        !c->stack) {
         return pst_fail(PST_ENOMEM, "no memory to check a job of %u ranks", job->n_rank);
     }
     for (uint32_t r = 0, first = 0; r < job->n_rank; first += job->list[r++].n_instr) c->instr_first[r] = first;
+    memset(c->again, 0xff, instrs * sizeof *c->again);
     memset(c->pass_at, 0xff, passes * sizeof *c->pass_at);
     memset(c->send_at, 0xff, cells * sizeof *c->send_at);
     memset(c->recv_at, 0xff, cells * sizeof *c->recv_at);
@@ -214,7 +217,7 @@ static void close_checker(pst_checker *c) {
     free(c->recv_at);
     free(c->issue);
     free(c->end);
-    free(c->instr_first), free(c->seen), free(c->stack);
+    free(c->instr_first), free(c->again), free(c->seen), free(c->stack);
 }
 
 static pst_status check_slot_table(const pst_checker *c) {
@@ -224,6 +227,7 @@ static pst_status check_slot_table(const pst_checker *c) {
     }
     for (uint32_t k = 0; k < s->n_class; k++) {
         const pst_class *x = &s->class_[k];
+        if (!pst_grid_is_home(c->job->grid, c->job->rank_of_chunk[c->cut->class_[k].chunk], c->lane)) continue;
         if (x->chunk != c->cut->class_[k].chunk || x->bytes < c->cut->class_[k].bytes) {
             return pst_fail(PST_EINPUT, "class %u: its slots have %llu bytes, its values need %llu", k,
                             (unsigned long long)x->bytes, (unsigned long long)c->cut->class_[k].bytes);
@@ -248,7 +252,7 @@ static pst_status check_all(pst_checker *c, pst_check_mode mode) {
         pst_checker_enter(c, lane);
         PST_TRY(check_slot_table(c));
     }
-    for (uint32_t r = pst_job_gathers(c->job); r < c->job->n_rank; r += pst_job_every(c->job)) {
+    for (uint32_t r = pst_job_gathers(c->job); r < c->job->n_rank; r = pst_job_next(c->job, r)) {
         pst_checker_enter(c, pst_grid_lane(c->job->grid, r));
         pst_checker_order(c, r);
         PST_TRY(pst_checker_values(c, r));

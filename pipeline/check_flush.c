@@ -169,7 +169,8 @@ static pst_status check_flush(flush *f) {
         PST_TRY(in->param == PST_NONE ? check_norm_message(f, i) : check_accumulator(f, i));
     }
     const pst_job *job = f->c->job;
-    uint32_t every = pst_job_every(job), n = f->rank != pst_job_gathers(job) ? every : job->n_rank - every;
+    uint32_t own = job->alone ? pst_grid_first(job->grid, f->stage + 1) - pst_grid_first(job->grid, f->stage) : 1;
+    uint32_t n = f->rank != pst_job_gathers(job) ? own : job->n_rank - own;
     if (f->n_send != n || f->n_recv != n) return fail_flush(f, "norms or their answers are missing");
     for (uint32_t p = 0; p < n_param; p++) PST_TRY(check_return(f, p));
     PST_TRY(pst_checker_sums(f->c, f->rank));

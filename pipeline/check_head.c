@@ -29,7 +29,8 @@ static pst_status need(const head *h, uint32_t before, uint32_t after) {
 /* The rank that steps what replica k has of a parameter. */
 static uint32_t owner_of(const head *h, uint32_t param, uint32_t k) {
     uint32_t chunk = h->c->cut->use_chunk[h->c->cut->use_first[param]];
-    return pst_grid_rank(h->c->job->grid, h->c->job->rank_of_chunk[chunk], k, h->at.tensor);
+    pst_grid grid = h->c->job->grid;
+    return pst_grid_in_lane(grid, h->c->job->rank_of_chunk[chunk], k * grid.tensor + h->at.tensor);
 }
 
 /* Every chunk of this rank that uses the parameter waits for it; *holds: there is one. after PST_NONE: says no more. */

@@ -8,20 +8,30 @@ static pst_status fail_message(const pst_checker *c, uint32_t rank, uint32_t i, 
     return pst_fail(PST_EINPUT, "%s: %s", pst_instr_text(c->job, rank, i, text, sizeof text), why);
 }
 
-/* What the instruction says about its value is what the cut says; the value moves once per micro-batch. */
+/* Whether the rank that sends is the one through which the receiver's lane goes. */
+static int stays_in_lane(const pst_job *job, uint32_t from, uint32_t to) {
+    return pst_grid_in_lane(job->grid, pst_job_stage(job, from), pst_grid_lane(job->grid, to)) == from;
+}
+
+/* What the instruction says about its value is what the cut says; the value comes once per micro-batch, and goes once
+ * to each rank. */
 static pst_status check_end(const pst_checker *c, uint32_t rank, uint32_t i) {
     const pst_instr *in = &c->job->list[rank].instr[i];
     const pst_chunk *chunk = &c->cut->chunk[in->chunk];
-    if (pst_grid_lane(c->job->grid, in->peer) != c->lane) return fail_message(c, rank, i, "it leaves its pipeline");
+    int sends = in->opcode == PST_OP_SEND;
+    if (!stays_in_lane(c->job, sends ? rank : in->peer, sends ? in->peer : rank))
+        return fail_message(c, rank, i, "it leaves its pipeline");
     if (in->local >= chunk->n_local) return fail_message(c, rank, i, "it moves no value of its chunk");
     const pst_local *l = &chunk->local[in->local];
-    int sends = in->opcode == PST_OP_SEND;
     if ((sends ? l->channel_out : l->channel_in) != in->channel) {
         return fail_message(c, rank, i, "its value does not travel on this channel");
     }
     if (in->bytes != l->bytes) return fail_message(c, rank, i, "its size is not that of its value");
     uint32_t *at = &(sends ? c->send_at : c->recv_at)[pst_checker_cell(c, in->chunk, in->local, in->micro)];
-    if (*at != PST_NONE) return fail_message(c, rank, i, "the value moves twice");
+    if (*at != PST_NONE && !sends) return fail_message(c, rank, i, "the value moves twice");
+    for (uint32_t k = *at; k != PST_NONE; k = c->again[c->instr_first[rank] + k])
+        if (c->job->list[rank].instr[k].peer == in->peer) return fail_message(c, rank, i, "the value moves twice");
+    c->again[c->instr_first[rank] + i] = *at;
     *at = i;
     return PST_OK;
 }

@@ -46,12 +46,26 @@ static uint32_t at_event(const pst_checker *c, uint32_t chunk, uint32_t local, u
     }
 }
 
+/* Of a value that is sent to several ranks, the next of its SENDs; PST_NONE: there is none. */
+static uint32_t next_use(const pst_checker *c, uint32_t rank, uint32_t use) {
+    return c->again[c->instr_first[rank] + use];
+}
+
+/* Whether a rank of this stage with this home hands the value on: where the next stage has fewer tensor ranks, not all
+ * do. */
+static int is_sent(const pst_checker *c, uint32_t chunk, uint32_t event) {
+    uint32_t to = event == PST_EV_SEND_B ? chunk - 1 : chunk + 1;
+    return pst_grid_is_home(c->job->grid, c->job->rank_of_chunk[to], c->lane);
+}
+
+static int is_send(uint32_t event) { return event == PST_EV_SEND_F || event == PST_EV_SEND_B; }
+
 static pst_status fail_missing(uint32_t rank, uint32_t chunk, uint32_t local, uint32_t micro, uint32_t event) {
     int receives = event == PST_EV_RECV_F || event == PST_EV_RECV_B;
     return pst_fail(PST_EINPUT, "rank %u: no %s of c%u m%u for value %u", rank,
-                    receives                                           ? "RECV"
-                    : event == PST_EV_SEND_F || event == PST_EV_SEND_B ? "SEND"
-                                                                       : "pass",
+                    receives         ? "RECV"
+                    : is_send(event) ? "SEND"
+                                     : "pass",
                     chunk, micro, local);
 }
 
@@ -63,9 +77,11 @@ static pst_status check_value(const pst_checker *c, uint32_t rank, uint32_t chun
     for (uint32_t e = 0; e < PST_EV_COUNT; e++) {
         if (!(l->uses >> e & 1)) continue;
         uint32_t use = at_event(c, chunk, local, e, micro);
+        if (use == PST_NONE && is_send(e) && !is_sent(c, chunk, e)) continue;
         if (use == PST_NONE) return fail_missing(rank, chunk, local, micro, e);
-        if (use == birth || pst_checker_before(c, rank, birth, use)) continue;
-        return pst_checker_fail(c, rank, use, "does not wait for", birth);
+        for (; use != PST_NONE; use = next_use(c, rank, use))
+            if (use != birth && !pst_checker_before(c, rank, birth, use))
+                return pst_checker_fail(c, rank, use, "does not wait for", birth);
     }
     return PST_OK;
 }
@@ -78,8 +94,9 @@ static pst_status check_rewrite(const pst_checker *c, uint32_t rank, uint32_t ch
         for (uint32_t e = 0; e < PST_EV_COUNT; e++) {
             if (!(old->uses >> e & 1)) continue;
             uint32_t use = at_event(c, chunk, earlier, e, m);
-            if (use == birth || pst_checker_before(c, rank, use, birth)) continue;
-            return pst_checker_fail(c, rank, birth, "writes over what is still read by", use);
+            for (; use != PST_NONE; use = next_use(c, rank, use))
+                if (use != birth && !pst_checker_before(c, rank, use, birth))
+                    return pst_checker_fail(c, rank, birth, "writes over what is still read by", use);
         }
     }
     return PST_OK;
@@ -182,7 +199,8 @@ static int leaves_before(const pst_checker *c, uint32_t rank, const held_buffer 
         *birth = at_event(c, h->chunk, h->list[i].local, h->list[i].event, new);
         for (uint32_t j = 0; j < h->n; j++) {
             *use = at_event(c, h->chunk, h->list[j].local, h->list[j].event, old);
-            if (!pst_checker_before(c, rank, *use, *birth)) return 0;
+            for (; *use != PST_NONE; *use = next_use(c, rank, *use))
+                if (!pst_checker_before(c, rank, *use, *birth)) return 0;
         }
     }
     return 1;

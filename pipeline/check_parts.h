@@ -18,11 +18,13 @@ typedef struct {
     uint32_t *local_first;      /* [n_chunk + 1] first of the chunk's locals among all */
     /* Where things stand in their rank's list; PST_NONE: nowhere. */
     uint32_t *pass_at;          /* [lanes][n_chunk][4][n_micro of the job] */
-    uint32_t *send_at, *recv_at; /* [lanes][all locals][n_micro of the job] */
+    uint32_t *send_at, *recv_at; /* [lanes][all locals][n_micro of the job]; of several SENDs of a value the last */
     /* Happens-before on the rank at hand, see pst_checker_order. */
     uint32_t (*issue)[PST_Q_COUNT], (*end)[PST_Q_COUNT];
-    /* Scratch of pst_checker_caused: instructions of all ranks are numbered on. */
+    /* Instructions of all ranks are numbered on. */
     uint32_t *instr_first;      /* [n_rank] number of the rank's first instruction */
+    uint32_t *again; /* [instructions] the SEND before, of the same list, of the same value to another rank; PST_NONE */
+    /* Scratch of pst_checker_caused. */
     uint8_t *seen;              /* [instructions] bit 0: its issue, bit 1: its end */
     pst_moment *stack;          /* [2 x instructions] */
 } pst_checker;

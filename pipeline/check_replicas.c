@@ -35,7 +35,7 @@ static uint32_t first_use_on(const pst_checker *c, uint32_t param, uint32_t stag
 }
 
 static uint32_t rank_at(const exchange *x, uint32_t stage, uint32_t replica) {
-    return pst_grid_rank(x->c->job->grid, stage, replica, x->at.tensor);
+    return pst_grid_in_lane(x->c->job->grid, stage, replica * x->c->job->grid.tensor + x->at.tensor);
 }
 
 /* --- pieces of the list ------------------------------------------------------------------------------------------ */
@@ -103,6 +103,13 @@ static pst_status check_ready(const exchange *x, const piece *p, uint32_t send) 
     return PST_OK;
 }
 
+/* Ranks of a stage, of each replica, that have from this tensor rank what all have alike. */
+static uint32_t lanes_through(const exchange *x, uint32_t stage) {
+    pst_grid grid = x->c->job->grid;
+    uint32_t degree = pst_grid_degree(grid, stage), own = pst_grid_degree(grid, x->at.stage);
+    return x->at.tensor < degree ? (degree - x->at.tensor - 1) / own + 1 : 0;
+}
+
 /* Sum and spreading at the rank that answers for the piece. */
 static pst_status check_owner(const exchange *x, const piece *p) {
     const pst_job *job = x->c->job;
@@ -127,7 +134,9 @@ static pst_status check_owner(const exchange *x, const piece *p) {
                 return fail_piece(x, p->param, p->from, "replicas are not added in the order of the tree");
             reduce = i;
         } else {
-            if (in->use || job->zero || first_use_on(x->c, p->param, pst_job_stage(job, in->peer)) == PST_NONE)
+            pst_grid_place to = pst_grid_at(job->grid, in->peer);
+            if (in->use || job->zero || first_use_on(x->c, p->param, to.stage) == PST_NONE ||
+                to.tensor % pst_grid_degree(job->grid, x->at.stage) != x->at.tensor)
                 return fail_piece(x, p->param, p->from, "it goes where it does not belong");
             PST_TRY(need(x, reduce == PST_NONE ? x->step : reduce, i));
             sent++;
@@ -135,19 +144,23 @@ static pst_status check_owner(const exchange *x, const piece *p) {
     }
     if (own.lo != 0 || own.hi != job->grid.data) return fail_piece(x, p->param, p->from, "a replica is not added");
     for (uint32_t s = 0; s < job->grid.pipeline && !job->zero; s++)
-        if (first_use_on(x->c, p->param, s) != PST_NONE) holders += job->grid.data;
+        if (first_use_on(x->c, p->param, s) != PST_NONE) holders += job->grid.data * lanes_through(x, s);
     return sent == (job->zero ? 0 : holders - 1) ? PST_OK
                                                  : fail_piece(x, p->param, p->from, "not all who hold it get it");
 }
 
 /* This rank's whole accumulator of a use, lent to another stage. */
 static pst_status check_lent(const exchange *x, uint32_t param, uint32_t use, uint32_t recv) {
+    uint32_t lent = 0;
     for (uint32_t i = x->first; i < x->list->n_instr; i++) {
         const pst_instr *in = &x->list->instr[i];
-        if (in->opcode == PST_OP_SEND && !in->n && !in->micro && in->param == param && in->use == use)
-            return need(x, i, recv);
+        if (in->opcode != PST_OP_SEND || in->n || in->micro || in->param != param || in->use != use) continue;
+        PST_TRY(need(x, i, recv));
+        lent++;
     }
-    return fail_piece(x, param, 0, "its accumulator is not lent");
+    pst_grid grid = x->c->job->grid;
+    int wanted = pst_grid_is_home(grid, pst_checker_stage_of_use(x->c, param, 0), x->c->lane);
+    return lent || !wanted ? PST_OK : fail_piece(x, param, 0, "its accumulator is not lent");
 }
 
 static pst_status check_return(const exchange *x, const piece *p, uint32_t sent, uint32_t recv) {
@@ -161,7 +174,8 @@ static pst_status check_return(const exchange *x, const piece *p, uint32_t sent,
 
 /* At the others: a gradient leaves (where the parameter's first use is), a sum comes. */
 static pst_status check_other(const exchange *x, const piece *p) {
-    int adds = pst_checker_stage_of_use(x->c, p->param, 0) == x->at.stage && !pst_job_shards(x->c->job, x->at.tensor, p->param),
+    int adds = pst_checker_stage_of_use(x->c, p->param, 0) == x->at.stage &&
+               !pst_job_shards(x->c->job, x->at.tensor, p->param),
         returns = !x->c->job->zero && first_use_on(x->c, p->param, x->at.stage) != PST_NONE;
     uint32_t sent = PST_NONE, received = PST_NONE;
     for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {

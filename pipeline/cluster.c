@@ -9,7 +9,7 @@
 
 enum { MAX_FILE = 1 << 20, NODE_NS = 10000 };
 
-/* --- building ------------------------------------------------------------------------------------------------------- */
+/* --- building ----------------------------------------------------------------------------------------------------- */
 
 pst_status pst_cluster_open(pst_cluster **cluster) {
     *cluster = calloc(1, sizeof **cluster);
@@ -39,8 +39,7 @@ pst_status pst_cluster_add_devices(pst_cluster *c, uint32_t count, uint32_t kind
     if (!more) return pst_fail(PST_ENOMEM, "no memory for %u devices", c->n_device + count);
     c->device = more;
     while (count-- > 0)
-        c->device[c->n_device++] =
-            (pst_cluster_device){speed, memory ? memory : c->kind[kind].memory, c->n_node, kind};
+        c->device[c->n_device++] = (pst_cluster_device){speed, memory ? memory : c->kind[kind].memory, c->n_node, kind};
     return PST_OK;
 }
 
@@ -131,7 +130,7 @@ pst_status pst_cluster_plain(uint32_t n_device, pst_cluster **cluster) {
     const pst_device_kind *cpu;
     pst_cluster *c;
     uint32_t kind;
-    PST_TRY(pst_device_kind_find("cpu", &cpu));
+    PST_TRY(pst_device_kind_find("cpu", NULL, 0, &cpu));
     PST_TRY(pst_cluster_open(&c));
     pst_status status = pst_cluster_add_kind(c, cpu, &kind);
     if (status == PST_OK) status = pst_cluster_add_devices(c, n_device, kind, 1, 0);
@@ -141,7 +140,7 @@ pst_status pst_cluster_plain(uint32_t n_device, pst_cluster **cluster) {
     return status;
 }
 
-/* --- asking --------------------------------------------------------------------------------------------------------- */
+/* --- asking ------------------------------------------------------------------------------------------------------- */
 
 static const char *node_text(const pst_cluster *c, uint32_t node, char text[48]) {
     const char *name = c->node[node].name;
@@ -167,6 +166,7 @@ pst_status pst_cluster_between(const pst_cluster *c, uint32_t a, uint32_t b, pst
 
 int pst_cluster_rate(const char *text, double *bytes_per_s) {
     double v;
+    if (pst_number_real(text, &v)) return 0; /* 900 of what? */
     if (!pst_number_rate(text, &v) || v < 1 || v > 1e18) return 0;
     *bytes_per_s = v;
     return 1;
@@ -179,7 +179,7 @@ int pst_cluster_latency(const char *text, uint64_t *ns) {
     return 1;
 }
 
-/* --- files ---------------------------------------------------------------------------------------------------------- */
+/* --- files -------------------------------------------------------------------------------------------------------- */
 
 pst_status pst_cluster_load(const char *path, pst_cluster **cluster) {
     char *text = NULL;

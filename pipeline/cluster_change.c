@@ -9,7 +9,7 @@ static pst_status wrong(const char *change, const char *what) {
     return pst_fail(PST_EINPUT, "'%.80s': %s", change, what);
 }
 
-/* --- links ---------------------------------------------------------------------------------------------------------- */
+/* --- links -------------------------------------------------------------------------------------------------------- */
 
 /* All nodes': as many NICs as before share it. */
 static void set_rate(pst_cluster *c, pst_level level, double bytes_per_s) {
@@ -22,6 +22,14 @@ static void set_rate(pst_cluster *c, pst_level level, double bytes_per_s) {
     }
 }
 
+/* Whether devices of it are joined by links of the level. */
+static int has_level(const pst_cluster *c, pst_level level) {
+    if (level == PST_LEVEL_NODE) return c->n_node > 1;
+    for (uint32_t i = 1; i < c->n_device; i++)
+        if (c->device[i].node == c->device[i - 1].node) return 1;
+    return 0;
+}
+
 /* "ib", or "ib.latency", = value. */
 static pst_status change_link(pst_cluster *c, char *name, const char *value, const char *change) {
     char *of = strchr(name, '.');
@@ -30,8 +38,12 @@ static pst_status change_link(pst_cluster *c, char *name, const char *value, con
     uint64_t ns;
     if (of) *of++ = 0;
     if (!pst_level_find(name, &level, &directions)) return wrong(change, "there are the links " PST_LEVEL_NAMES);
+    if (!has_level(c, level))
+        return wrong(change, level == PST_LEVEL_NODE ? "the cluster is one node, and has no link between nodes"
+                                                     : "no node has several devices, and a link between them");
     if (!of || !strcmp(of, "bandwidth")) {
-        if (!pst_cluster_rate(value, &rate)) return wrong(change, "expected a rate, such as 200Gb/s or 450GB/s");
+        if (!pst_cluster_rate(value, &rate))
+            return wrong(change, "expected a rate with its unit, such as 200Gb/s or 450GB/s");
         set_rate(c, level, rate / directions);
         return PST_OK;
     }
@@ -41,7 +53,7 @@ static pst_status change_link(pst_cluster *c, char *name, const char *value, con
     return PST_OK;
 }
 
-/* --- devices -------------------------------------------------------------------------------------------------------- */
+/* --- devices ------------------------------------------------------------------------------------------------------ */
 
 /* "3" or "*": devices [*from, *to). */
 static int read_range(const pst_cluster *c, const char *text, uint32_t *from, uint32_t *to) {

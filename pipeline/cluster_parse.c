@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_KINDS = 256 };
-
 typedef struct {
     pst_yaml y;
     pst_cluster *c;
@@ -35,35 +33,43 @@ static pst_status read_name(const reader *r, const yaml_node_t *node, size_t byt
     return pst_yaml_fail(&r->y, node, "expected ", expected);
 }
 
-/* --- kinds ---------------------------------------------------------------------------------------------------------- */
+/* --- kinds -------------------------------------------------------------------------------------------------------- */
 
 static pst_status read_rate(const reader *r, const yaml_node_t *node, double *bytes_per_s) {
     if (pst_cluster_rate(pst_yaml_text(node), bytes_per_s)) return PST_OK;
-    return pst_yaml_fail(&r->y, node, "expected ", "a rate above 0, such as 450GB/s or 400Gb/s");
+    return pst_yaml_fail(&r->y, node, "expected ", "a rate above 0 with its unit, such as 450GB/s or 400Gb/s");
+}
+
+static pst_status read_memory(const reader *r, const yaml_node_t *node, uint64_t *bytes) {
+    PST_TRY(pst_yaml_bytes(&r->y, node, bytes));
+    return *bytes ? PST_OK : pst_yaml_fail(&r->y, node, "expected bytes, such as 64GiB", "");
 }
 
 static pst_status read_kind(reader *r, const yaml_node_t *node, pst_device_kind *kind) {
-    static const pst_yaml_key row[] = {{"name", 1}, {"bandwidth", 1}, {"memory", 0},
-                                       {"fp32", 0}, {"bf16", 0},      {"fp16", 0}};
-    static const int dtype[] = {PST_F32, PST_BF16, PST_F16};
+    static const pst_yaml_key row[] = {{"name", 1}, {"bandwidth", 1}, {"memory", 0}, {"fp32", 0},
+                                       {"bf16", 0}, {"fp16", 0},      {"tf32", 0},   {"fp8", 0}};
+    static const pst_dtype dtype[] = {PST_F32, PST_BF16, PST_F16, PST_TF32, PST_F8};
     const yaml_node_t *value[PST_YAML_KEYS];
     *kind = (pst_device_kind){.link = {5000, 0}};
-    PST_TRY(pst_yaml_mapping(&r->y, node, row, 6, value));
+    PST_TRY(pst_yaml_mapping(&r->y, node, row, 8, value));
     PST_TRY(read_name(r, value[0], sizeof kind->name, kind->name));
     for (uint32_t i = 0; i < r->n_own; i++)
         if (!strcasecmp(r->own[i].name, kind->name))
             return pst_yaml_fail(&r->y, value[0], "there is a kind of this name already: ", kind->name);
     PST_TRY(read_rate(r, value[1], &kind->bytes_per_s));
-    if (value[2]) PST_TRY(pst_yaml_bytes(&r->y, value[2], &kind->memory));
-    for (int i = 0; i < 3; i++)
+    if (value[2]) PST_TRY(read_memory(r, value[2], &kind->memory));
+    for (int i = 0; i < 5; i++)
         if (value[3 + i]) PST_TRY(pst_yaml_real(&r->y, value[3 + i], 1, 1e24, &kind->flops[dtype[i]]));
-    if (value[3] || value[4] || value[5]) return PST_OK;
-    return pst_yaml_fail(&r->y, node, "give one of fp32, bf16, fp16: ", "FLOP/s of matrix products, such as 312e12");
+    for (int i = 0; i < 5; i++)
+        if (value[3 + i]) return PST_OK;
+    return pst_yaml_fail(&r->y, node,
+                         "give one of fp32, tf32, bf16, fp16, fp8: ", "FLOP/s of matrix products, such as 312e12");
 }
 
 static pst_status read_kinds(reader *r, const yaml_node_t *list) {
     uint32_t n;
-    PST_TRY(pst_yaml_list(&r->y, list, 1, MOST_KINDS, "kinds, such as [{name: x1, fp32: 20e12, bandwidth: 1TB/s}]", &n));
+    PST_TRY(pst_yaml_list(&r->y, list, 1, PST_DEVICE_KINDS_OWN,
+                          "kinds, such as [{name: x1, fp32: 20e12, bandwidth: 1TB/s}]", &n));
     r->own = calloc(n, sizeof *r->own);
     if (!r->own) return pst_fail(PST_ENOMEM, "%s: no memory for %u kinds", r->y.file, n);
     for (uint32_t i = 0; i < n; i++, r->n_own++) PST_TRY(read_kind(r, pst_yaml_item(&r->y, list, i), &r->own[i]));
@@ -73,15 +79,13 @@ static pst_status read_kinds(reader *r, const yaml_node_t *list) {
 /* node: NULL for the default. The file's own kinds come first. */
 static pst_status find_kind(reader *r, const yaml_node_t *node, uint32_t *index) {
     const char *name = node ? pst_yaml_text(node) : "cpu";
-    const pst_device_kind *kind = NULL;
-    for (uint32_t i = 0; i < r->n_own && !kind; i++)
-        if (!strcasecmp(r->own[i].name, name)) kind = &r->own[i];
-    if (!kind && node) PST_TRY(at(r, node, pst_device_kind_find(name, &kind)));
-    if (!kind) PST_TRY(pst_device_kind_find(name, &kind));
+    const pst_device_kind *kind;
+    pst_status status = pst_device_kind_find(name, r->own, r->n_own, &kind);
+    if (status != PST_OK) return node ? at(r, node, status) : status;
     return pst_cluster_add_kind(r->c, kind, index);
 }
 
-/* --- links ---------------------------------------------------------------------------------------------------------- */
+/* --- links -------------------------------------------------------------------------------------------------------- */
 
 static pst_status read_link(reader *r, const yaml_node_t *node, pst_level level, double directions,
                             pst_link_given *link) {
@@ -122,7 +126,7 @@ static pst_status read_links(reader *r, const yaml_node_t *node, pst_link_given 
     return PST_OK;
 }
 
-/* --- nodes ---------------------------------------------------------------------------------------------------------- */
+/* --- nodes -------------------------------------------------------------------------------------------------------- */
 
 static pst_status add_devices(reader *r, const yaml_node_t *node) {
     static const pst_yaml_key row[] = {{"count", 0}, {"speed", 0}, {"memory", 0}, {"kind", 0}};
@@ -133,7 +137,7 @@ static pst_status add_devices(reader *r, const yaml_node_t *node) {
     PST_TRY(pst_yaml_mapping(&r->y, node, row, 4, value));
     if (value[0]) PST_TRY(pst_yaml_u32(&r->y, value[0], 1, PST_CLUSTER_MOST, &count));
     if (value[1]) PST_TRY(pst_yaml_real(&r->y, value[1], 1e-3, 1e3, &speed));
-    if (value[2]) PST_TRY(pst_yaml_bytes(&r->y, value[2], &memory));
+    if (value[2]) PST_TRY(read_memory(r, value[2], &memory));
     PST_TRY(find_kind(r, value[3], &kind));
     return at(r, node, pst_cluster_add_devices(r->c, count, kind, speed, memory));
 }

@@ -1,7 +1,7 @@
 /* The short form: groups joined by "+", each "NODES x DEVICES KIND" and then what is to be said of them: links by name,
  * speed, memory. A link of a node is one NIC's, for each device one; "ib:4x400Gb/s" says that a node has 4,
- * "ib:400Gb/s/2" that the network behind them is oversubscribed by 2. A group that says no link between nodes has that of
- * the last group that does. */
+ * "ib:400Gb/s/2" that the network behind them is oversubscribed by 2. A group that says no link between nodes has that
+ * of the last group that does. */
 #include "config/number.h"
 #include "pipeline/cluster_parts.h"
 #include <ctype.h>
@@ -46,7 +46,8 @@ static pst_status next(reader *r) {
     while (*r->at == ' ' || *r->at == '\t') r->at++;
     const char *from = r->at;
     if (*from == '+') r->at++;
-    else while (*r->at && !strchr(" \t+", *r->at)) r->at++;
+    else
+        while (*r->at && !strchr(" \t+", *r->at)) r->at++;
     r->column = (size_t)(from - r->text) + 1;
     for (const char *c = from; c < r->at; c++)
         if (!isgraph((unsigned char)*c))
@@ -72,7 +73,9 @@ static pst_status read_counts(reader *r, group *g) {
     int fine = r->word[n] == 'x' ? count(r->word, n, PST_CLUSTER_MOST, &g->nodes) &&
                                        count(r->word + n + 1, strlen(r->word + n + 1), PST_CLUSTER_MOST, &g->devices)
                                  : count(r->word, strlen(r->word), PST_CLUSTER_MOST, &g->devices);
-    return fine ? PST_OK : fail(r, "expected nodes x devices of each, such as 16x8, or devices of one node, such as 8");
+    return fine ? PST_OK
+                : fail(r, "expected nodes x devices of each, such as 16x8, or devices of one node, such as 8; at "
+                          "most 65536");
 }
 
 /* "400Gb/s", "4x400Gb/s", "400Gb/s/2". */
@@ -88,9 +91,10 @@ static pst_status read_link(reader *r, char *value, pst_level level, double dire
                link->oversubscription <= 1000;
     link->bytes_per_s /= directions;
     return fine ? PST_OK
-                : fail(r, level == PST_LEVEL_NODE ? "expected a rate, such as ib:400Gb/s, ib:8x400Gb/s (NICs of a node), "
-                                                    "ib:400Gb/s/2 (oversubscribed by 2)"
-                                                  : "expected a rate, such as nvlink:900GB/s");
+                : fail(r, level == PST_LEVEL_NODE
+                              ? "expected a rate with its unit, such as ib:400Gb/s, ib:8x400Gb/s (NICs of a node), "
+                                "ib:400Gb/s/2 (oversubscribed by 2)"
+                              : "expected a rate with its unit, such as nvlink:900GB/s");
 }
 
 static pst_status read_option(reader *r, group *g) {
@@ -122,7 +126,7 @@ static pst_status read_group(reader *r) {
     PST_TRY(read_counts(r, g));
     PST_TRY(next(r));
     if (!*r->word) return fail(r, "the kind of the devices is missing, such as h100 or cpu");
-    pst_status status = pst_device_kind_find(r->word, &g->kind);
+    pst_status status = pst_device_kind_find(r->word, NULL, 0, &g->kind);
     if (status != PST_OK) return pst_fail_in(status, "%s:1:%zu", r->file, r->column);
     while ((status = next(r)) == PST_OK && *r->word && strcmp(r->word, "+")) PST_TRY(read_option(r, g));
     return status;

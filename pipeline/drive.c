@@ -25,6 +25,7 @@ enum {
 typedef struct {
     pst_executor *const *x;
     uint32_t n, idle_rounds;
+    uint32_t dead_rounds; /* of these, in a row, those in which nothing could have moved by itself */
     uint64_t idle_ns; /* when the first of them was */
     int taken;        /* since then somebody else has used the processor */
     pst_clock *clock; /* virtual, or NULL */
@@ -99,7 +100,7 @@ static pst_status wait_real(driver *d) {
     struct pollfd fd[MAX_FD];
     uint32_t n_fd;
     uint64_t next = next_event(d), now = pst_monotonic_ns(), limit = SLEEP_NS;
-    if (d->idle_rounds == 1) d->idle_ns = now, d->taken = 0;
+    if (d->idle_rounds == 1) d->idle_ns = now, d->taken = 0, d->dead_rounds = 0;
     if ((now - d->idle_ns < YIELD_NS && !d->taken) || (next != PST_NEVER && next < now + WAKE_NS)) {
         sched_yield();
         d->taken |= pst_monotonic_ns() - now > TAKEN_NS;
@@ -108,7 +109,8 @@ static pst_status wait_real(driver *d) {
     pst_status armed = arm_all(d, fd, &n_fd);
     int computes = anything_computes(d);
     if (armed == PST_EINPUT && next == PST_NEVER && !computes && d->n == pst_executor_ranks(d->x[0]))
-        return d->idle_rounds > DEAD_ROUNDS ? deadlock(d) : PST_OK;
+        return ++d->dead_rounds > DEAD_ROUNDS ? deadlock(d) : PST_OK;
+    d->dead_rounds = 0;
     if (armed == PST_BUSY) {
         sched_yield();
         return PST_OK;

@@ -17,13 +17,17 @@ pst_status pst_executor_open(const pst_executor_config *config, pst_executor **x
     e->at = config->position ? config->position : &e->unwatched;
     e->is_timed = config->transport && config->transport->ops && config->transport->ops->name &&
                   !strcmp(config->transport->ops->name, "timed");
+    if (config->device->ops->flags & PST_DEVICE_AHEAD && !(e->ahead = calloc(PST_EXECUTOR_AHEAD, sizeof *e->ahead))) {
+        free(e);
+        return pst_fail(PST_ENOMEM, "no memory for the launches of rank %u", config->rank);
+    }
     *x = e;
     return PST_OK;
 }
 
 void pst_executor_close(pst_executor *x) {
     if (!x) return;
-    free(x->done), free(x->span), free(x->pending), free(x);
+    free(x->done), free(x->span), free(x->pending), free(x->ahead), free(x);
 }
 
 static pst_status reserve(pst_executor *x, uint32_t n) {
@@ -43,7 +47,7 @@ static uint32_t next_of(const pst_instr_list *list, pst_queue queue, uint32_t fr
     return from;
 }
 
-static void seek(pst_executor *x, pst_queue queue, uint32_t from) {
+void pst_executor_seek(pst_executor *x, pst_queue queue, uint32_t from) {
     x->cursor[queue] = next_of(x->list, queue, from);
     x->dep_seen[queue] = 0;
     x->after_ns[queue] = 0;
@@ -51,7 +55,7 @@ static void seek(pst_executor *x, pst_queue queue, uint32_t from) {
 
 /* --- what others see -------------------------------------------------------------------------------------------- */
 
-static void say(pst_executor *x, pst_activity activity) {
+void pst_executor_say(pst_executor *x, pst_activity activity) {
     PST_POSITION_SET(x->at, activity, (uint32_t)activity);
     PST_POSITION_SET(x->at, instr, x->cursor[PST_Q_COMPUTE]);
     PST_POSITION_SET(x->at, step, x->step);
@@ -72,7 +76,7 @@ static void say_start(pst_executor *x) {
     pst_position_op(x->at, PST_POSITION_GET(x->at, train) ? PST_OP_LIST_TRAIN : PST_OP_LIST_EVAL);
     PST_POSITION_SET(x->at, sent, 0);
     PST_POSITION_SET(x->at, received, 0);
-    say(x, x->n_left ? PST_AT_WAIT : PST_AT_HOST);
+    pst_executor_say(x, x->n_left ? PST_AT_WAIT : PST_AT_HOST);
 }
 
 static pst_status start(pst_executor *x, const pst_job *job, const pst_cut *cut, const pst_instr_list *list) {
@@ -80,12 +84,14 @@ static pst_status start(pst_executor *x, const pst_job *job, const pst_cut *cut,
     PST_TRY(reserve(x, list->n_instr));
     x->job = job, x->cut = cut, x->list = list;
     x->n_left = list->n_instr, x->n_pending = 0, x->step = 0, x->launched = x->exchanging = 0, x->failed = PST_OK;
+    x->n_retired = x->n_queued = x->n_flying = x->n_silent = 0;
+    x->times = !x->config.times || *x->config.times;
     x->seq_base = x->seq_next;
     uint32_t n_seq = job->n_seq > job->n_micro ? job->n_seq : job->n_micro;
     x->seq_next += n_seq ? n_seq : 1; /* wraps: only messages in flight must differ */
     memset(x->done, 0, list->n_instr);
     memset(x->span, 0, list->n_instr * sizeof *x->span);
-    for (pst_queue q = 0; q < PST_Q_COUNT; q++) seek(x, q, 0);
+    for (pst_queue q = 0; q < PST_Q_COUNT; q++) pst_executor_seek(x, q, 0);
     x->mismatch = PST_NONE;
     say_start(x);
     x->origin = x->end_ns = pst_clock_now(x->config.clock);
@@ -119,11 +125,11 @@ static const pst_instr *ready(pst_executor *x, pst_queue queue) {
     return instr;
 }
 
-static void complete(pst_executor *x, uint32_t at, uint64_t start, uint64_t end) {
+void pst_executor_complete(pst_executor *x, uint32_t at, uint64_t start, uint64_t end) {
     x->span[at] = (pst_span){start > x->origin ? start - x->origin : 0, end > x->origin ? end - x->origin : 0};
     x->done[at] = 1;
     if (--x->n_left) pst_position_move(x->at);
-    else say(x, PST_AT_HOST);
+    else pst_executor_say(x, PST_AT_HOST);
 }
 
 static void note(const pst_executor *x, const pst_instr *instr) {
@@ -162,7 +168,7 @@ static pst_status issue(pst_executor *x, pst_queue queue, uint32_t *moved) {
         uint32_t at = x->cursor[queue];
         pst_status status = post(x, at);
         if (status != PST_OK) return fail_at(x, at, status);
-        seek(x, queue, at + 1);
+        pst_executor_seek(x, queue, at + 1);
         say_posted(x);
         ++*moved;
     }
@@ -181,7 +187,7 @@ static pst_status test(pst_executor *x, uint32_t *moved) {
         }
         if (status == PST_EINPUT) x->mismatch = p.instr;
         if (status != PST_OK) return fail_at(x, p.instr, status);
-        complete(x, p.instr, x->is_timed && end >= ns ? end - ns : p.issued_ns < end ? p.issued_ns : end, end);
+        pst_executor_complete(x, p.instr, x->is_timed && end >= ns ? end - ns : p.issued_ns < end ? p.issued_ns : end, end);
         x->pending[i] = x->pending[--x->n_pending];
         ++*moved;
     }
@@ -217,27 +223,31 @@ void pst_executor_poll(pst_executor *x) {
 
 /* --- computing -------------------------------------------------------------------------------------------------- */
 
-static uint32_t count_steps(const pst_executor *x, const pst_instr *instr) {
+uint32_t pst_executor_steps(const pst_executor *x, const pst_instr *instr) {
     return instr->opcode <= PST_OP_BW ? x->cut->chunk[instr->chunk].program[instr->opcode].n_step : 1;
+}
+
+pst_status pst_executor_fail_step(const pst_executor *x, const pst_step *step, pst_status status) {
+    return pst_fail_in(status, "%s, pass %c", x->cut->graph->node[step->node].name, "FBW"[step->pass]);
 }
 
 static pst_status exchange(pst_executor *x, const pst_instr *instr, const pst_step *step) {
     x->event = pst_clock_now(x->config.clock); /* when it began */
     PST_TRY(x->config.hooks.exchange(x->config.hooks.arg, instr->chunk, step, instr->micro));
     x->launched = x->exchanging = 1;
-    say(x, PST_AT_EXCHANGE);
+    pst_executor_say(x, PST_AT_EXCHANGE);
     return PST_OK;
 }
 
-static pst_status exchanged(pst_executor *x, uint64_t *start, uint64_t *end) {
+pst_status pst_executor_exchanged(pst_executor *x, uint64_t *start, uint64_t *end) {
     PST_TRY(x->config.hooks.exchanged(x->config.hooks.arg));
     *start = x->event, *end = pst_clock_now(x->config.clock);
     x->exchanging = 0;
-    say(x, PST_AT_COMPUTE);
+    pst_executor_say(x, PST_AT_COMPUTE);
     return PST_OK;
 }
 
-static pst_status launch(pst_executor *x, const pst_instr *instr) {
+pst_status pst_executor_launch(pst_executor *x, const pst_instr *instr, int with_event) {
     const pst_executor_hooks *hooks = &x->config.hooks;
     pst_device *d = x->config.device;
     pst_launch_fn fn = NULL;
@@ -257,7 +267,7 @@ static pst_status launch(pst_executor *x, const pst_instr *instr) {
         PST_TRY(hooks->flush(hooks->arg, instr, &fn, &call));
     }
     if (x->end_ns > after) after = x->end_ns;
-    PST_TRY(d->ops->launch(d, fn, call, after, ns, &x->event));
+    PST_TRY(d->ops->launch(d, fn, call, after, ns, with_event ? &x->event : NULL));
     x->launched = 1;
     return PST_OK;
 }
@@ -270,9 +280,9 @@ static void finish_compute(pst_executor *x, uint32_t n_step) {
         x->start_ns = x->end_ns;
     }
     x->step = 0;
-    seek(x, PST_Q_COMPUTE, at + 1);
-    say(x, PST_AT_WAIT);
-    complete(x, at, x->start_ns, x->end_ns);
+    pst_executor_seek(x, PST_Q_COMPUTE, at + 1);
+    pst_executor_say(x, PST_AT_WAIT);
+    pst_executor_complete(x, at, x->start_ns, x->end_ns);
 }
 
 static void say_operator(pst_executor *x) {
@@ -284,18 +294,18 @@ static void say_operator(pst_executor *x) {
 static pst_status compute(pst_executor *x, uint32_t *moved) {
     const pst_instr *instr = ready(x, PST_Q_COMPUTE);
     if (!instr) return PST_OK;
-    uint32_t n_step = count_steps(x, instr);
+    uint32_t n_step = pst_executor_steps(x, instr);
     uint64_t start, end;
     pst_device *d = x->config.device;
     if (!x->launched && x->step < n_step) {
         if (!x->step) note(x, instr);
-        if (!x->step) say(x, PST_AT_COMPUTE);
+        if (!x->step) pst_executor_say(x, PST_AT_COMPUTE);
         else say_operator(x);
-        PST_TRY(launch(x, instr));
+        PST_TRY(pst_executor_launch(x, instr, 1));
         ++*moved;
     }
     if (x->launched) {
-        pst_status status = x->exchanging ? exchanged(x, &start, &end) : d->ops->test(d, x->event, &start, &end);
+        pst_status status = x->exchanging ? pst_executor_exchanged(x, &start, &end) : d->ops->test(d, x->event, &start, &end);
         if (status == PST_BUSY) return PST_OK;
         PST_TRY(status);
         if (!x->step) x->start_ns = start;
@@ -318,7 +328,7 @@ pst_status pst_executor_progress(pst_executor *x, uint32_t *moved) {
     x->in_transfers = 0;
     if (status != PST_OK) return status;
     uint32_t at = x->cursor[PST_Q_COMPUTE];
-    status = compute(x, moved);
+    status = x->ahead ? pst_executor_run_ahead(x, moved, &at) : compute(x, moved);
     if (status != PST_OK) return fail_at(x, at, status);
     return x->n_left ? PST_BUSY : PST_OK;
 }

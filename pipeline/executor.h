@@ -26,6 +26,8 @@ typedef struct {
      * takes the predicted time on all ranks of the group). */
     pst_status (*exchange)(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro);
     pst_status (*exchanged)(void *arg);
+    /* On a device that runs ahead: when a step has begun and ended there. May be NULL. */
+    void (*ended)(void *arg, const pst_step *step, uint32_t micro, uint64_t start_ns, uint64_t end_ns);
 } pst_executor_hooks;
 
 typedef struct {
@@ -34,6 +36,9 @@ typedef struct {
     pst_transport *transport;
     const pst_clock *clock;           /* NULL: monotonic */
     pst_executor_hooks hooks;
+    /* On a device that runs ahead: not 0 where each step's end is asked for, and `ended` told; else an instruction's is,
+     * which leaves the device less to do. Looked at when a list is started; NULL: not 0. */
+    const int *times;
     volatile uint64_t *last_instr;    /* for the heartbeat page: packed opcode, chunk, micro; may be NULL */
     pst_position *position;           /* where it says what it does and waits for; may be NULL */
 } pst_executor_config;
@@ -44,7 +49,7 @@ void pst_executor_close(pst_executor *x);
 pst_status pst_executor_start(pst_executor *x, const pst_job *job, const pst_cut *cut);
 /* The head of that list alone: weights come to where they belong. */
 pst_status pst_executor_start_head(pst_executor *x, const pst_job *job, const pst_cut *cut);
-/* Does whatever can be done now without blocking, one operator at most. OK: the list is finished. BUSY: not yet;
+/* Does whatever can be done now without blocking, one operator at most where the device does not run ahead. OK: the list is finished. BUSY: not yet;
  * *moved says whether anything happened. Other: a failure, whose message says in which instruction; the transport must
  * be aborted. */
 pst_status pst_executor_progress(pst_executor *x, uint32_t *moved);

@@ -26,6 +26,7 @@ uint32_t pst_executor_ranks(const pst_executor *x) { return x->job ? x->job->n_r
 /* The first instruction in list order that has not completed, compute first: that is what the others wait for. */
 static uint32_t first_left(const pst_executor *x) {
     uint32_t at = x->cursor[PST_Q_COMPUTE];
+    if (x->n_retired != x->n_queued) return x->ahead[x->n_retired % PST_EXECUTOR_AHEAD].instr;
     if (at < x->list->n_instr) return at;
     for (at = 0; at < x->list->n_instr && x->done[at]; at++) continue;
     return at;

@@ -47,8 +47,8 @@ uint32_t pst_builder_last_compute(const pst_job_builder *b) {
     return at ? at - 1 : PST_NONE;
 }
 
-/* What is there when the flush begins: its first instruction, and the compute instruction after which gradients are there,
- * PST_NONE. */
+/* What is there when the flush begins: its first instruction, and the compute instruction after which gradients are
+ * there, PST_NONE. */
 typedef struct {
     uint32_t first, computed;
 } passes;
@@ -71,7 +71,8 @@ static void wait_for_all(pst_job_builder *b, uint32_t at, passes before) {
 
 /* Adds a use's accumulator `operand` to accumulator `sum` of use 0. */
 static uint32_t emit_reduce(pst_job_builder *b, uint32_t param, uint32_t use, uint32_t operand, uint32_t sum) {
-    uint32_t reduce = pst_builder_emit_compute(b, PST_OP_REDUCE, b->cost->reduce_ns);
+    uint64_t ns = pst_builder_reduce_ns(b, pst_param_elements(graph_of(b)->param + param));
+    uint32_t reduce = pst_builder_emit_compute(b, PST_OP_REDUCE, ns);
     if (b->status != PST_OK) return reduce;
     b->instr[reduce].param = param, b->instr[reduce].use = use;
     b->instr[reduce].micro = operand, b->instr[reduce].chunk = (uint16_t)sum;
@@ -111,26 +112,53 @@ static void own(pst_job_builder *b, uint32_t param, passes before, int *joined) 
     uint32_t added = add_parts(b, param, 0, b->job->parts);
     if (added != PST_NONE) reduce = added;
     for (uint32_t use = 1; use < n_use && b->status == PST_OK && b->job->grid.data == 1; use++) {
-        uint32_t peer = rank_of_use(b, param, use);
-        if (peer == b->rank || pst_builder_first_use(b, param, pst_builder_stage_of_use(b, param, use)) != use)
-            continue;
-        pst_builder_depend(b, emit_accumulator(b, PST_OP_SEND, param, 0, use, 0, 1, peer), reduce);
+        uint32_t stage = pst_builder_stage_of_use(b, param, use);
+        if (stage == b->stage || pst_builder_first_use(b, param, stage) != use) continue;
+        uint32_t lane = pst_grid_receiver(b->job->grid, stage, b->lane);
+        for (; lane != PST_GRID_NO_LANE && b->status == PST_OK; lane = pst_builder_next_receiver(b, stage, lane)) {
+            uint32_t peer = pst_grid_in_lane(b->job->grid, stage, lane);
+            pst_builder_depend(b, emit_accumulator(b, PST_OP_SEND, param, 0, use, 0, 1, peer), reduce);
+        }
     }
 }
 
-/* The other side; returns the RECV of the sum, or, where replicas send it, the SEND whose memory it takes. */
+/* A part of the accumulator of a use, to all owners that have it from this rank; returns the last SEND, PST_NONE: none
+ * has. */
+static uint32_t lend_part(pst_job_builder *b, uint32_t param, passes before, uint32_t use, uint32_t part) {
+    uint32_t stage = pst_builder_stage_of_use(b, param, 0), sent = PST_NONE;
+    uint32_t lane = pst_grid_receiver(b->job->grid, stage, b->lane);
+    for (; lane != PST_GRID_NO_LANE && b->status == PST_OK; lane = pst_builder_next_receiver(b, stage, lane)) {
+        uint32_t owner = pst_grid_in_lane(b->job->grid, stage, lane);
+        sent = emit_accumulator(b, PST_OP_SEND, param, use, use, part, 0, owner);
+        if (before.computed != PST_NONE) pst_builder_depend(b, sent, before.computed);
+    }
+    return sent;
+}
+
+void pst_builder_wait_lent(pst_job_builder *b, uint32_t recv, uint32_t lent) {
+    for (uint32_t i = lent; i != PST_NONE && b->status == PST_OK;) {
+        const pst_instr *at = b->instr + i, *before = i ? at - 1 : NULL;
+        pst_builder_depend(b, recv, i);
+        int same = before && at->opcode == PST_OP_SEND && before->opcode == PST_OP_SEND && before->param == at->param &&
+                   before->use == at->use && before->micro == at->micro && !before->n;
+        i = same ? i - 1 : PST_NONE;
+    }
+}
+
+/* The other side; returns the RECV of the sum, or, where replicas send it, what it waits for (pst_builder_wait_lent).
+ */
 static uint32_t lend(pst_job_builder *b, uint32_t param, passes before, uint32_t owner, uint32_t first) {
     uint32_t n_use = graph_of(b)->param[param].n_use, sent = PST_NONE;
     for (uint32_t part = 0; part < b->job->parts; part++)
         for (uint32_t use = first; use < n_use; use++) {
-            if (rank_of_use(b, param, use) != b->rank) continue;
-            uint32_t at = emit_accumulator(b, PST_OP_SEND, param, use, use, part, 0, owner);
-            if (before.computed != PST_NONE) pst_builder_depend(b, at, before.computed);
+            if (pst_builder_stage_of_use(b, param, use) != b->stage) continue;
+            uint32_t at = lend_part(b, param, before, use, part);
             if (use == first && part == 0) sent = at;
         }
+    if (sent == PST_NONE) sent = before.computed;
     if (b->job->grid.data > 1) return sent;
     uint32_t recv = emit_accumulator(b, PST_OP_RECV, param, first, first, 0, 1, owner);
-    pst_builder_depend(b, recv, sent);
+    pst_builder_wait_lent(b, recv, sent);
     return recv;
 }
 
@@ -158,15 +186,15 @@ static uint32_t norm_doubles(const pst_job_builder *b, uint32_t rank) {
     return j->micros[at.replica] + pst_share_pieces(j->share[at.tensor], at.stage, at.replica);
 }
 
-/* Norms and answers of ranks [from, to) stand in the list at hand: its own, and, of a lane on its own, those of all ranks of
- * the stage, which it sends, or takes, in their place. */
+/* Norms and answers of ranks [from, to) stand in the list at hand: its own, and, of a lane on its own, those of all
+ * ranks of the stage, which it sends, or takes, in their place. */
 typedef struct {
     uint32_t from, to;
 } ranks;
 
 static ranks stands_for(const pst_job_builder *b) {
-    uint32_t lanes = pst_grid_lanes(b->job->grid);
-    return b->job->alone ? (ranks){b->stage * lanes, (b->stage + 1) * lanes} : (ranks){b->rank, b->rank + 1};
+    if (!b->job->alone) return (ranks){b->rank, b->rank + 1};
+    return (ranks){pst_grid_first(b->job->grid, b->stage), pst_grid_first(b->job->grid, b->stage + 1)};
 }
 
 static uint32_t list_of(const pst_job_builder *b, uint32_t rank) {
@@ -208,8 +236,8 @@ static uint32_t take_answers(pst_job_builder *b, uint32_t from, uint32_t *end) {
     return first;
 }
 
-/* Whether no other rank ends its passes later, by the pace of this pipeline and the micro-batches of the others: then no norm
- * is late, and the answer can leave before the optimizer begins. */
+/* Whether no other rank ends its passes later, by the pace of this pipeline and the micro-batches of the others: then
+ * no norm is late, and the answer can leave before the optimizer begins. */
 static int ends_last(const pst_job_builder *b) {
     const pst_schedule *s = b->schedule;
     uint32_t own = 0, last = 0;

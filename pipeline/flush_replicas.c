@@ -15,16 +15,19 @@ typedef struct {
 typedef void (*piece_fn)(pst_job_builder *b, const piece *at, void *arg);
 
 static void each_piece(pst_job_builder *b, piece_fn fn, void *arg) {
-    uint32_t number = 0;
-    for (uint32_t p = b->share->n_param; p-- > 0;)
+    uint32_t first = 0;
+    for (uint32_t p = b->share->n_param; p-- > 0; first += b->job->pieces[p]) {
+        uint32_t number = first;
         for (pst_piece next = {.param = p}; pst_share_next(b->share, &next); number++) {
             piece at = {p, number, next.owner, next.from, next.n, NULL};
             if (b->status == PST_OK) fn(b, &at, arg);
         }
+    }
 }
 
+/* The rank of this lane's tensor rank in another replica. */
 static uint32_t rank_at(const pst_job_builder *b, uint32_t stage, uint32_t replica) {
-    return pst_grid_rank(b->job->grid, stage, replica, b->lane % b->job->grid.tensor);
+    return pst_grid_in_lane(b->job->grid, stage, replica * b->job->grid.tensor + b->lane % b->job->grid.tensor);
 }
 
 static uint32_t emit_piece(pst_job_builder *b, uint8_t opcode, const piece *at, uint32_t use, uint32_t peer, int back) {
@@ -55,7 +58,7 @@ static int takes_part(const pst_job_builder *b, const piece *at, uint32_t replic
 /* Adds what lies at `buffer` to `into`, once these two are done (PST_NONE: they need not be waited for). */
 static uint32_t emit_sum(pst_job_builder *b, const piece *at, uint32_t into, uint32_t buffer, uint32_t before,
                          uint32_t after) {
-    uint32_t reduce = pst_builder_emit_compute(b, PST_OP_REDUCE, b->cost->reduce_ns);
+    uint32_t reduce = pst_builder_emit_compute(b, PST_OP_REDUCE, pst_builder_reduce_ns(b, at->n));
     if (b->status != PST_OK) return PST_NONE;
     pst_instr *in = b->instr + reduce;
     in->param = at->param, in->use = 0, in->from = (uint32_t)at->from, in->n = (uint32_t)at->n;
@@ -186,7 +189,7 @@ void pst_replica_reduce(pst_job_builder *b, pst_replica_sums *sums, int shared, 
 }
 
 pst_status pst_replica_sums_open(const pst_job_builder *b, pst_replica_sums *sums) {
-    uint32_t n = b->job->alone ? pst_summary_sums(b) : pst_share_count(b->share);
+    uint32_t n = b->job->alone ? pst_summary_sums(b) : pst_job_pieces(b->job);
     *sums = (pst_replica_sums){.at = malloc((n + (size_t)1) * sizeof *sums->at)};
     if (!sums->at) return pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);
     for (uint32_t i = 0; i < n; i++) sums->at[i] = PST_NONE;
@@ -209,10 +212,14 @@ typedef struct {
 
 static void send_piece(pst_job_builder *b, const piece *at, uint32_t after) {
     const pst_grid grid = b->job->grid;
+    uint32_t tensor = b->lane % grid.tensor;
     for (uint32_t stage = 0; stage < grid.pipeline; stage++)
         for (uint32_t k = 0; k < grid.data && holds(b, at->param, stage); k++) {
-            if (rank_at(b, stage, k) == b->rank) continue;
-            pst_builder_depend(b, emit_piece(b, PST_OP_SEND, at, 0, rank_at(b, stage, k), 1), after);
+            uint32_t lane = pst_grid_receiver(grid, stage, k * grid.tensor + tensor);
+            for (; lane != PST_GRID_NO_LANE && b->status == PST_OK; lane = pst_builder_next_receiver(b, stage, lane)) {
+                uint32_t to = pst_grid_in_lane(grid, stage, lane);
+                if (to != b->rank) pst_builder_depend(b, emit_piece(b, PST_OP_SEND, at, 0, to, 1), after);
+            }
         }
 }
 
@@ -221,8 +228,9 @@ static void send_piece(pst_job_builder *b, const piece *at, uint32_t after) {
 static void receive_piece(pst_job_builder *b, const piece *at, const spreading *s) {
     uint32_t owner = pst_builder_stage_of_use(b, at->param, 0), use = pst_builder_first_use(b, at->param, b->stage);
     uint32_t recv = emit_piece(b, PST_OP_RECV, at, use, rank_at(b, owner, at->owner), 1);
-    uint32_t after = owner == b->stage ? s->sums->at[at->number] : s->lent[at->param];
-    if (after != PST_NONE) pst_builder_depend(b, recv, after);
+    uint32_t after = s->sums->at[at->number];
+    if (owner != b->stage) pst_builder_wait_lent(b, recv, s->lent[at->param]);
+    else if (after != PST_NONE) pst_builder_depend(b, recv, after);
     if (s->received[0] == PST_NONE) s->received[0] = recv;
     s->received[1] = recv + 1;
 }

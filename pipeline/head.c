@@ -45,7 +45,8 @@ static void emit(pst_job_builder *b, uint8_t opcode, const pst_piece *at, uint32
 static void emit_piece(pst_job_builder *b, uint8_t opcode, const pst_piece *at, uint32_t number) {
     const pst_grid grid = b->job->grid;
     uint32_t n_use = b->cut->graph->param[at->param].n_use, tensor = b->lane % grid.tensor;
-    uint32_t owner = pst_grid_rank(grid, pst_builder_stage_of_use(b, at->param, 0), at->owner, tensor);
+    uint32_t home = pst_builder_stage_of_use(b, at->param, 0);
+    uint32_t owner = pst_grid_in_lane(grid, home, at->owner * grid.tensor + tensor);
     if ((opcode == PST_OP_SEND) != (b->rank == owner)) return;
     if (opcode == PST_OP_RECV) {
         if (pst_builder_first_use(b, at->param, b->stage) < n_use) emit(b, opcode, at, number, owner);
@@ -54,17 +55,21 @@ static void emit_piece(pst_job_builder *b, uint8_t opcode, const pst_piece *at, 
     for (uint32_t u = 0; u < n_use; u++) {
         uint32_t stage = pst_builder_stage_of_use(b, at->param, u);
         for (uint32_t k = 0; k < grid.data && pst_builder_first_use(b, at->param, stage) == u; k++) {
-            uint32_t rank = pst_grid_rank(grid, stage, k, tensor);
-            if (rank != owner) emit(b, opcode, at, number, rank);
+            uint32_t lane = pst_grid_receiver(grid, stage, k * grid.tensor + tensor);
+            for (; lane != PST_GRID_NO_LANE; lane = pst_builder_next_receiver(b, stage, lane)) {
+                uint32_t rank = pst_grid_in_lane(grid, stage, lane);
+                if (rank != owner) emit(b, opcode, at, number, rank);
+            }
         }
     }
 }
 
 static void emit_pieces(pst_job_builder *b, uint8_t opcode, const place *order, uint32_t n) {
-    uint32_t number = 0;
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0, first = 0; i < n; first += b->job->pieces[order[i++].param]) {
+        uint32_t number = first;
         for (pst_piece at = {.param = order[i].param}; pst_share_next(b->share, &at); number++)
             if (b->status == PST_OK) emit_piece(b, opcode, &at, number);
+    }
 }
 
 /* RECVs from `first` on: what would not fit into the window with those before waits for the oldest of them. */

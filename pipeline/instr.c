@@ -59,14 +59,20 @@ static uint32_t compute_of_event(const pst_job_builder *b, uint32_t chunk, pst_e
     return *compute_slot(b, chunk, opcode, micro);
 }
 
-static uint32_t emit_transfer(pst_job_builder *b, uint8_t opcode, uint32_t chunk, uint32_t local, uint32_t micro) {
-    const pst_local *l = b->cut->chunk[chunk].local + local;
+/* The stage that a value comes from, or goes to. */
+static uint32_t stage_beyond(const pst_job_builder *b, uint8_t opcode, uint32_t chunk, const pst_local *l) {
     int down = b->cut->tape->value[l->value].kind == PST_VALUE_GRAD;
-    uint32_t other = (opcode == PST_OP_SEND) == down ? chunk - 1 : chunk + 1;
+    return b->job->rank_of_chunk[(opcode == PST_OP_SEND) == down ? chunk - 1 : chunk + 1];
+}
+
+/* lane: through which it goes. */
+static uint32_t emit_transfer(pst_job_builder *b, uint8_t opcode, uint32_t chunk, uint32_t local, uint32_t micro,
+                              uint32_t lane) {
+    const pst_local *l = b->cut->chunk[chunk].local + local;
     pst_instr instr = {.opcode = opcode,
                        .chunk = (uint16_t)chunk,
                        .micro = micro,
-                       .peer = pst_grid_in_lane(b->job->grid, b->job->rank_of_chunk[other], b->lane),
+                       .peer = pst_grid_in_lane(b->job->grid, stage_beyond(b, opcode, chunk, l), lane),
                        .channel = opcode == PST_OP_SEND ? l->channel_out : l->channel_in,
                        .seq = micro,
                        .local = local,
@@ -78,7 +84,7 @@ static uint32_t emit_transfer(pst_job_builder *b, uint8_t opcode, uint32_t chunk
 }
 
 static void emit_recv(pst_job_builder *b, uint32_t chunk, uint32_t local, uint32_t micro) {
-    uint32_t at = emit_transfer(b, PST_OP_RECV, chunk, local, micro);
+    uint32_t at = emit_transfer(b, PST_OP_RECV, chunk, local, micro, b->lane);
     b->recv_at[(size_t)b->cut->chunk[chunk].local[local].channel_in * b->n_micro + micro] = at;
 }
 
@@ -94,6 +100,18 @@ static void emit_recvs(pst_job_builder *b, uint32_t i) {
         if (chunk->local[k].birth == event) emit_recv(b, a->chunk, k, a->micro);
 }
 
+uint32_t pst_builder_next_receiver(const pst_job_builder *b, uint32_t to, uint32_t lane) {
+    return b->job->alone ? PST_GRID_NO_LANE : pst_grid_next_receiver(b->job->grid, b->stage, to, lane);
+}
+
+/* A value, once `after` is done, to all ranks that have it from here. */
+static void emit_value(pst_job_builder *b, uint32_t chunk, uint32_t local, uint32_t micro, uint32_t after) {
+    uint32_t to = stage_beyond(b, PST_OP_SEND, chunk, b->cut->chunk[chunk].local + local);
+    uint32_t lane = pst_grid_receiver(b->job->grid, to, b->lane);
+    for (; lane != PST_GRID_NO_LANE && b->status == PST_OK; lane = pst_builder_next_receiver(b, to, lane))
+        pst_builder_depend(b, emit_transfer(b, PST_OP_SEND, chunk, local, micro, lane), after);
+}
+
 /* passed: values that only pass through leave as soon as they arrive, before this action computes. */
 static void emit_sends(pst_job_builder *b, const pst_action *a, int passed) {
     pst_event event = a->opcode == PST_OP_F ? PST_EV_SEND_F : PST_EV_SEND_B;
@@ -102,10 +120,9 @@ static void emit_sends(pst_job_builder *b, const pst_action *a, int passed) {
     for (uint32_t i = 0; i < chunk->n_local; i++) {
         const pst_local *l = chunk->local + i;
         if (!(l->uses >> event & 1) || (l->channel_in != PST_NONE) != passed) continue;
-        uint32_t at = emit_transfer(b, PST_OP_SEND, a->chunk, i, a->micro);
-        pst_builder_depend(b, at,
-                           passed ? b->recv_at[(size_t)l->channel_in * b->n_micro + a->micro]
-                                  : compute_of_event(b, a->chunk, l->birth, a->micro));
+        emit_value(b, a->chunk, i, a->micro,
+                   passed ? b->recv_at[(size_t)l->channel_in * b->n_micro + a->micro]
+                          : compute_of_event(b, a->chunk, l->birth, a->micro));
     }
 }
 
@@ -224,6 +241,18 @@ static pst_status check_fit(const pst_schedule *s, const pst_cut *cut) {
     return s->n_chunk > UINT16_MAX ? pst_fail(PST_EINPUT, "%u chunks are too many", s->n_chunk) : PST_OK;
 }
 
+static pst_status count_pieces(pst_job *j) {
+    j->n_param = j->share[0]->n_param;
+    if (!(j->pieces = calloc(j->n_param + (size_t)1, sizeof *j->pieces)))
+        return pst_fail(PST_ENOMEM, "no memory for a job");
+    for (uint32_t t = 0; t < j->grid.tensor; t++)
+        for (uint32_t p = 0; p < j->n_param; p++) {
+            uint32_t n = pst_share_count(j->share[t], p);
+            if (n > j->pieces[p]) j->pieces[p] = n;
+        }
+    return PST_OK;
+}
+
 /* Everything but the lists. */
 static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
     const pst_schedule *s = spec->schedule[0];
@@ -256,12 +285,12 @@ static pst_status open_job(const pst_job_spec *spec, pst_job **job) {
         if (!(j->slow = malloc(j->n_rank * sizeof *j->slow))) return pst_fail(PST_ENOMEM, "no memory for a job");
         memcpy(j->slow, spec->slow, j->n_rank * sizeof *j->slow);
     }
-    for (uint32_t t = 0; t < grid.tensor; t++) {
+    for (uint32_t t = 0; t < grid.tensor; t++)
         PST_TRY(pst_share_build(spec->cut[t], s->rank_of_chunk, grid.pipeline, grid.data, j->share + t));
-        uint32_t pieces = pst_share_count(j->share[t]);
-        if (j->zero == 2) pieces *= j->n_micro; /* rounds.c says if they are too many */
-        if (grid.data > 1 && pieces > j->n_seq) j->n_seq = pieces;
-    }
+    PST_TRY(count_pieces(j));
+    uint32_t pieces = pst_job_pieces(j);
+    if (j->zero == 2) pieces *= j->n_micro; /* rounds.c says if they are too many */
+    if (grid.data > 1 && pieces > j->n_seq) j->n_seq = pieces;
     return PST_OK;
 }
 
@@ -283,7 +312,7 @@ static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
     b->lane = lane, b->replica = lane / spec->grid.tensor;
     b->schedule = spec->schedule[b->replica], b->cut = spec->cut[lane % spec->grid.tensor];
     b->share = b->job->share[lane % spec->grid.tensor];
-    b->n_micro = b->schedule->n_micro, b->n_piece = pst_share_count(b->share);
+    b->n_micro = b->schedule->n_micro, b->n_piece = pst_job_pieces(b->job);
     PST_TRY(check_fit(b->schedule, b->cut));
     PST_TRY(check_channels(b->cut));
     size_t computes = (size_t)b->schedule->n_chunk * 4 * b->n_micro, recvs = (size_t)b->cut->n_channel * b->n_micro;
@@ -302,7 +331,8 @@ static pst_status open_lane(pst_job_builder *b, uint32_t lane) {
 /* The ranks of one pipeline. */
 static pst_status build_lane(pst_job_builder *b, uint32_t lane, pst_slots **slots) {
     pst_status status = open_lane(b, lane);
-    for (uint32_t s = 0; status == PST_OK && s < b->spec->grid.pipeline; s++) status = build_rank(b, s);
+    for (uint32_t s = 0; status == PST_OK && s < b->spec->grid.pipeline; s++)
+        if (pst_grid_is_home(b->spec->grid, s, lane)) status = build_rank(b, s);
     pst_pace_close(&b->pace), pst_fifo_close(&b->fifo);
     free(b->compute_at), free(b->recv_at), free(b->instr), free(b->pair), free(b->sharded);
     b->sharded = NULL, b->compute_at = b->recv_at = NULL, b->instr = NULL, b->pair = NULL, b->cap_pair = 0;
@@ -338,7 +368,7 @@ void pst_job_close(pst_job *job) {
     if (!job) return;
     for (uint32_t r = 0; job->list && r < job->n_rank; r++) free(job->list[r].instr), free(job->list[r].dep);
     for (uint32_t t = 0; job->share && t < job->grid.tensor; t++) pst_share_close(job->share[t]);
-    free(job->list), free(job->micros), free(job->share), free(job->slow), free(job->host);
+    free(job->list), free(job->micros), free(job->share), free(job->pieces), free(job->slow), free(job->host);
     free(job->host_bytes_per_s), free(job);
 }
 

@@ -42,10 +42,10 @@ void pst_plan_close(pst_plan *plan) {
     free(plan->rank_of_chunk);
     free(plan->recompute);
     free(plan->peak_bytes);
-    free(plan->micros), free(plan->device);
+    free(plan->micros), free(plan->device), free(plan->before);
     free(plan->cluster), free(plan->run);
     for (uint32_t i = 0; i < plan->n_override; i++) free(plan->override[i]);
-    free(plan->override);
+    free(plan->override), free(plan->choice);
     free(plan);
 }
 
@@ -59,9 +59,20 @@ pst_status pst_plan_set_text(char **text, const char *to) {
     return PST_OK;
 }
 
-uint32_t pst_plan_job_ranks(const pst_plan *p) {
-    return p->n_rank * (p->data ? p->data : 1) * (p->tensor ? p->tensor : 1);
+pst_status pst_plan_set_choices(pst_plan *plan, const pst_choice *choice, uint32_t n) {
+    pst_choice *copy = n ? malloc(n * sizeof *copy) : NULL;
+    if (n && !copy) return pst_fail(PST_ENOMEM, "no memory for a plan");
+    if (n) memcpy(copy, choice, n * sizeof *copy);
+    free(plan->choice);
+    plan->choice = copy, plan->n_choice = n;
+    return PST_OK;
 }
+
+pst_grid pst_plan_grid(const pst_plan *p) {
+    return (pst_grid){p->n_rank, p->data ? p->data : 1, p->tensor ? p->tensor : 1, p->before};
+}
+
+uint32_t pst_plan_job_ranks(const pst_plan *p) { return pst_grid_size(pst_plan_grid(p)); }
 
 static pst_status copy_array(const uint32_t *from, uint32_t n, uint32_t **to) {
     if (!from) return PST_OK;
@@ -77,15 +88,18 @@ pst_status pst_plan_copy(const pst_plan *from, pst_plan **plan) {
     *p = *from;
     p->chunk_of_node = arrays.chunk_of_node, p->rank_of_chunk = arrays.rank_of_chunk;
     p->recompute = arrays.recompute, p->peak_bytes = arrays.peak_bytes;
-    p->micros = p->device = NULL, p->cluster = p->run = NULL, p->override = NULL, p->n_override = 0;
+    p->micros = p->device = p->before = NULL, p->cluster = p->run = NULL, p->override = NULL, p->n_override = 0;
+    p->choice = NULL, p->n_choice = 0;
     memcpy(p->chunk_of_node, from->chunk_of_node, from->n_node * sizeof *p->chunk_of_node);
     memcpy(p->rank_of_chunk, from->rank_of_chunk, from->n_chunk * sizeof *p->rank_of_chunk);
     memcpy(p->recompute, from->recompute, from->n_chunk);
     memcpy(p->peak_bytes, from->peak_bytes, from->n_rank * sizeof *p->peak_bytes);
     pst_status status = copy_array(from->micros, from->data, &p->micros);
+    if (status == PST_OK) status = copy_array(from->before, from->n_rank + 1, &p->before);
     if (status == PST_OK) status = copy_array(from->device, pst_plan_job_ranks(from), &p->device);
     if (status == PST_OK) status = pst_plan_set_text(&p->cluster, from->cluster);
     if (status == PST_OK) status = pst_plan_set_text(&p->run, from->run);
+    if (status == PST_OK) status = pst_plan_set_choices(p, from->choice, from->n_choice);
     if (status == PST_OK && from->n_override && !(p->override = calloc(from->n_override, sizeof *p->override)))
         status = pst_fail(PST_ENOMEM, "no memory for a plan");
     for (uint32_t i = 0; status == PST_OK && i < from->n_override; i++, p->n_override++)
@@ -226,15 +240,28 @@ static void print_overrides(const pst_plan *p, FILE *out) {
 
 /* What one pipeline does not know of the job. */
 static void print_job(const pst_plan *p, FILE *out) {
-    if (p->run) fputs("run: ", out), pst_yaml_print_text(p->run, out), fputs("  # made from\n", out), print_overrides(p, out);
+    if (p->run)
+        fputs("run: ", out), pst_yaml_print_text(p->run, out), fputs("  # made from\n", out), print_overrides(p, out);
     if (p->cluster) fputs("cluster: ", out), pst_yaml_print_text(p->cluster, out), fputc('\n', out);
     if (!p->data) return;
     fprintf(out, "data: %u              # replicas\n", p->data);
-    fprintf(out, "tensor: %u            # ranks that share every layer of a stage\n", p->tensor);
+    fputs(p->before ? "tensor: [" : "", out);
+    for (uint32_t s = 0; p->before && s < p->n_rank; s++)
+        fprintf(out, "%s%u", s ? ", " : "", pst_grid_degree(pst_plan_grid(p), s));
+    if (p->before) fputs("]  # ranks that share every layer, of each stage\n", out);
+    else fprintf(out, "tensor: %u            # ranks that share every layer of a stage\n", p->tensor);
     fprintf(out, "sequence: %s\n", p->sequence ? "true" : "false");
     fprintf(out, "zero: %u\n", p->zero);
     print_list("replicas", p->micros, p->data, "micro-batches of each", out);
     print_list("devices", p->device, pst_plan_job_ranks(p), "of the cluster, of each rank", out);
+}
+
+static void print_choices(const pst_plan *p, FILE *out) {
+    if (p->n_choice) fputs("products:             # algorithms of matrix products, measured on these devices\n", out);
+    for (uint32_t i = 0; i < p->n_choice; i++) {
+        fputs("  - {of: ", out), pst_yaml_print_text(p->choice[i].of, out);
+        fputs(", is: ", out), pst_yaml_print_text(p->choice[i].is, out), fputs("}\n", out);
+    }
 }
 
 pst_status pst_plan_print(const pst_plan *p, const pst_graph *graph, FILE *out) {
@@ -248,6 +275,7 @@ pst_status pst_plan_print(const pst_plan *p, const pst_graph *graph, FILE *out) 
     fprintf(out, "micro_batch: %u        # samples\n", p->micro_batch);
     print_job(p, out);
     print_stages(p, graph, out);
+    print_choices(p, out);
     fputs("predicted:\n", out);
     fprintf(out, "  step_ns: %" PRIu64 "    # the flush included\n", p->step_ns);
     fprintf(out, "  flush_ns: %" PRIu64 "\n", p->flush_ns);

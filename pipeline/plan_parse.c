@@ -8,15 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_FILE = 64 << 20, MAX_PART = 65535, MAX_OVERRIDE = 256, MAX_NODE = 1 << 24 };
+enum { MAX_FILE = 64 << 20, MAX_PART = 65535, MAX_OVERRIDE = 256, MAX_CHOICE = 65536, MAX_NODE = 1 << 24 };
 
 typedef struct {
     pst_yaml yaml;
     pst_plan head;                                      /* scalars, before the arrays' sizes are known */
     const yaml_node_t *chunks, *peak;                   /* [n_chunk] mappings; [n_rank] bytes, NULL when absent */
     const yaml_node_t *micros, *device, *cluster, *run; /* [data]; [ranks of the job]; texts; NULL when absent */
+    const yaml_node_t *tensors;                         /* [n_rank]; NULL when all are the same */
     const yaml_node_t *override;                        /* texts; NULL when absent */
-    uint32_t n_override;
+    const yaml_node_t *choice;                          /* mappings; NULL when absent */
+    uint32_t n_override, n_choice;
 } reader;
 
 static pst_status read_hash(const reader *r, const yaml_node_t *node, uint64_t *value) {
@@ -58,6 +60,26 @@ static pst_status read_flag(const reader *r, const yaml_node_t *node, uint32_t *
     return *flag || !strcmp(text, "false") ? PST_OK : pst_yaml_fail(&r->yaml, node, "expected ", "true or false");
 }
 
+/* Of all stages, or of each; a list of equal numbers is one. sum: of all stages. */
+static pst_status read_tensor(reader *r, const yaml_node_t *node, uint64_t *sum) {
+    pst_yaml *y = &r->yaml;
+    uint32_t n = r->head.n_rank, first = 0, differ = 0;
+    if (node->type != YAML_SEQUENCE_NODE) {
+        PST_TRY(pst_yaml_u32(y, node, 1, MAX_PART, &r->head.tensor));
+        *sum = (uint64_t)n * r->head.tensor;
+        return PST_OK;
+    }
+    PST_TRY(pst_yaml_list(y, node, n, n, "numbers, tensor ranks of each stage", &n));
+    for (uint32_t s = 0, degree; s < n; s++, *sum += degree) {
+        PST_TRY(pst_yaml_u32(y, pst_yaml_item(y, node, s), 1, MAX_PART, &degree));
+        if (!s) first = r->head.tensor = degree;
+        differ |= degree != first;
+        if (degree > r->head.tensor) r->head.tensor = degree;
+    }
+    if (differ) r->tensors = node;
+    return PST_OK;
+}
+
 /* Keys of the whole job: values as read_head has them in its rows. */
 static pst_status read_job(reader *r, const yaml_node_t *const *value) {
     pst_plan *p = &r->head;
@@ -73,39 +95,20 @@ static pst_status read_job(reader *r, const yaml_node_t *const *value) {
                                         : value[5],
                              "missing key: ", "data, which this one goes with");
     p->tensor = p->data ? 1 : 0;
-    if (value[1]) PST_TRY(pst_yaml_u32(y, value[1], 1, MAX_PART, &p->tensor));
+    uint64_t stages = 0;
+    if (value[1]) PST_TRY(read_tensor(r, value[1], &stages));
+    else stages = p->n_rank;
     if (value[2]) PST_TRY(read_flag(r, value[2], &p->sequence));
     if (value[3]) PST_TRY(pst_yaml_u32(y, value[3], 0, 2, &p->zero));
-    if ((uint64_t)p->n_rank * p->data * p->tensor > PST_CLUSTER_MOST)
+    if (stages * p->data > PST_CLUSTER_MOST)
         return pst_yaml_fail(y, value[0], "ranks x data x tensor is more than ", "65536");
     r->micros = value[4], r->device = value[5], r->cluster = value[6], r->run = value[7];
     r->override = value[8];
     if (r->override)
         PST_TRY(pst_yaml_list(y, r->override, 0, MAX_OVERRIDE, "texts, section.key=value each", &r->n_override));
     if (r->micros) PST_TRY(pst_yaml_list(y, r->micros, p->data, p->data, "numbers, micro-batches of each replica", &n));
-    n = pst_plan_job_ranks(p);
+    n = (uint32_t)stages * (p->data ? p->data : 1);
     return r->device ? pst_yaml_list(y, r->device, n, n, "numbers, the device of each rank", &n) : PST_OK;
-}
-
-static pst_status read_head(reader *r, const yaml_node_t *root) {
-    static const pst_yaml_key row[] = {{"graph_hash", 1},  {"schedule", 1}, {"ranks", 1},     {"micro_batches", 1},
-                                       {"micro_batch", 1}, {"chunks", 1},   {"predicted", 0}, {"data", 0},
-                                       {"tensor", 0},      {"sequence", 0}, {"zero", 0},      {"replicas", 0},
-                                       {"devices", 0},     {"cluster", 0},  {"run", 0},
-                                       {"overrides", 0}};
-    const yaml_node_t *value[PST_YAML_KEYS];
-    pst_yaml *y = &r->yaml;
-    pst_plan *p = &r->head;
-    PST_TRY(pst_yaml_mapping(y, root, row, 16, value));
-    PST_TRY(read_hash(r, value[0], &p->graph_hash));
-    PST_TRY(read_schedule(r, value[1], p->schedule, sizeof p->schedule));
-    PST_TRY(pst_yaml_u32(y, value[2], 1, MAX_PART, &p->n_rank));
-    PST_TRY(pst_yaml_u32(y, value[3], 1, MAX_NODE, &p->n_micro));
-    PST_TRY(pst_yaml_u32(y, value[4], 1, MAX_NODE, &p->micro_batch));
-    r->chunks = value[5];
-    PST_TRY(pst_yaml_list(y, r->chunks, 1, MAX_PART, "chunks", &p->n_chunk));
-    PST_TRY(read_job(r, value + 7));
-    return value[6] ? read_predicted(r, value[6]) : PST_OK;
 }
 
 static pst_status read_recompute(const reader *r, const yaml_node_t *node, uint8_t *recompute) {
@@ -133,6 +136,44 @@ static pst_status read_chunk(reader *r, const yaml_node_t *node, uint32_t chunk,
     PST_TRY(pst_yaml_u32(y, pst_yaml_item(y, value[2], 1), first, MAX_NODE - 1, &last));
     *next = last + 1;
     return PST_OK;
+}
+
+/* Every rank has a chunk: what goes by their number is looked at behind it. ranks: where it stands. */
+static pst_status read_chunks(reader *r, const yaml_node_t *ranks) {
+    uint32_t rank, most = 0;
+    uint8_t recompute;
+    char wrong[80];
+    for (uint32_t c = 0; c < r->head.n_chunk; c++) {
+        PST_TRY(read_chunk(r, pst_yaml_item(&r->yaml, r->chunks, c), c, &rank, &recompute, &r->head.n_node));
+        if (rank > most) most = rank;
+    }
+    if (most + 1 == r->head.n_rank) return PST_OK;
+    snprintf(wrong, sizeof wrong, "%u, but chunks are on ranks 0 to %u: expected %u", r->head.n_rank, most, most + 1);
+    return pst_yaml_fail(&r->yaml, ranks, "ranks is ", wrong);
+}
+
+static pst_status read_head(reader *r, const yaml_node_t *root) {
+    static const pst_yaml_key row[] = {{"graph_hash", 1},  {"schedule", 1}, {"ranks", 1},     {"micro_batches", 1},
+                                       {"micro_batch", 1}, {"chunks", 1},   {"predicted", 0}, {"data", 0},
+                                       {"tensor", 0},      {"sequence", 0}, {"zero", 0},      {"replicas", 0},
+                                       {"devices", 0},     {"cluster", 0},  {"run", 0},       {"overrides", 0},
+                                       {"products", 0}};
+    const yaml_node_t *value[PST_YAML_KEYS];
+    pst_yaml *y = &r->yaml;
+    pst_plan *p = &r->head;
+    PST_TRY(pst_yaml_mapping(y, root, row, 17, value));
+    PST_TRY(read_hash(r, value[0], &p->graph_hash));
+    PST_TRY(read_schedule(r, value[1], p->schedule, sizeof p->schedule));
+    PST_TRY(pst_yaml_u32(y, value[2], 1, MAX_PART, &p->n_rank));
+    PST_TRY(pst_yaml_u32(y, value[3], 1, MAX_NODE, &p->n_micro));
+    PST_TRY(pst_yaml_u32(y, value[4], 1, MAX_NODE, &p->micro_batch));
+    r->chunks = value[5];
+    PST_TRY(pst_yaml_list(y, r->chunks, 1, MAX_PART, "chunks", &p->n_chunk));
+    PST_TRY(read_chunks(r, value[2]));
+    PST_TRY(read_job(r, value + 7));
+    r->choice = value[16];
+    if (r->choice) PST_TRY(pst_yaml_list(y, r->choice, 0, MAX_CHOICE, "choices, {of: TEXT, is: TEXT} each", &r->n_choice));
+    return value[6] ? read_predicted(r, value[6]) : PST_OK;
 }
 
 static pst_status read_numbers(reader *r, const yaml_node_t *list, uint32_t n, uint32_t min, uint32_t max,
@@ -165,27 +206,58 @@ static pst_status read_overrides(reader *r, pst_plan *p) {
     return PST_OK;
 }
 
+static pst_status read_choice_text(reader *r, const yaml_node_t *node, char *to, size_t bytes) {
+    if (node->type != YAML_SCALAR_NODE) return pst_yaml_fail(&r->yaml, node, "expected ", "text");
+    if (strlen(pst_yaml_text(node)) >= bytes) return pst_yaml_fail(&r->yaml, node, "expected ", "a shorter text");
+    strcpy(to, pst_yaml_text(node));
+    return PST_OK;
+}
+
+static pst_status read_choices(reader *r, pst_plan *p) {
+    static const pst_yaml_key row[] = {{"of", 1}, {"is", 1}};
+    const yaml_node_t *value[PST_YAML_KEYS];
+    if (!r->n_choice) return PST_OK;
+    if (!(p->choice = calloc(r->n_choice, sizeof *p->choice)))
+        return pst_fail(PST_ENOMEM, "%s: no memory to read it", r->yaml.file);
+    for (; p->n_choice < r->n_choice; p->n_choice++) {
+        pst_choice *choice = &p->choice[p->n_choice];
+        PST_TRY(pst_yaml_mapping(&r->yaml, pst_yaml_item(&r->yaml, r->choice, p->n_choice), row, 2, value));
+        PST_TRY(read_choice_text(r, value[0], choice->of, sizeof choice->of));
+        PST_TRY(read_choice_text(r, value[1], choice->is, sizeof choice->is));
+    }
+    return PST_OK;
+}
+
+static pst_status read_degrees(reader *r, pst_plan *p) {
+    if (!r->tensors) return PST_OK;
+    if (!(p->before = calloc(p->n_rank + (size_t)1, sizeof *p->before)))
+        return pst_fail(PST_ENOMEM, "%s: no memory to read it", r->yaml.file);
+    for (uint32_t s = 0, degree; s < p->n_rank; s++) {
+        PST_TRY(pst_yaml_u32(&r->yaml, pst_yaml_item(&r->yaml, r->tensors, s), 1, MAX_PART, &degree));
+        p->before[s + 1] = p->before[s] + degree;
+    }
+    return PST_OK;
+}
+
 static pst_status read_arrays(reader *r, pst_plan *p) {
     PST_TRY(read_numbers(r, r->micros, p->data, 1, MAX_NODE, &p->micros));
     PST_TRY(check_micros(r, p));
+    PST_TRY(read_degrees(r, p));
     PST_TRY(read_numbers(r, r->device, pst_plan_job_ranks(p), 0, PST_CLUSTER_MOST - 1, &p->device));
     PST_TRY(pst_plan_set_text(&p->cluster, pst_yaml_text(r->cluster)));
     PST_TRY(pst_plan_set_text(&p->run, pst_yaml_text(r->run)));
+    PST_TRY(read_choices(r, p));
     return read_overrides(r, p);
 }
 
 /* --- the whole -------------------------------------------------------------------------------------------------- */
 
 static pst_status read_body(reader *r, pst_plan **plan) {
-    uint32_t n_node = 0, rank, next = 0;
-    uint8_t recompute;
-    for (uint32_t c = 0; c < r->head.n_chunk; c++)
-        PST_TRY(read_chunk(r, pst_yaml_item(&r->yaml, r->chunks, c), c, &rank, &recompute, &n_node));
+    uint32_t next = 0;
     pst_plan *p;
-    PST_TRY(pst_plan_open(n_node, r->head.n_rank, r->head.n_chunk, &p));
+    PST_TRY(pst_plan_open(r->head.n_node, r->head.n_rank, r->head.n_chunk, &p));
     pst_plan arrays = *p;
     *p = r->head;
-    p->n_node = n_node;
     p->chunk_of_node = arrays.chunk_of_node;
     p->rank_of_chunk = arrays.rank_of_chunk;
     p->recompute = arrays.recompute;

@@ -79,13 +79,10 @@ static pst_status open_stage(const pst_job_spec *spec, const pst_job *job, const
 }
 
 static pst_status check_count(const pst_job *job) {
-    for (uint32_t t = 0; t < job->grid.tensor; t++) {
-        uint64_t n = (uint64_t)pst_share_count(job->share[t]) * job->n_micro;
-        if (n > INT32_MAX)
-            return pst_fail(PST_EINPUT, "zero 2: %llu pieces of gradients are too many to exchange in a step",
-                            (unsigned long long)n);
-    }
-    return PST_OK;
+    uint64_t n = (uint64_t)pst_job_pieces(job) * job->n_micro;
+    if (n <= INT32_MAX) return PST_OK;
+    return pst_fail(PST_EINPUT, "zero 2: %llu pieces of gradients are too many to exchange in a step",
+                    (unsigned long long)n);
 }
 
 pst_status pst_rounds_open(const pst_job_spec *spec, const pst_job *job, pst_rounds **rounds) {

@@ -79,8 +79,9 @@ pst_status pst_schedule_find(const char *name, const pst_schedule_row **row) {
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%s", i ? ", " : "", rows[i].name);
     }
     if (near)
-        return pst_fail(PST_EINPUT, "no schedule is called \"%.64s\"; did you mean \"%s\"? There are %s, custom, solved",
-                        name, near->name, list);
+        return pst_fail(PST_EINPUT,
+                        "no schedule is called \"%.64s\"; did you mean \"%s\"? There are %s, custom, solved", name,
+                        near->name, list);
     return pst_fail(PST_EINPUT, "no schedule is called \"%.64s\"; there are %s, custom, solved", name, list);
 }
 

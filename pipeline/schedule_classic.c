@@ -65,14 +65,13 @@ void pst_schedule_add_backward(pst_schedule *s, uint32_t rank, uint32_t chunk, u
 
 void pst_schedule_add_beats(pst_schedule *s, uint32_t rank, const pst_beat *beat, uint32_t n) {
     uint32_t next[PST_SCHEDULE_MAX_VIRTUAL] = {0};
+    uint64_t at[PST_SCHEDULE_MAX_VIRTUAL]; /* UINT64_MAX: all have been added */
+    for (uint32_t i = 0; i < n; i++) at[i] = beat[i].start;
     for (uint64_t left = (uint64_t)n * s->n_micro; left; left--) {
-        uint32_t first = n;
-        for (uint32_t i = 0; i < n; i++)
-            if (next[i] < s->n_micro && (first == n || beat[i].start + next[i] * beat[i].every <
-                                                           beat[first].start + next[first] * beat[first].every))
-                first = i;
+        uint32_t first = 0;
+        for (uint32_t i = 1; i < n; i++) first = at[i] < at[first] ? i : first;
         pst_schedule_add(s, rank, (pst_opcode)beat[first].opcode, beat[first].chunk, next[first]);
-        next[first]++;
+        at[first] = ++next[first] < s->n_micro ? at[first] + beat[first].every : UINT64_MAX;
     }
 }
 

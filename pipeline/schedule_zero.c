@@ -9,105 +9,83 @@
 
 /* --- W in idle time ---------------------------------------------------------------------------------------------- */
 
-enum { NEVER = UINT32_MAX };
-
 typedef struct {
-    const pst_action *order; /* F and B */
-    uint32_t n_order, next;
-    pst_action *out;      /* room for the W as well */
-    uint32_t n_out, owed; /* B done and W not: from out[oldest] on, of those that are B */
-    uint32_t oldest;
-    uint32_t alive, free_at; /* F done and W not; when the pass under way ends */
+    const pst_action *next, *end; /* of F and B */
+    pst_action *out, *oldest;     /* the next place; no W is owed for B before */
+    uint32_t owed, alive;         /* B done and W not; F done and W not */
 } lane;
 
 typedef struct {
-    pst_schedule *s;
-    lane *lane;
-    uint32_t *finish[2]; /* [n_chunk * n_micro] of F and of B */
-    uint32_t limit;      /* of alive on each rank */
+    lane *lane;                    /* [n_rank] */
+    uint32_t n_rank, limit;        /* of alive on each rank */
+    uint32_t *before_f, *before_b; /* [n_chunk] F of the chunk before, B of the one behind that have ended, ascending in
+                                      micro-batch; without one: UINT32_MAX */
+    uint32_t **begun;              /* [n_rank] what is to be counted when this unit of time is over */
 } filler;
 
-static size_t at(const pst_schedule *s, uint32_t chunk, uint32_t micro) { return (size_t)chunk * s->n_micro + micro; }
-
-static int can_start(const filler *f, const pst_action *a, uint32_t now) {
-    const pst_schedule *s = f->s;
-    if (a->opcode == PST_OP_F) return a->chunk == 0 || f->finish[0][at(s, a->chunk - 1u, a->micro)] <= now;
-    return f->finish[0][at(s, a->chunk, a->micro)] <= now &&
-           (a->chunk + 1u == s->n_chunk || f->finish[1][at(s, a->chunk + 1u, a->micro)] <= now);
+/* F of a chunk that B needs is before it in the same order. */
+static int can_start(const filler *f, const lane *l, const pst_action *a) {
+    if (a->opcode == PST_OP_B) return f->before_b[a->chunk] > a->micro;
+    return f->before_f[a->chunk] > a->micro && (l->alive < f->limit || !l->owed);
 }
 
-/* What the lane does now; opcode PST_OP_COUNT: nothing. */
-static pst_action choose(const filler *f, lane *l, uint32_t now) {
-    if (l->next < l->n_order) {
-        const pst_action *a = &l->order[l->next];
-        int full = a->opcode == PST_OP_F && l->alive >= f->limit && l->owed;
-        if (!full && can_start(f, a, now)) return l->next++, *a;
-    }
-    if (!l->owed) return (pst_action){.opcode = PST_OP_COUNT};
-    while (l->out[l->oldest].opcode != PST_OP_B) l->oldest++;
-    pst_action w = l->out[l->oldest++];
-    w.opcode = PST_OP_W;
-    return w;
+static void add_owed(lane *l) {
+    while (l->oldest->opcode != PST_OP_B) l->oldest++;
+    *l->out = *l->oldest++;
+    l->out++->opcode = PST_OP_W;
+    l->alive--, l->owed--;
 }
 
-static void start(filler *f, lane *l, pst_action a, uint32_t now) {
-    l->free_at = now + 1;
-    l->out[l->n_out++] = a;
-    if (a.opcode == PST_OP_F) l->alive++;
-    else if (a.opcode == PST_OP_B) l->owed++;
-    else l->alive--, l->owed--;
-    if (a.opcode != PST_OP_W) f->finish[a.opcode == PST_OP_B][at(f->s, a.chunk, a.micro)] = now + 1;
-}
-
-/* 1 while something runs. */
-static int step_time(filler *f, uint32_t now) {
+/* One unit of time, which every pass takes; 1 while something runs. */
+static int step_time(filler *f) {
+    uint32_t n = 0;
     int busy = 0;
-    for (uint32_t r = 0; r < f->s->n_rank; r++) {
-        lane *l = &f->lane[r];
-        if (l->free_at <= now) {
-            pst_action a = choose(f, l, now);
-            if (a.opcode != PST_OP_COUNT) start(f, l, a, now);
+    for (lane *l = f->lane; l < f->lane + f->n_rank; l++) {
+        if (l->next < l->end && can_start(f, l, l->next)) {
+            const pst_action a = *l->next++;
+            int is_f = a.opcode == PST_OP_F;
+            l->alive += (uint32_t)is_f, l->owed += !is_f;
+            *l->out++ = a;
+            f->begun[n++] = is_f ? &f->before_f[a.chunk + 1u] : &f->before_b[(int)a.chunk - 1];
+        } else if (l->owed) {
+            add_owed(l);
+        } else {
+            continue;
         }
-        busy |= l->free_at > now;
+        busy = 1;
     }
+    for (uint32_t i = 0; i < n; i++) ++*f->begun[i];
     return busy;
 }
 
-static pst_status open_filler(filler *f) {
-    const pst_schedule *s = f->s;
-    size_t n = (size_t)s->n_chunk * s->n_micro;
-    f->lane = calloc(s->n_rank, sizeof *f->lane);
-    f->finish[0] = malloc(n * sizeof **f->finish), f->finish[1] = malloc(n * sizeof **f->finish);
-    if (!f->lane || !f->finish[0] || !f->finish[1]) goto no_memory;
-    memset(f->finish[0], 0xff, n * sizeof **f->finish), memset(f->finish[1], 0xff, n * sizeof **f->finish);
-    for (uint32_t r = 0; r < s->n_rank; r++) {
-        lane *l = &f->lane[r];
-        l->order = s->action[r], l->n_order = s->n_action[r];
-        if (!(l->out = malloc((size_t)l->n_order * 3 / 2 * sizeof *l->out))) goto no_memory;
-    }
-    return PST_OK;
-no_memory:
-    return pst_fail(PST_ENOMEM, "schedule %s: no memory to place W", s->name);
+/* Each rank's F and B go to the end of the room that it has for W, too: what is put before never comes up with them. */
+static void fill_lane(pst_schedule *s, uint32_t rank, lane *l) {
+    uint32_t n = s->n_action[rank];
+    pst_action *first = s->action[rank], *order = first + n / 2;
+    memmove(order, first, n * sizeof *order);
+    *l = (lane){.next = order, .end = order + n, .out = first, .oldest = first};
 }
 
 /* From an order of F and B to one with W. limit: micro-batches of a chunk with F done and W not, on each rank; it is
  * exceeded where nothing else could run. */
 static pst_status fill_weights(pst_schedule *s, uint32_t limit) {
-    filler f = {.s = s, .limit = limit};
-    pst_status status = open_filler(&f);
-    for (uint32_t now = 0; status == PST_OK && step_time(&f, now); now++) {}
-    for (uint32_t r = 0; status == PST_OK && r < s->n_rank; r++)
-        if (f.lane[r].next < f.lane[r].n_order)
-            status = pst_fail(PST_EINTERNAL, "schedule %s: rank %u waits for ever", s->name, r);
-    for (uint32_t r = 0; f.lane && r < s->n_rank; r++) {
-        if (status != PST_OK) {
-            free(f.lane[r].out);
-            continue;
-        }
-        free(s->action[r]);
-        s->action[r] = f.lane[r].out, s->n_action[r] = f.lane[r].n_out;
+    filler f = {.n_rank = s->n_rank, .limit = limit};
+    pst_status status = PST_OK;
+    f.lane = malloc(s->n_rank * sizeof *f.lane), f.begun = malloc(s->n_rank * sizeof *f.begun);
+    uint32_t *count = calloc(2 * ((size_t)s->n_chunk + 1), sizeof *count);
+    if (!f.lane || !f.begun || !count) status = pst_fail(PST_ENOMEM, "schedule %s: no memory to place W", s->name);
+    if (status == PST_OK) {
+        f.before_f = count, f.before_b = count + s->n_chunk + 2;
+        f.before_f[0] = f.before_b[s->n_chunk - 1] = UINT32_MAX;
+        for (uint32_t r = 0; r < s->n_rank; r++) fill_lane(s, r, &f.lane[r]);
+        while (step_time(&f)) {}
     }
-    free(f.lane), free(f.finish[0]), free(f.finish[1]);
+    for (uint32_t r = 0; status == PST_OK && r < s->n_rank; r++) {
+        s->n_action[r] = (uint32_t)(f.lane[r].out - s->action[r]);
+        if (f.lane[r].next < f.lane[r].end)
+            status = pst_fail(PST_EINTERNAL, "schedule %s: rank %u waits for ever", s->name, r);
+    }
+    free(f.lane), free(f.begun), free(count);
     return status;
 }
 

@@ -96,9 +96,9 @@ void pst_share_close(pst_share *s) {
     free(s);
 }
 
-uint32_t pst_share_count(const pst_share *s) {
+uint32_t pst_share_count(const pst_share *s, uint32_t param) {
     uint32_t n = 0;
-    for (uint32_t p = 0; p < s->n_param; p++)
-        for (uint32_t k = 0; k < s->n_replica; k++) n += pst_pieces(pst_share_to(s, p, k) - pst_share_from(s, p, k));
+    for (uint32_t k = 0; k < s->n_replica; k++)
+        n += pst_pieces(pst_share_to(s, param, k) - pst_share_from(s, param, k));
     return n;
 }

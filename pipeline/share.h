@@ -50,8 +50,8 @@ static inline int pst_share_next(const pst_share *s, pst_piece *at) {
 }
 /* Of n elements; 0 has none. */
 static inline uint32_t pst_pieces(uint64_t n) { return (uint32_t)((n + PST_PIECE - 1) / PST_PIECE); }
-/* Of all parameters, as replicas share them. */
-uint32_t pst_share_count(const pst_share *s);
+/* Pieces of a parameter, as replicas share them. */
+uint32_t pst_share_count(const pst_share *s, uint32_t param);
 /* Pieces of all parameters of a replica whose first use lies on `stage`. */
 static inline uint32_t pst_share_pieces(const pst_share *s, uint32_t stage, uint32_t replica) {
     return s->pieces[(size_t)stage * s->n_replica + replica];

@@ -91,9 +91,8 @@ pst_status pst_timing_from_spans(const pst_job *job, pst_span *const *span, pst_
 }
 
 /* ns of each pass of the chunk for one micro-batch: passes[0] F, [1] B (BW), [2] W. */
-static void find_passes(const pst_job *job, uint32_t chunk, uint64_t passes[3]) {
-    const pst_instr_list *list =
-        &job->list[pst_grid_in_lane(job->grid, job->rank_of_chunk[chunk], pst_job_first_lane(job))];
+static void find_passes(const pst_job *job, uint32_t chunk, uint32_t lane, uint64_t passes[3]) {
+    const pst_instr_list *list = &job->list[pst_grid_in_lane(job->grid, job->rank_of_chunk[chunk], lane)];
     uint32_t left = job->backward ? job->split ? 3 : 2 : 1;
     memset(passes, 0, 3 * sizeof *passes);
     for (uint32_t i = 0; i < list->n_instr && left; i++) {
@@ -104,21 +103,30 @@ static void find_passes(const pst_job *job, uint32_t chunk, uint64_t passes[3]) 
     }
 }
 
-uint64_t pst_simulate_bound(const pst_job *job) {
+static uint64_t bound_of_lane(const pst_job *job, uint32_t lane) {
     uint64_t there = 0, path = 0, last_w = 0, bound = 0, passes[3];
     for (uint32_t c = 0; c < job->n_chunk; c++) {
         uint64_t work = 0;
         for (uint32_t k = c; k < job->n_chunk; k++) {
             if (job->rank_of_chunk[k] != job->rank_of_chunk[c]) continue;
-            find_passes(job, k, passes);
-            work += (passes[0] + passes[1] + passes[2]) * job->micros[pst_job_first_lane(job) / job->grid.tensor];
+            find_passes(job, k, lane, passes);
+            work += (passes[0] + passes[1] + passes[2]) * job->micros[lane / job->grid.tensor];
         }
         if (there + work > bound) bound = there + work; /* of the first chunk of a rank all its work, of others less */
-        find_passes(job, c, passes);
+        find_passes(job, c, lane, passes);
         there += passes[0], path += passes[0] + passes[1];
         if (c == 0) last_w = passes[2];
     }
     return path + last_w > bound ? path + last_w : bound;
+}
+
+uint64_t pst_simulate_bound(const pst_job *job) {
+    uint64_t bound = 0;
+    for (uint32_t lane = pst_job_first_lane(job); lane < pst_job_end_lane(job); lane++) {
+        uint64_t own = bound_of_lane(job, lane);
+        if (own > bound) bound = own;
+    }
+    return bound;
 }
 
 void pst_timing_close(pst_timing *timing) {

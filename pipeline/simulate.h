@@ -30,8 +30,8 @@ pst_status pst_simulate(const pst_job *job, pst_timing **timing);
 /* Derives step_ns, bubble, ... from spans that were measured instead; same struct. */
 pst_status pst_timing_from_spans(const pst_job *job, pst_span *const *span, pst_timing **timing);
 /* No order of the same passes on the same ranks can end earlier, flush left out: a rank starts when the first
- * micro-batch reaches it and then has all its work to do, and the one micro-batch has to go there and back; messages
- * take no time. */
+ * micro-batch reaches it and then has all its work to do, and the one micro-batch has to go there and back, in the
+ * pipeline that takes longest; messages take no time. */
 uint64_t pst_simulate_bound(const pst_job *job);
 void pst_timing_close(pst_timing *timing);
 #endif

@@ -1,11 +1,11 @@
-/* What replicas exchange, in the lists of one pipeline on its own (pst_job_spec.alone): where the whole job has a message
- * for every piece, replica and use, here stand a few that a rank sends to itself, each as long as all those that it is
- * for, and additions alike. As all replicas of a stage do the same at the same time, what a rank sends takes as long as
- * what comes to it; the longer of both counts.
+/* What replicas exchange, in the lists of one pipeline on its own (pst_job_spec.alone): where the whole job has a
+ * message for every piece, replica and use, here stand a few that a rank sends to itself, each as long as all those
+ * that it is for, and additions alike. As all replicas of a stage do the same at the same time, what a rank sends takes
+ * as long as what comes to it; the longer of both counts.
  *
  * Groups: the parameters of one use in a chunk go together, those of several uses each by itself. Of a group, as many
- * pieces as receive buffers have room for come first, while other passes still compute; the rest is cut into segments, so
- * that sending and adding overlap as they would. */
+ * pieces as receive buffers have room for come first, while other passes still compute; the rest is cut into segments,
+ * so that sending and adding overlap as they would. */
 #include "pipeline/job_parts.h"
 #include <stdlib.h>
 
@@ -104,8 +104,10 @@ static uint64_t moved(const pst_summary *x, uint32_t replicas) {
 /* Of a segment of gradients. Where latency is long, pieces come as fast as receive buffers are free again. */
 static uint64_t gather_ns(const pst_job_builder *b, const pst_summary *x, uint32_t replicas, uint32_t i) {
     uint64_t ns = wire_ns(b, part_of(x, moved(x, replicas) * sizeof(float), i)), pieces = part_of(x, x->pieces, i);
-    uint64_t each = wire_ns(b, x->pieces ? x->own * sizeof(float) / x->pieces : 0) + b->cost->reduce_ns;
-    uint64_t turn = link_of(b).latency_ns + (replicas - 1) * each, sums = pieces * replicas * b->cost->reduce_ns;
+    uint64_t piece = x->pieces ? x->own / x->pieces : 0;
+    uint64_t each = wire_ns(b, piece * sizeof(float)) + pst_builder_reduce_ns(b, piece);
+    uint64_t turn = link_of(b).latency_ns + (replicas - 1) * each;
+    uint64_t sums = pst_builder_reduce_ns(b, part_of(x, x->own, i) * replicas);
     if (ns < pieces * turn / PST_PIECES_IN_FLIGHT) ns = pieces * turn / PST_PIECES_IN_FLIGHT;
     if (x->segments == SEGMENTS || !i) return ns;
     return (ns > sums ? ns - sums : 0) + (ns < sums ? ns : sums) / (pieces + 1); /* adding goes on meanwhile */
@@ -116,8 +118,8 @@ static uint64_t gather_ns(const pst_job_builder *b, const pst_summary *x, uint32
 /* Whether `replicas` exchange anything. */
 static int moves(const pst_summary *x, uint32_t replicas) { return x->param != PST_NONE && moved(x, replicas) > 0; }
 
-static uint32_t emit_sum(pst_job_builder *b, const pst_summary *x, uint64_t additions) {
-    uint32_t reduce = pst_builder_emit_compute(b, PST_OP_REDUCE, additions * b->cost->reduce_ns);
+static uint32_t emit_sum(pst_job_builder *b, const pst_summary *x, uint64_t elements) {
+    uint32_t reduce = pst_builder_emit_compute(b, PST_OP_REDUCE, pst_builder_reduce_ns(b, elements));
     if (b->status != PST_OK) return PST_NONE;
     b->instr[reduce].param = x->param, b->instr[reduce].use = 0, b->instr[reduce].n = 1;
     return reduce;
@@ -140,7 +142,7 @@ static uint32_t add(pst_job_builder *b, const pst_summary *x, uint32_t replicas,
         if (b->buffer_read[0] != PST_NONE) pst_builder_depend(b, at, b->buffer_read[0]);
     }
     if (!x->pieces || b->status != PST_OK) return at;
-    uint32_t reduce = emit_sum(b, x, part_of(x, x->pieces, i) * (replicas - 1 + more));
+    uint32_t reduce = emit_sum(b, x, part_of(x, x->own, i) * (replicas - 1 + more));
     if (at != PST_NONE) pst_builder_depend(b, reduce, at);
     return reduce;
 }
@@ -189,7 +191,8 @@ void pst_summary_add_round(pst_job_builder *b, pst_round *round) {
     }
 }
 
-/* What the last REDUCE of each segment of a group waited for, in sums->at: [n_param][SEGMENTS], by the first parameter. */
+/* What the last REDUCE of each segment of a group waited for, in sums->at: [n_param][SEGMENTS], by the first
+ * parameter. */
 static void reduce_group(pst_job_builder *b, const pst_summary *x, pst_replica_sums *sums, uint32_t ready) {
     uint32_t n = b->job->grid.data, base = b->turn;
     if (x->param == PST_NONE) return;

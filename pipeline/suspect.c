@@ -19,11 +19,20 @@ static int in_run(const pst_position_view *at) {
     return at->activity == PST_AT_WAIT || at->activity == PST_AT_COMPUTE || at->activity == PST_AT_EXCHANGE;
 }
 
+/* Of the rank's tensor group, the first rank and how many they are. */
+static uint32_t group_of(const pst_suspect_scene *s, uint32_t rank, uint32_t *n) {
+    const pst_job *job = s->job[1];
+    *n = s->group ? s->group : 1;
+    if (!job || !job->grid.before) return rank / *n * *n;
+    *n = pst_grid_degree(job->grid, pst_job_stage(job, rank));
+    return rank - pst_grid_at(job->grid, rank).tensor;
+}
+
 /* Who of the tensor group has not come as far as `rank`, which is in an exchange; PST_NONE: nobody. */
 static uint32_t behind(const pst_suspect_scene *s, uint32_t rank) {
     const pst_position_view *me = &s->rank[rank].at;
-    uint32_t first = s->group ? rank / s->group * s->group : rank;
-    for (uint32_t r = first; r < first + s->group && r < s->n_rank; r++) {
+    uint32_t n, first = group_of(s, rank, &n);
+    for (uint32_t r = first; r < first + n && r < s->n_rank; r++) {
         const pst_position_view *at = &s->rank[r].at;
         if (r == rank) continue;
         if (!s->rank[r].known || at->n_run < me->n_run || s->rank[r].left) return r;
@@ -45,9 +54,9 @@ static int awaits(const pst_suspect_scene *s, uint32_t rank, awaited *a) {
         return peer < s->n_rank;
     }
     if (at->activity == PST_AT_EXCHANGE) {
-        uint32_t late = behind(s, rank), first = s->group ? rank / s->group * s->group : rank;
+        uint32_t late = behind(s, rank), n, first = group_of(s, rank, &n);
         *a = (awaited){1, 1, late == PST_NONE, late, PST_NONE, 0};
-        if (a->all_there) a->peer = first + (rank - first + 1) % (s->group ? s->group : 1);
+        if (a->all_there) a->peer = first + (rank - first + 1) % n;
         return a->peer != rank;
     }
     const pst_job *job = job_of(s, rank);

@@ -22,7 +22,8 @@ typedef struct {
 } pst_suspect_rank;
 
 typedef struct {
-    uint32_t n_rank, group;     /* group: tensor ranks of a group, which are neighbours; 0 or 1: none */
+    uint32_t n_rank, group; /* group: tensor ranks of a group, which are neighbours; 0 or 1: none. Where groups differ
+                               (the grid of job[1]), the most */
     pst_suspect_rank *rank;     /* [n_rank] */
     const pst_job *job[2];      /* evaluation (may be NULL), training */
     const pst_cut *cut[2];

@@ -35,7 +35,18 @@ typedef struct {
 } picture;
 
 static double x_of(const picture *p, uint64_t ns) { return LEFT + (double)ns * p->scale; }
-static double y_of(const picture *p, uint32_t rank) { return p->top + p->row * rank; }
+/* Of a pipeline on its own only its ranks are drawn. */
+static uint32_t rows_of(const pst_job *job) { return job->alone ? job->grid.pipeline : job->n_rank; }
+
+static uint32_t rank_of(const pst_job *job, uint32_t row) {
+    return job->alone ? pst_grid_in_lane(job->grid, row, job->lane) : row;
+}
+
+static double y_at(const picture *p, uint32_t row) { return p->top + row * p->row; }
+
+static double y_of(const picture *p, uint32_t rank) {
+    return y_at(p, p->job->alone ? pst_job_stage(p->job, rank) : rank);
+}
 
 static void print_escaped(const char *text, FILE *out) {
     for (; *text; text++) {
@@ -133,8 +144,9 @@ static void print_legend(const picture *p, double y) {
 static void print_rows(const picture *p) {
     char place[PST_GRID_TEXT];
     fprintf(p->out, "<text class=\"e\" x=\"%d\" y=\"%.1f\">busy</text>\n", LEFT + PLOT + 12, p->top - 6);
-    for (uint32_t r = 0; r < p->job->n_rank; r++) {
-        double y = y_of(p, r), middle = y + p->box / 2 + 4;
+    for (uint32_t row = 0; row < rows_of(p->job); row++) {
+        uint32_t r = rank_of(p->job, row);
+        double y = y_at(p, row), middle = y + p->box / 2 + 4;
         fprintf(p->out, "<rect x=\"%d\" y=\"%.1f\" width=\"%d\" height=\"%.1f\" rx=\"3\" fill=\"#eef0f3\"/>\n", LEFT, y,
                 PLOT, p->box);
         fprintf(p->out, "<text class=\"r\" x=\"%d\" y=\"%.1f\">rank %u<title>%s</title></text>", LEFT - 10, middle, r,
@@ -150,7 +162,7 @@ static void print_axis(const picture *p) {
     double unit = unit_of(p->end, &name), step = pow(10, floor(log10((double)p->end / 6)));
     if (step * 5 * 6 <= (double)p->end) step *= 5;
     else if (step * 2 * 6 <= (double)p->end) step *= 2;
-    double y0 = p->top - 2, y1 = y_of(p, p->job->n_rank) - (p->row - p->box) + 5;
+    double y0 = p->top - 2, y1 = y_at(p, rows_of(p->job)) - (p->row - p->box) + 5;
     for (uint32_t k = 0; (double)k * step <= (double)p->end; k++) {
         double x = LEFT + (double)k * step * p->scale;
         fprintf(p->out, "<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#d3d8de\"/>", x, x, y0, y1);
@@ -252,8 +264,8 @@ static pst_status print_contents(const picture *p) {
 static void measure(picture *p) {
     p->end = p->timing->step_ns ? p->timing->step_ns : 1;
     p->scale = PLOT / (double)p->end;
-    p->row = p->job->n_rank <= 24 ? 36 : 22;
-    p->box = p->job->n_rank <= 24 ? 24 : 17;
+    p->row = rows_of(p->job) <= 24 ? 36 : 22;
+    p->box = rows_of(p->job) <= 24 ? 24 : 17;
     for (uint32_t r = 0; r < p->job->n_rank; r++) {
         uint32_t first = PST_NONE;
         for (uint32_t i = 0; i < p->job->list[r].n_instr; i++) {
@@ -273,7 +285,7 @@ pst_status pst_timeline_svg(const pst_job *job, pst_span *const *span, const cha
     picture p = {.job = job, .span = span, .timing = timing, .out = out};
     measure(&p);
     p.top = title && *title ? 82 : 58;
-    double height = y_of(&p, job->n_rank) + 28, width = LEFT + PLOT + RIGHT;
+    double height = y_at(&p, rows_of(job)) + 28, width = LEFT + PLOT + RIGHT;
     fprintf(
         out,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %g %g\" width=\"%g\" height=\"%g\" role=\"img\">\n",

@@ -140,7 +140,7 @@ static void print_process(const writer *w, const char *name, pst_span *const *sp
             w->process);
     print_quoted(name, w->out);
     fputs("}}", w->out);
-    for (uint32_t r = 0; r < w->job->n_rank; r++) {
+    for (uint32_t r = pst_job_gathers(w->job); r < w->job->n_rank; r = pst_job_next(w->job, r)) {
         print_queue(w, r, PST_Q_COMPUTE, span[r]);
         if (operators) print_operators(w, operators, r);
         uint32_t sends = print_queue(w, r, PST_Q_SEND, span[r]);

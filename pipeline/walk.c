@@ -1,6 +1,6 @@
-/* One pass over the instruction lists in the order of time: the rank that can issue something first does so. A tournament
- * over the ranks says which; of equals any, for messages that are there at the same time are put in order before time goes
- * on (lanes.h), and all else is a longest path. */
+/* One pass over the instruction lists in the order of time: the rank that can issue something first does so. A
+ * tournament over the ranks says which; of equals any, for messages that are there at the same time are put in order
+ * before time goes on (lanes.h), and all else is a longest path. */
 #include "pipeline/walk.h"
 #include "base/clock.h"
 #include "pipeline/check.h"
@@ -129,10 +129,11 @@ close:
 
 /* --- run --------------------------------------------------------------------------------------------------------- */
 
-/* When the deps of an instruction have ended; PST_NEVER while one has not. */
+/* When the deps of an instruction have ended; PST_NEVER while one has not: most often the last, of thousands of pieces of
+ * replica sums. */
 static uint64_t ready_ns(const pst_walk *w, uint32_t rank, const pst_instr *in) {
     uint64_t ready = 0;
-    for (uint32_t d = 0; d < in->n_dep; d++) {
+    for (uint32_t d = in->n_dep; d-- > 0 && ready != PST_NEVER;) {
         uint64_t end = w->span[rank][w->job->list[rank].dep[in->dep + d]].end;
         if (end > ready) ready = end;
     }

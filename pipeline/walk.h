@@ -15,7 +15,8 @@ typedef struct {
     uint64_t *last[PST_Q_COUNT]; /* [n_rank] compute: end of the one before; SEND, RECV: when the one before issued */
     uint64_t left;            /* instructions not yet ended */
     uint64_t now;             /* nothing before it is left to do */
-    uint64_t *next;           /* when each rank can issue something, as a tournament: [1] is the first of all, [n_leaf + r] rank r's */
+    uint64_t *next;           /* when each rank can issue something, as a tournament: [1] is the first of all, [n_leaf +
+                                 r] rank r's */
     uint32_t n_leaf;
     pst_lanes lanes;
 } pst_walk;

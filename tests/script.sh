@@ -10,3 +10,33 @@ fail() {
     echo "FAILED: $*"
     bad=1
 }
+
+# write_run HEADS: run.yaml, a training of two layers and two steps that takes no time, and the text that it learns
+write_run() {
+    cat >run.yaml <<END_OF_RUN
+model: {kind: gpt, layers: 2, heads: $1, channels: 32, context: 16}
+data: {paths: [text.txt]}
+train: {steps: 2, batch: 8}
+checkpoint: {every: 0}
+END_OF_RUN
+    for i in $(seq 20); do echo "a pipeline of $i stages is filled by $i micro-batches"; done >text.txt
+}
+
+# use_far: programs find the device of tests/engine/far_module.c
+use_far() {
+    PENSTOCK_MODULE=$(dirname "$PENSTOCK")/libpst-far.so
+    export PENSTOCK_MODULE
+    [ -e "$PENSTOCK_MODULE" ] || fail "there is no $PENSTOCK_MODULE"
+}
+
+# write_measured LAYERS STEPS PARALLEL: run.yaml with the name `run`, whose micro-batches are two of 2, and its text
+write_measured() {
+    yes "the quick brown fox" | head -n 2000 >text
+    cat >run.yaml <<END_OF_RUN
+name: run
+model: {kind: gpt, layers: $1, heads: 2, channels: 32, context: 16}
+data: {kind: text, paths: [text], validation: 0}
+train: {steps: $2, batch: 4, micro_batch: 2}
+parallel: {threads: 1, $3}
+END_OF_RUN
+}

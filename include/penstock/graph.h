@@ -31,7 +31,7 @@ PST_API pst_status pst_graph_open(const char *name, uint32_t micro_batch, pst_gr
 PST_API pst_status pst_graph_build(const pst_config *config, pst_graph **graph);
 /* NULL: nothing. Plans and sessions made from the graph stay valid. */
 PST_API void pst_graph_close(pst_graph *graph);
-/* "fp32" (as opened), "bf16" or "fp16", as train.precision; before the first operator is added. */
+/* "fp32" (as opened), "tf32", "bf16", "fp16" or "fp8", as train.precision; before the first operator is added. */
 PST_API pst_status pst_graph_set_precision(pst_graph *graph, const char *precision);
 
 /* What the program feeds for every micro-batch: int32 of the shape dim[0..n_dim), dim[0] being b. */

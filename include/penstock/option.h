@@ -13,20 +13,22 @@ typedef enum {
     PST_OPTION_INT,
     PST_OPTION_FLOAT,
     PST_OPTION_STRING,
-    PST_OPTION_LIST         /* may be given several times */
+    PST_OPTION_LIST,        /* may be given several times */
+    PST_OPTION_BYTES,       /* a number, or 8GiB, 512M */
+    PST_OPTION_RATE         /* bytes per second: a number, or 25GB/s, 400Gb/s */
 } pst_option_type;
 enum { PST_OPTION_LIST_MAX = 32 };
 typedef struct {
     size_t n;
     const char *item[PST_OPTION_LIST_MAX];
 } pst_option_list;
-/* `target` points to int (FLAG), int64_t, double, const char * or pst_option_list and holds the default beforehand. */
+/* `target` points to int (FLAG), int64_t, double (FLOAT, BYTES, RATE), const char * or pst_option_list and holds the default beforehand. */
 typedef struct {
     char letter;            /* 0: none */
     const char *name;       /* without the dashes */
     const char *value;      /* shown in help: "N", "FILE"; NULL for flags */
     pst_option_type type;
-    double min, max;        /* INT, FLOAT: inclusive range */
+    double min, max;        /* numbers: inclusive range */
     const char *help;
     void *target;
 } pst_option;

@@ -90,10 +90,13 @@ typedef struct {
     int json;
     double time_limit;       /* seconds, then the best so far; 0: none */
     int64_t top;             /* rows of the table that are shown; 0: 12 */
+    int force;               /* 1: the profile may be of another model, machine or precision, as
+                                parallel.profile_force */
 } pst_plan_run_options;
 /* Finds the layout with the shortest predicted step for a run on a cluster: what the configuration gives is fixed,
- * everything else searched. Writes what it is, what it is predicted to cost, how far a shorter step can be ruled out, and
- * why others lose. EINPUT: contradictions; ENOMEM also when nothing fits in the devices' memory: says what would. */
+ * everything else searched. Writes what it is, what it is predicted to cost, how far a shorter step can be ruled out,
+ * and why others lose. EINPUT: contradictions; ENOMEM also when nothing fits in the devices' memory: says what
+ * would. */
 PST_API pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *options, FILE *out);
 
 typedef struct {
@@ -113,9 +116,9 @@ typedef struct {
     const char *evaluate;    /* a plan as JSON, to be judged instead of finding one */
     double compression;      /* PipeDream: activations travel, so many times smaller; 0: in no time */
 } pst_plan_graph_options;
-/* Splits another planner's workload into contiguous parts over devices, so that the largest load under that planner's own
- * cost model is smallest; writes objective, lower bound and parts (with `evaluate`, what that plan costs). EINPUT also
- * when there is no plan: what would do. */
+/* Splits another planner's workload into contiguous parts over devices, so that the largest load under that planner's
+ * own cost model is smallest; writes objective, lower bound and parts (with `evaluate`, what that plan costs). EINPUT
+ * also when there is no plan: what would do. */
 PST_API pst_status pst_plan_graph(const pst_plan_graph_options *options, FILE *out);
 
 /* Shows a checkpoint (EINPUT when a tensor in it is damaged), plan.yaml, safetensors file, Hugging Face folder, or
@@ -132,13 +135,13 @@ PST_API pst_status pst_inspect(const pst_inspect_options *options, FILE *out);
 PST_API pst_status pst_export_hf(const char *checkpoint, const char *folder, int replace);
 typedef struct {
     size_t size;             /* sizeof(pst_bench_options) */
-    const char *const *suite;/* names: "kernels", "p2p", "collectives"; n_suite 0: all there are */
+    const char *const *suite;/* names: "kernels", "step", "p2p", "collectives"; n_suite 0: all there are */
     size_t n_suite;
     const char *run;         /* run file whose model is measured; NULL: a GPT of the sizes below */
     const char *preset;      /* "gpt2", ... */
     int64_t batch, context;  /* samples of a micro-batch, tokens of a sample */
     int64_t threads;         /* 0: all processors that this process may use */
-    const char *precision;   /* "fp32", "bf16", "fp16", "both" (fp32, and bf16 where the CPU has it) */
+    const char *precision;   /* "fp32", "tf32", "bf16", "fp16", "fp8", "both" (fp32, and bf16 where the CPU has it) */
     int json;
     const char *op;          /* kernels: only this operator; "": all */
     double seconds;          /* p2p, collectives: for each size; 0: half a second */
@@ -147,16 +150,19 @@ typedef struct {
     char *const *argv;       /* the program's own arguments, which start ranks of it; NULL: never start any */
     int64_t ranks;           /* collectives: how many; 0: two */
     const char *collective;  /* collectives: only this kind, "all-reduce", ...; NULL or "": all */
+    const char *device;      /* kernels, step: where, as parallel.device; NULL: "cpu" */
 } pst_bench_options;
 /* Measures this machine: kernels, every distinct operator of the model beside FMA peak and memory bandwidth of the same
- * run; p2p, messages between two ranks of this host; collectives, every algorithm of each kind beside what the cost
- * model says. In a job of several ranks the suite named first, or p2p, runs between those, and rank 0 prints. Main
- * thread. Takes from seconds to minutes and tells nothing sensible on a busy machine. EINPUT also for a suite, operator
- * or precision that is not there. PENSTOCK_ISA=avx2 measures what another machine would run. */
+ * run; step, whole steps of training it on one rank; p2p, messages between two ranks of this host; collectives, every
+ * algorithm of each kind beside what the cost model says. In a job of several ranks the suite named first, or p2p, runs
+ * between those, and rank 0 prints. Main thread. Takes from seconds to minutes and tells nothing sensible on a busy
+ * machine. EINPUT also for a suite, operator or precision that is not there. PENSTOCK_ISA=avx2 measures what another
+ * machine would run. */
 PST_API pst_status pst_bench_run(const pst_bench_options *options, FILE *out);
 typedef struct {
     size_t size;             /* sizeof(pst_profile_options) */
-    const char *const *file; /* one: a run file; several: profiles, which are joined, the last first in what they share */
+    const char *const *file; /* one: a run file; several: profiles, which are joined, the last first in what they
+                                share */
     size_t n_file;
     const char *const *override; /* of the run file's keys */
     size_t n_override;
@@ -179,6 +185,8 @@ PST_API pst_status pst_report_write(const char *run, const char *file);
 PST_API pst_status pst_doctor(int json, FILE *out);
 /* This machine as a cluster file: one node, a device for every core that this process may use. ENOMEM: cannot write. */
 PST_API pst_status pst_doctor_cluster(FILE *out);
+/* The same into a file, which is replaced only when all is written. EINPUT: there can be none at that path. */
+PST_API pst_status pst_doctor_cluster_write(const char *path);
 /* Names of what is built in: `kind` is "model", "preset" (of all models), "data", "optimizer", "schedule" (that train),
  * "device", "transport" or "world"; i counts from 0; NULL after the last. Static. Any thread. */
 PST_API const char *pst_builtin_name(const char *kind, size_t i);

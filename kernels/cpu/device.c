@@ -98,4 +98,10 @@ static void close_device(pst_device *device) {
     free(device);
 }
 
-const pst_device_ops pst_device_cpu = {"cpu", reject, open_device, launch, test, next_ns, close_device};
+const pst_device_ops pst_device_cpu = {.name = "cpu",
+                                       .reject = reject,
+                                       .open = open_device,
+                                       .launch = launch,
+                                       .test = test,
+                                       .next_ns = next_ns,
+                                       .close = close_device};

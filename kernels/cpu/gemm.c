@@ -150,8 +150,8 @@ uint64_t pst_gemm_band_bytes(uint64_t m, uint64_t n, uint32_t threads) {
     uint64_t most = 0;
     choose_tile(&j, 1);
     j.band = BAND_TILES * threads;
-    /* Where bands begin in a row of tiles comes again after at most as many bands as tiles share the columns; those that
-     * come later are not larger. */
+    /* Where bands begin in a row of tiles comes again after at most as many bands as tiles share the columns; those
+     * that come later are not larger. */
     uint64_t bands = pst_min_u64(pst_div_up(j.tiles, j.band), j.tiles_n);
     for (uint64_t k = 0; k < bands; k++) {
         uint64_t end = pst_min_u64((k + 1) * j.band, j.tiles) - 1;

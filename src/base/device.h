@@ -10,7 +10,7 @@
 typedef enum { PST_Q_COMPUTE, PST_Q_SEND, PST_Q_RECV, PST_Q_HEAD, PST_Q_COUNT } pst_queue;
 
 /* Instruction sets that kernels ask for (bits of pst_device.isa). */
-enum { PST_ISA_AVX2 = 1, PST_ISA_F16C = 2, PST_ISA_AVX512 = 4, PST_ISA_AVX512_BF16 = 8 };
+enum { PST_ISA_AVX2 = 1, PST_ISA_F16C = 2, PST_ISA_AVX512 = 4, PST_ISA_AVX512_BF16 = 8, PST_ISA_CUDA = 16 };
 
 typedef struct pst_device pst_device;
 /* What a launch runs: `call` is the kernel's own argument block, alive until the launch has completed. */
@@ -21,20 +21,50 @@ typedef struct {
     const pst_clock *clock;       /* NULL: monotonic */
     void (*poll)(void *);         /* called by the computing thread at least every millisecond; may be NULL */
     void *poll_arg;
+    uint32_t local;               /* this rank among those of its host: which of several devices it takes, in turn */
 } pst_device_config;
+
+/* Flags of a kind of device. */
+enum {
+    PST_DEVICE_FAR = 1,   /* the host cannot reach its memory: `memory`, `staging`, `copy`, `fill` are there */
+    PST_DEVICE_AHEAD = 2, /* launches are queued: what a launch is given has been read when it returns, and others may be
+                             launched before it has ended; they run in that order */
+    PST_DEVICE_CUDA = 4   /* FAR, and its memory is CUDA's, which a transport may know of itself */
+};
 
 typedef struct {
     const char *name;
     const char *(*reject)(const pst_device_config *config);    /* NULL: can open; else why not */
     pst_status (*open)(const pst_device_config *config, pst_device **device);
     /* Queues fn(device, call). after_ns: when the last of its inputs arrived; ns: predicted duration (the timed
-     * device takes it for the truth). *event names its completion. A CPU has run it on return. */
+     * device takes it for the truth). *event names its completion; on a device that runs ahead it may be NULL, and the
+     * next event in the queue stands for this one, too. A CPU has run it on return. */
     pst_status (*launch)(pst_device *d, pst_launch_fn fn, const void *call, uint64_t after_ns, uint64_t ns,
                          uint64_t *event);
-    /* OK: the event has happened, *start_ns and *end_ns say when. BUSY: not yet. */
+    /* OK: the event has happened, *start_ns and *end_ns say when. BUSY: not yet. The latest 1024 are known. Other: the
+     * device has failed, and why. */
     pst_status (*test)(pst_device *d, uint64_t event, uint64_t *start_ns, uint64_t *end_ns);
     uint64_t (*next_ns)(pst_device *d);                         /* earliest known completion, PST_NEVER if unknown */
     void (*close)(pst_device *d);
+    uint32_t flags;
+    /* The following are NULL where a device has no flags. One block for all that a rank computes with, 4096-byte
+     * aligned, freed by close: *base is the device's address, with which the host can only reckon. ENOMEM says how much
+     * is needed and how much is free. */
+    pst_status (*memory)(pst_device *d, uint64_t bytes, void **base);
+    /* Memory of the host that copies run from and to while the device computes; freed by close. */
+    pst_status (*staging)(pst_device *d, uint64_t bytes, void **base);
+    /* Behind what stands in that queue; each side is the device's memory or the host's. event NULL: returns when it is
+     * done, and all before it in that queue. On queue HEAD with event NULL from any thread (checkpoints), as nothing else
+     * of the device is. */
+    pst_status (*copy)(pst_device *d, pst_queue queue, void *to, const void *from, uint64_t bytes, uint64_t *event);
+    pst_status (*fill)(pst_device *d, pst_queue queue, void *to, uint8_t value, uint64_t bytes);
+    /* What is queued there from now on waits for an event of another queue; the host does not. */
+    pst_status (*depend)(pst_device *d, pst_queue queue, uint64_t event);
+    /* What the maker calls it ("NVIDIA H200"), until this thread's next call; may be NULL, and be so on any device. */
+    const char *(*model)(const pst_device_config *config);
+    /* Bytes that each of so many ranks of this host can have of the device that `config` names, at least 1 rank; 0: not
+     * known. May be NULL: what the host has is shared out. */
+    uint64_t (*room)(const pst_device_config *config, uint32_t ranks_here);
 } pst_device_ops;
 
 /* Implementations embed this as their first member. */

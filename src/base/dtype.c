@@ -1,5 +1,6 @@
-/* Element types of tensors: sizes, names, and the conversions between bf16, fp16 and fp32. */
+/* Element types of tensors: sizes, names, and the conversions between bf16, fp16, fp8 and fp32. */
 #include "base/dtype.h"
+#include <math.h>
 #include <string.h>
 
 static const struct {
@@ -8,7 +9,8 @@ static const struct {
     const char *precision; /* of a graph; NULL: no graph computes in it */
 } dtypes[PST_DTYPE_COUNT] = {
     [PST_F32] = {"F32", 4, "fp32"}, [PST_BF16] = {"BF16", 2, "bf16"}, [PST_I32] = {"I32", 4, NULL},
-    [PST_F64] = {"F64", 8, NULL},   [PST_F16] = {"F16", 2, "fp16"},
+    [PST_F64] = {"F64", 8, NULL},   [PST_F16] = {"F16", 2, "fp16"},   [PST_TF32] = {"TF32", 4, "tf32"},
+    [PST_F8] = {"F8", 1, "fp8"},
 };
 
 uint64_t pst_dtype_bytes(pst_dtype dtype) { return (unsigned)dtype < PST_DTYPE_COUNT ? dtypes[dtype].bytes : 0; }
@@ -60,6 +62,35 @@ float pst_f32_from_f16(uint16_t value) {
     bits |= sign;
     memcpy(&out, &bits, 4);
     return out;
+}
+
+/* Bits of fraction, the exponent of the smallest normal number, the code of the largest. */
+static const struct {
+    int fraction, lowest;
+    uint8_t largest, nan;
+    float most;
+} f8[] = {{3, -6, 0x7e, 0x7f, 448}, {2, -14, 0x7b, 0x7f, 57344}};
+
+uint8_t pst_f8_from_f32(int wide, float value) {
+    int exponent, w = wide != 0;
+    uint8_t sign = signbit(value) ? 0x80 : 0;
+    float x = fabsf(value);
+    if (!isfinite(value)) return sign | f8[w].nan;
+    if (x >= f8[w].most) return sign | f8[w].largest;
+    if (x == 0) return sign;
+    frexpf(x, &exponent); /* x < 2^exponent */
+    int place = (exponent - 1 > f8[w].lowest ? exponent - 1 : f8[w].lowest) - f8[w].fraction;
+    int units = (int)nearbyintf(ldexpf(x, -place)); /* of 2^place; exact but for the rounding */
+    return sign | (uint8_t)(units + ((place + f8[w].fraction - f8[w].lowest) << f8[w].fraction));
+}
+
+float pst_f32_from_f8(int wide, uint8_t value) {
+    int w = wide != 0, magnitude = value & 0x7f, exponent = magnitude >> f8[w].fraction;
+    int fraction = magnitude & ((1 << f8[w].fraction) - 1), normal = exponent > 0;
+    float x = ldexpf((float)(fraction + (normal << f8[w].fraction)),
+                     f8[w].lowest - f8[w].fraction + (normal ? exponent - 1 : 0));
+    if (magnitude > f8[w].largest) x = w && magnitude == 0x7c ? INFINITY : NAN;
+    return value & 0x80 ? -x : x;
 }
 
 const char *pst_dtype_precision(pst_dtype dtype) {

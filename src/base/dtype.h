@@ -1,9 +1,11 @@
-/* Element types of tensors. */
+/* Element types of tensors, and of the factors of matrix products where those are others. */
 #ifndef PST_BASE_DTYPE_H
 #define PST_BASE_DTYPE_H
 #include <stdint.h>
 
-typedef enum { PST_F32, PST_BF16, PST_I32, PST_F64, PST_F16, PST_DTYPE_COUNT } pst_dtype;
+/* TF32 and F8 are what products round their factors to; tensors are then F32 and BF16, see pst_dtype_stored. TF32 has
+ * fp32's exponent and 10 bits of fraction. F8 has a factor per tensor: E4M3, or E5M2 for gradients. */
+typedef enum { PST_F32, PST_BF16, PST_I32, PST_F64, PST_F16, PST_TF32, PST_F8, PST_DTYPE_COUNT } pst_dtype;
 
 /* Bytes of one element. */
 uint64_t pst_dtype_bytes(pst_dtype dtype);
@@ -24,7 +26,15 @@ static inline uint16_t pst_half_from_f32(pst_dtype dtype, float value) {
 static inline float pst_f32_from_half(pst_dtype dtype, uint16_t value) {
     return dtype == PST_F16 ? pst_f32_from_f16(value) : pst_f32_from_bf16(value);
 }
-/* "fp32", "bf16", "fp16", as train.precision has it; PST_DTYPE_COUNT: it is none of these. */
+/* OCP 8-bit floating point (Micikevicius et al. 2022), wide: E5M2, else E4M3. To nearest even; beyond the largest number,
+ * 57344 or 448, that one; infinity and NaN are NaN. */
+uint8_t pst_f8_from_f32(int wide, float value);
+float pst_f32_from_f8(int wide, uint8_t value);
+/* "fp32", "tf32", "bf16", "fp16", "fp8", as train.precision has it; PST_DTYPE_COUNT: it is none of these. */
 const char *pst_dtype_precision(pst_dtype dtype);
 pst_dtype pst_dtype_of_precision(const char *precision);
+/* The type of tensors whose products have such factors. */
+static inline pst_dtype pst_dtype_stored(pst_dtype dtype) {
+    return dtype == PST_TF32 ? PST_F32 : dtype == PST_F8 ? PST_BF16 : dtype;
+}
 #endif

@@ -14,13 +14,15 @@ typedef struct {
     uint32_t peer, channel, seq;   /* channel < 65536 */
     void *mem;                     /* stays valid and, for a send, unchanged until the request has completed */
     uint64_t bytes;
-    uint64_t ns, wire_ns;          /* predicted duration, and that of its bytes alone; only the timed transport uses them */
+    uint64_t ns, wire_ns;          /* predicted duration, and that of its bytes alone; only the timed transport uses
+                                      them */
 } pst_transfer;
 
 /* The channel of the engine's own traffic, above those of the instruction lists. */
 enum { PST_CHANNEL_COLLECTIVE = 0xff00 };
 
-enum { PST_TRANSPORT_RENDEZVOUS = 4 };
+/* DEVICE_MEMORY: `mem` may be memory of a device that the host cannot reach. */
+enum { PST_TRANSPORT_RENDEZVOUS = 4, PST_TRANSPORT_DEVICE_MEMORY = 8 };
 
 typedef struct pst_transport pst_transport;
 typedef struct {
@@ -49,5 +51,6 @@ struct pst_transport {
     const pst_transport_ops *ops;
     const pst_clock *clock;
     uint32_t rank, size;
+    int reaches_cuda; /* not 0, and then at all its ends: `mem` may be CUDA's memory, too */
 };
 #endif

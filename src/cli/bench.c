@@ -12,8 +12,10 @@ int pst_cli_bench(const pst_cli_call *call) {
         {'B', "batch", "SAMPLES", PST_OPTION_INT, 1, 65536, "Samples of a micro-batch.", &o.batch},
         {'T', "context", "TOKENS", PST_OPTION_INT, 1, 1048576, "Tokens of a sample.", &o.context},
         {0, "threads", "N", PST_OPTION_INT, 1, 4096, "Threads to compute with; all processors by default.", &o.threads},
-        {0, "precision", "NAME", PST_OPTION_STRING, 0, 0, "fp32, bf16, fp16, or both: fp32, and bf16 where there is.",
-         &o.precision},
+        {0, "precision", "NAME", PST_OPTION_STRING, 0, 0,
+         "fp32, bf16, fp16, on GPUs tf32, fp8, or both: fp32, and bf16 where there is.", &o.precision},
+        {0, "device", "NAME", PST_OPTION_STRING, 0, 0, "kernels, step: on this device, as parallel.device; cpu by default.",
+         &o.device},
         {0, "op", "NAME", PST_OPTION_STRING, 0, 0, "Only this operator, such as linear or attention.", &o.op},
         {0, "seconds", "S", PST_OPTION_FLOAT, 0.001, 60, "p2p, collectives: for each size.", &o.seconds},
         {0, "compute", "MS", PST_OPTION_FLOAT, 0, 1000, "p2p: the receiver computes in tiles of this length.",
@@ -29,8 +31,11 @@ int pst_cli_bench(const pst_cli_call *call) {
         "penstock bench", "[SUITE ...]",
         "Measures this machine. Suite kernels: every distinct operator of a model, forward (F), input gradient (B) and "
         "weight gradient (W), with time, rate, share of a step and per cent of the roofline, beside FMA peak and "
-        "memory bandwidth measured in the same run. With one thread, CPU time. PENSTOCK_ISA=avx2 lowers the "
+        "memory bandwidth measured in the same run. With one thread, CPU time. On a GPU (--device cuda), by its own clock "
+        "beside a large product and a large copy. PENSTOCK_ISA=avx2 lowers the "
         "instruction set. "
+        "Suite step: whole training steps of the model on one rank, with rate, share of the peak (of a GPU its "
+        "datasheet's, and that of a large product) and memory, beside what was predicted. "
         "Suite p2p: latency and bandwidth of messages between two ranks of this host. Suite collectives: the time of "
         "each "
         "algorithm of each collective beside what the cost model says, the one that a run takes first.",
@@ -38,9 +43,11 @@ int pst_cli_bench(const pst_cli_call *call) {
     size_t n = 0;
     int done;
     if (pst_cli_parse(&command, call, &n, &done)) return done;
-    if (strcmp(o.precision, "fp32") && strcmp(o.precision, "bf16") && strcmp(o.precision, "fp16") &&
-        strcmp(o.precision, "both"))
-        return pst_cli_wrong("--precision '%.60s': expected fp32, bf16, fp16 or both", o.precision);
+    static const char *const known[] = {"fp32", "tf32", "bf16", "fp16", "fp8", "both"};
+    size_t i = 0, n_known = sizeof known / sizeof *known;
+    while (i < n_known && strcmp(o.precision, known[i])) i++;
+    if (i == n_known)
+        return pst_cli_wrong("--precision '%.60s': expected fp32, tf32, bf16, fp16, fp8 or both", o.precision);
     o.suite = (const char *const *)call->argv + 1;
     o.n_suite = n;
     o.argv = call->program_argv;

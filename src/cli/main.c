@@ -11,7 +11,7 @@ const pst_cli_command pst_cli_commands[] = {
     {"train", "train a model as a run file says", pst_cli_train, PST_CLI_KEYS},
     {"generate", "continue a text with a trained model", pst_cli_generate, 0},
     {"simulate", "time a schedule or a plan without training", pst_cli_simulate, 0},
-    {"plan", "split another planner's workload over devices", pst_cli_plan, 0},
+    {"plan", "find the best layout of a run, or of another planner's workload, on a cluster", pst_cli_plan, 0},
     {"profile", "measure a run's operators, messages and optimizer, for predictions", pst_cli_profile, PST_CLI_KEYS},
     {"inspect", "show a checkpoint, a plan, a safetensors file, or what a run file becomes", pst_cli_inspect, 0},
     {"convert", "write a checkpoint as a Hugging Face folder", pst_cli_convert, 0},

@@ -34,9 +34,13 @@ int pst_cli_plan(const pst_cli_call *call) {
          "device.",
          &o.run.cluster},
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX,
-         "Use so many devices, the first ones; all by default.", &o.run.ranks},
-        {0, "profile", "FILE", PST_OPTION_STRING, 0, 0, "Durations that penstock profile has measured; parallel.profile by default.",
-         &o.run.profile},
+         "Use so many devices, the first ones; all by default, of processors pipeline x data x tensor where pipeline "
+         "is given.",
+         &o.run.ranks},
+        {0, "profile", "FILE", PST_OPTION_STRING, 0, 0,
+         "Durations that penstock profile has measured; parallel.profile by default.", &o.run.profile},
+        {0, "force", NULL, PST_OPTION_FLAG, 0, 0,
+         "The profile may be of another model, machine or precision: what it lacks is modelled.", &o.run.force},
         {'o', "output", "PLAN.yaml", PST_OPTION_STRING, 0, 0,
          "Write the best layout to this file, which a run takes as parallel.plan.", &o.run.plan},
         {0, "report", "FILE", PST_OPTION_STRING, 0, 0, "Write a page about the best layout, and why not others: HTML.",
@@ -52,10 +56,12 @@ int pst_cli_plan(const pst_cli_call *call) {
          &o.graph.graph},
         {0, "devices", "K", PST_OPTION_INT, 1, 4096, "Accelerators; as many as the file says by default.",
          &o.graph.devices},
-        {0, "memory", "BYTES", PST_OPTION_FLOAT, 1, 1e18, "Of each; as the file says by default.", &o.graph.memory},
-        {0, "bandwidth", "BYTES/S", PST_OPTION_FLOAT, 1, 1e18, "PipeDream, Piper: of a device.", &o.graph.bandwidth},
+        {0, "memory", "BYTES", PST_OPTION_BYTES, 1, 1e18, "Of each, such as 8GiB; as the file says by default.",
+         &o.graph.memory},
+        {0, "bandwidth", "BYTES/S", PST_OPTION_RATE, 1, 1e18, "PipeDream, Piper: of a device, such as 25GB/s.",
+         &o.graph.bandwidth},
         {0, "machines", "N", PST_OPTION_INT, 1, 4096, "PipeDream: so many with --devices each.", &o.graph.machines},
-        {0, "between", "BYTES/S", PST_OPTION_FLOAT, 1, 1e18, "PipeDream: bandwidth of a machine.", &o.graph.between},
+        {0, "between", "BYTES/S", PST_OPTION_RATE, 1, 1e18, "PipeDream: bandwidth of a machine.", &o.graph.between},
         {0, "straight", NULL, PST_OPTION_FLAG, 0, 0, "PipeDream: no replicas.", &o.straight},
         {0, "compression", "R", PST_OPTION_FLOAT, 1e-6, 1e6,
          "PipeDream: activations travel, R times smaller; in no time by default.", &o.graph.compression},
@@ -68,21 +74,21 @@ int pst_cli_plan(const pst_cli_call *call) {
     };
     const pst_command command = {"penstock plan", "RUN.yaml [key=value ...] | --graph FILE",
                                  "Finds the layout with the shortest predicted step for a run on a cluster: degrees, "
-                                 "micro-batch, schedule, cut, "
-                                 "recomputation, zero. What the run file gives is fixed, everything else searched. "
+                                 "micro-batch, schedule and chunks, cut, recomputation, zero, sequence, order of "
+                                 "devices. What the run file gives is fixed, everything else searched. "
                                  "Prints what it is, what it will "
                                  "cost, how much shorter a step could be at most, and why other layouts lose.",
                                  rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;
     if (pst_cli_parse(&command, call, &n, &done)) return done;
-    int of_run = o.run.ranks || o.run.profile || o.run.plan || o.run.report || o.run.top;
+    int of_run = o.run.ranks || o.run.profile || o.run.force || o.run.plan || o.run.report || o.run.top;
     int of_graph = o.graph.devices || o.graph.machines || o.graph.memory > 0 || o.graph.bandwidth > 0 ||
                    o.graph.between > 0 || o.graph.compression > 0 || o.straight || o.graph.cost_model ||
                    o.graph.evaluate;
     if (o.graph.graph && (n || of_run))
         return pst_cli_wrong(
-            "--graph is instead of a run file, -n, --profile, -o, --report and --top: leave those out");
+            "--graph is instead of a run file, -n, --profile, --force, -o, --report and --top: leave those out");
     if (o.graph.graph) return plan_graph(&o);
     if (of_graph)
         return pst_cli_wrong("--devices, --machines, --memory, --bandwidth, --between, --straight, --compression, "

@@ -8,11 +8,13 @@ int pst_cli_profile(const pst_cli_call *call) {
         {'o', "output", "PROFILE.yaml", PST_OPTION_STRING, 0, 0,
          "The profile. One that is there is added to: what is measured again takes the place of what was.", &o.output},
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX,
-         "Ranks of the run, which share the processors out; as the run file says by default.", &o.ranks},
+         "Ranks of the run, which share the processors out; as the run file says by default. Where it leaves the "
+         "degrees open, a rank for each processor, as penstock plan does; -n 1 for a run of one rank that has them all.",
+         &o.ranks},
         {0, "micro-batches", "N,N,...", PST_OPTION_STRING, 0, 0,
          "Samples of a micro-batch; that of the run file by default.", &o.micro_batches},
         {0, "tensor", "N,N,...", PST_OPTION_STRING, 0, 0,
-         "Degrees of tensor parallelism whose parts of operators are measured; that of the run file by default.",
+         "Degrees of tensor parallelism whose parts of operators are measured; those of the run file by default.",
          &o.tensor},
         {0, "seconds", "S", PST_OPTION_FLOAT, 0.01, 60,
          "For each of these, alone and while all processors compute; 1 by default.", &o.seconds},
@@ -23,6 +25,7 @@ int pst_cli_profile(const pst_cli_call *call) {
         "penstock profile", "RUN.yaml [key=value ...] | PROFILE.yaml PROFILE.yaml ...",
         "Measures how long every distinct operator of a run takes, forward (F), input gradient (B) and weight gradient "
         "(W), of one rank that computes alone and while all processors do; messages between two ranks; the optimizer. "
+        "With parallel.device=cuda, one rank on that device, by its own clock. "
         "With parallel.profile, runs, plans and simulations are predicted from that. Several profiles are joined into "
         "one; what they share is the last one's.",
         rows, sizeof rows / sizeof *rows};

@@ -86,8 +86,8 @@ int pst_cli_simulate(const pst_cli_call *call) {
         {'m', "micro-batches", "M", PST_OPTION_INT, 1, 1048576, "Micro-batches per step.", &o.micro_batches},
         {0, "times", "F,B,W", PST_OPTION_STRING, 0, 0,
          "Milliseconds of a stage's forward, input and weight gradient (1,1,1); F,B,W:F,B,W:... for each.", &times},
-        {0, "transfer", "MS", PST_OPTION_FLOAT, 0, 1e9, "Milliseconds of a message; those of a plan are modelled by default.",
-         &o.transfer_ms},
+        {0, "transfer", "MS", PST_OPTION_FLOAT, 0, 1e9,
+         "Milliseconds of a message; those of a plan are modelled by default.", &o.transfer_ms},
         {0, "memory", "A", PST_OPTION_STRING, 0, 0,
          "Most micro-batches of a stage that a rank holds from F to W, or A,A,... for each; no limit by default.",
          &memory},
@@ -113,8 +113,8 @@ int pst_cli_simulate(const pst_cli_call *call) {
     };
     const pst_command command = {
         "penstock simulate", "PLAN.yaml | --schedule NAME --stages P --micro-batches M [--times F,B,W]",
-        "Times the instruction lists of a plan (run.yaml beside it) or of a schedule over stages "
-        "of given durations, without training; with --transport by the clock as well.",
+        "Times the instruction lists of a plan (of the run file that it names, or run.yaml beside it) or of a schedule "
+        "over stages of given durations, without training; with --transport by the clock as well.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;

@@ -13,7 +13,7 @@ void pst_config_close(pst_config *config) {
     if (!config) return;
     for (size_t i = 0; i < pst_n_row; i++) {
         const pst_row *row = &pst_rows[i];
-        if (row->type == PST_ROW_LIST) pst_row_clear(row, config);
+        if (pst_row_is_list(row)) pst_row_clear(row, config);
         if (row->type == PST_ROW_TEXT) free(*(char **)((char *)config + row->offset));
     }
     free(config->source), free(config->model_place);
@@ -67,8 +67,7 @@ static pst_status apply_override(pst_reading *reading, const char *text) {
     const pst_row *row = NULL;
     snprintf(name, sizeof name, "%.*s", equals - text < 127 ? (int)(equals - text) : 127, text);
     PST_TRY(find_row(name, &row));
-    if (row->type == PST_ROW_LIST && equals[1] == '[')
-        PST_TRY(pst_document_read_list(row, reading->config, equals + 1));
+    if (pst_row_is_list(row) && equals[1] == '[') PST_TRY(pst_document_read_list(row, reading->config, equals + 1));
     else PST_TRY(pst_row_set(row, reading->config, equals + 1));
     reading->origin[row - pst_rows] = (pst_row_origin){.override = text};
     return PST_OK;
@@ -127,7 +126,9 @@ static void keep_given(pst_reading *reading) {
         const pst_row *row = &pst_rows[i];
         const char *at = (const char *)reading->config;
         int zero = row->type == PST_ROW_WHOLE && !strcmp(row->fallback, "0") && !*(const int64_t *)(at + row->offset);
-        int open = zero || (row->type == PST_ROW_LIST && !*(const uint32_t *)(at + row->count));
+        uint32_t items = pst_row_is_list(row) ? *(const uint32_t *)(at + row->count) : 1;
+        int none = row->type == PST_ROW_WHOLES && items == 1 && !strcmp(**(char **const *)(at + row->offset), "0");
+        int open = zero || none || !items;
         reading->config->given[i] = open ? 0 : reading->origin[i].override ? 3 : is_given(&reading->origin[i]);
     }
 }
@@ -203,6 +204,7 @@ static pst_status read_all(pst_reading *reading, const char *text, size_t bytes,
     PST_TRY(check_required(reading));
     PST_TRY(resolve_name(reading));
     if (reading->from_disk) PST_TRY(resolve_paths(reading));
+    pst_row_resolve(reading->config);
     keep_given(reading);
     resolve_train(reading);
     PST_TRY(keep_model_place(reading));

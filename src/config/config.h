@@ -30,11 +30,14 @@ struct pst_config {
     } train;
     struct {
         int64_t pipeline, tensor, data, zero, threads, chunks; /* 0: not given; zero: how much replicas share out */
+        char **tensors; uint32_t n_tensors;           /* as given: one for all stages (0: not given), or one for each;
+                                                         tensor is the most of any */
         int64_t reproducible;                         /* parts of a step that have accumulators of their own; 0: off */
         char **replicas, **throttle, **devices;       /* numbers as text */
         uint32_t n_replicas, n_throttle, n_devices;
         int64_t wait;                                 /* s, for all ranks to arrive */
-        char *sequence, *schedule, *schedule_file, *cluster, *profile, *profile_force, *measured, *device, *transport, *bind;
+        char *sequence, *schedule, *schedule_file, *cluster, *profile, *profile_force, *measured, *device, *transport,
+            *products, *bind;
         double memory;                                /* bytes allowed per rank, 0: what the machine has */
         char **recompute; uint32_t n_recompute;       /* one for all chunks, or one for each */
         char *post_validation;                        /* "true" or "false" */

@@ -2,8 +2,8 @@
  * file:line:column. Aliases are resolved by libyaml to the node they name, never copied, and the walk is three levels
  * deep whatever the document is, so that no file can make it long. */
 #include "config/rows.h"
+#include "config/yaml.h"
 #include <string.h>
-#include <yaml.h>
 
 typedef struct {
     pst_reading *reading;
@@ -50,7 +50,8 @@ static int has_odd_tag(const yaml_node_t *node) {
 
 /* The text of a scalar for `row`; EINPUT says what else was found. */
 static pst_status scalar_text(const pst_row *row, const yaml_node_t *node, const char **text) {
-    int number = row->type == PST_ROW_WHOLE || row->type == PST_ROW_REAL || row->type == PST_ROW_BYTES;
+    int number = row->type == PST_ROW_WHOLE || row->type == PST_ROW_REAL || row->type == PST_ROW_BYTES ||
+                 row->type == PST_ROW_WHOLES;
     if (node->type != YAML_SCALAR_NODE) return pst_row_refuse(row, kind_of(node));
     if (is_absent(node)) return pst_row_refuse(row, "nothing");
     if (has_odd_tag(node)) return pst_fail(PST_EINPUT, "the tag '%.60s' has no meaning here", (char *)node->tag);
@@ -89,7 +90,7 @@ static pst_status read_value(walk *w, const pst_row *row, const yaml_node_t *key
     const char *text = NULL;
     yaml_node_t *at = node;
     pst_status status;
-    if (row->type == PST_ROW_LIST && node->type == YAML_SEQUENCE_NODE)
+    if (pst_row_is_list(row) && node->type == YAML_SEQUENCE_NODE)
         status = read_items(w->document, row, w->reading->config, node, &at);
     else if ((status = scalar_text(row, node, &text)) == PST_OK) status = pst_row_set(row, w->reading->config, text);
     if (status != PST_OK) return at_value(w, at, row, status);
@@ -198,6 +199,7 @@ static pst_status expect_end(yaml_parser_t *parser, const char *file, const char
 pst_status pst_document_read(pst_reading *reading, const char *text, size_t bytes) {
     yaml_parser_t parser;
     yaml_document_t document;
+    PST_TRY(pst_yaml_limit(text, bytes, reading->file));
     if (!yaml_parser_initialize(&parser)) return pst_fail(PST_ENOMEM, "no memory to read %s", reading->file);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
     pst_status status;
@@ -217,6 +219,7 @@ pst_status pst_document_read(pst_reading *reading, const char *text, size_t byte
 pst_status pst_document_read_list(const pst_row *row, pst_config *config, const char *text) {
     yaml_parser_t parser;
     yaml_document_t document;
+    PST_TRY(pst_yaml_limit(text, strlen(text), "a list"));
     if (!yaml_parser_initialize(&parser)) return pst_fail(PST_ENOMEM, "no memory to read a list");
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, strlen(text));
     int whole = 0;

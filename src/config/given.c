@@ -28,8 +28,10 @@ static char *value_of(const pst_row *row, const pst_config *config) {
 }
 
 static pst_status set(const pst_row *row, pst_config *config, const char *text) {
-    return row->type == PST_ROW_LIST && *text == '[' ? pst_document_read_list(row, config, text)
-                                                     : pst_row_set(row, config, text);
+    PST_TRY(pst_row_is_list(row) && *text == '[' ? pst_document_read_list(row, config, text)
+                                                 : pst_row_set(row, config, text));
+    pst_row_resolve(config);
+    return PST_OK;
 }
 
 pst_status pst_config_settle(pst_config *config, const char *section, const char *key, const char *text,

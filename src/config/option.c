@@ -24,9 +24,19 @@ static const char *option_text(const pst_option *option, char text[80]) {
 
 static pst_status refuse(const walk *w, const pst_option *option, const char *value) {
     char name[80], min[PST_NUMBER_BYTES], max[PST_NUMBER_BYTES];
-    return pst_fail(PST_EINPUT, "%s: %s: expected a %s from %s to %s, found '%.60s'", w->command->command,
-                    option_text(option, name), option->type == PST_OPTION_INT ? "whole number" : "number",
-                    pst_number_print(option->min, min), pst_number_print(option->max, max), value);
+    static const char *const what[] = {[PST_OPTION_INT] = "a whole number",
+                                       [PST_OPTION_FLOAT] = "a number",
+                                       [PST_OPTION_BYTES] = "bytes, such as 8GiB,",
+                                       [PST_OPTION_RATE] = "bytes per second, such as 25GB/s,"};
+    return pst_fail(PST_EINPUT, "%s: %s: expected %s from %s to %s, found '%.60s'", w->command->command,
+                    option_text(option, name), what[option->type], pst_number_print(option->min, min),
+                    pst_number_print(option->max, max), value);
+}
+
+static int read_real(pst_option_type type, const char *value, double *real) {
+    return type == PST_OPTION_BYTES  ? pst_number_bytes(value, real)
+           : type == PST_OPTION_RATE ? pst_number_rate(value, real)
+                                     : pst_number_real(value, real);
 }
 
 static pst_status add(const walk *w, const pst_option *option, const char *value) {
@@ -52,7 +62,10 @@ static pst_status take(const walk *w, const pst_option *option, const char *valu
         if (w->set) *(int64_t *)option->target = whole;
         break;
     case PST_OPTION_FLOAT:
-        if (!pst_number_real(value, &real) || real < option->min || real > option->max) return refuse(w, option, value);
+    case PST_OPTION_BYTES:
+    case PST_OPTION_RATE:
+        if (!read_real(option->type, value, &real) || real < option->min || real > option->max)
+            return refuse(w, option, value);
         if (w->set) *(double *)option->target = real;
         break;
     case PST_OPTION_STRING:

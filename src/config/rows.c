@@ -57,8 +57,9 @@ const pst_row pst_rows[] = {
     REAL(train, eps, "1e-8", 0, INFINITY, ABOVE, "adamw: added to the denominator."),
     REAL(train, momentum, "0.9", 0, 1, BELOW, "sgd: momentum; 0: none."),
     REAL(train, clip, "1", 0, INFINITY, 0, "Largest norm of all gradients together; 0: no clipping."),
-    TEXT(train, precision, "fp32", 0, "fp32|bf16|fp16",
-         "Element type of activations and of weights in products; bf16 needs AVX512-BF16 (master weights stay fp32)."),
+    TEXT(train, precision, "fp32", 0, "fp32|tf32|bf16|fp16|fp8",
+         "Element type of activations and of weights in products; bf16 needs AVX512-BF16 (master weights stay fp32). "
+         "GPUs only: tf32 (fp32, products round what they multiply), fp8 (bf16, products have 8-bit factors)."),
     REAL(train, loss_scale, "0", 0, 16777216, 0,
          "Multiplies the loss, and is taken out of the gradients again, so that small ones are not lost; 0: dynamic in "
          "fp16, else 1."),
@@ -78,8 +79,10 @@ const pst_row pst_rows[] = {
 
     WHOLE(parallel, pipeline, "0", 0, PST_RANKS_MAX,
           "Pipeline stages (ranks in a row); 0: what the number of ranks leaves."),
-    WHOLE(parallel, tensor, "0", 0, PST_RANKS_MAX,
-          "Ranks that share every layer of a stage (heads, hidden features, vocabulary); 0: 1."),
+    {"parallel", "tensor", PST_ROW_WHOLES, "0", 0, PST_RANKS_MAX, FILLED, NULL, AT(parallel.tensors),
+     AT(parallel.n_tensors),
+     "Ranks that share every layer of a stage (heads, hidden features, vocabulary); 0: 1; or a list with those of each "
+     "stage, such as [2, 1]."},
     TEXT(parallel, sequence, "false", 0, "true|false",
          "With tensor ranks: each has a part of the positions of what lies between split layers; less memory."),
     WHOLE(parallel, data, "0", 0, PST_RANKS_MAX,
@@ -95,22 +98,23 @@ const pst_row pst_rows[] = {
           "Parts of a step's micro-batches with an accumulator each, a power of two, such as 4: then 1, 2 and 4 "
           "replicas give the same bits; 0: off."),
     {"parallel", "throttle", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.throttle), AT(parallel.n_throttle),
-     "Makes processes slower, to try out unequal devices: each one's factor, such as [1, 2], or one for all."},
+     "Makes processes slower, to try out unequal devices: each one's factor, such as [1, 2], or one for all. Not on GPUs."},
     {"parallel", "devices", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.devices), AT(parallel.n_devices),
      "Which device (of cluster, or of the processes as they are launched) each rank of the layout has, such as "
      "[2, 0, 1]; by default rank r has device r."},
     WHOLE(parallel, threads, "0", 0, 4096, "CPU threads per rank; 0: cores shared out, at least 1."),
     TEXT(parallel, schedule, "1f1b", FILLED, NULL,
-         "Order of forward and backward passes: gpipe, 1f1b, 1f1b-early, interleaved, zb-h1, zb-h2, zb-v, v-half, v-min, "
-         "dualpipev; custom: that of schedule_file; solved: the best found."),
+         "Order of forward and backward passes: gpipe, 1f1b, 1f1b-early, interleaved, zb-h1, zb-h2, zb-v, v-half, "
+         "v-min, dualpipev; custom: that of schedule_file; solved: the best found."),
     TEXT(parallel, schedule_file, "", PATH, NULL,
          "For schedule custom: CSV as PyTorch's pipelining runtime has it (0F0, 1I3, 1W3), a line per rank."),
     TEXT(parallel, cluster, "", PATH, NULL,
          "A file with the devices that ranks run on and the links between them, or that in a line, such as \"2x8 h100 "
          "ib:400Gb/s\"; empty: all alike, but for throttle."),
-    TEXT(parallel, plan, "", PATH, NULL,
-         "A plan of penstock plan: layout, micro_batch, schedule, cut, recomputation and zero are as it says; auto: one "
-         "that is found when the run starts, for the ranks it has, with what the run file gives of these."),
+    TEXT(
+        parallel, plan, "", PATH, NULL,
+        "A plan of penstock plan: layout, micro_batch, schedule, cut, recomputation and zero are as it says; auto: one "
+        "that is found when the run starts, for the ranks it has, with what the run file gives of these."),
     TEXT(parallel, profile, "", PATH, NULL,
          "What penstock profile has measured on this machine: predictions come from that."),
     TEXT(parallel, profile_force, "false", 0, "true|false",
@@ -126,8 +130,14 @@ const pst_row pst_rows[] = {
     TEXT(parallel, post_validation, "false", 0, "true|false",
          "Optimizer steps do not wait for the norm of all gradients; a rank that stepped wrongly goes back and steps "
          "again, with the same bits."),
-    TEXT(parallel, device, "auto", FILLED, NULL, "auto, cpu, or timed (computes nothing, takes the predicted times)."),
-    TEXT(parallel, transport, "auto", 0, "auto|self|ucx", "How ranks exchange bytes; self: all ranks in one process."),
+    TEXT(parallel, device, "auto", FILLED, NULL,
+         "auto, cpu, cuda (a module), or timed (computes nothing, takes the predicted times)."),
+    TEXT(parallel, transport, "auto", 0, "auto|self|ucx|nccl",
+         "How ranks exchange bytes; self: all ranks in one process; nccl: from GPU to GPU, each rank with its own."),
+    TEXT(parallel, products, "library", 0, "library|measured",
+         "On a GPU, what computes each matrix product: the library's first proposal, or the fastest of its proposals, "
+         "measured when the run starts and kept in plan.yaml: a run with that plan, or one that is resumed, has the same "
+         "bits."),
     {"parallel", "memory", PST_ROW_BYTES, "0", 0, 0x1p60, 0, NULL, AT(parallel.memory), 0,
      "Bytes each rank may use, such as 512M or 8G; 0: what the machine has."},
     TEXT(parallel, bind, "auto", 0, "auto|none|core",
@@ -176,7 +186,7 @@ static void append_range(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
     int above = (row->flags & PST_ROW_ABOVE) != 0, below = (row->flags & PST_ROW_BELOW) != 0;
     pst_number_print(row->min, min);
     pst_number_print(row->max, max);
-    int endless = row->type != PST_ROW_WHOLE && row->max >= 1e12;
+    int endless = (row->type == PST_ROW_REAL || row->type == PST_ROW_BYTES) && row->max >= 1e12;
     if (row->type == PST_ROW_WHOLE && isinf(row->max)) snprintf(max, sizeof max, "%" PRId64, INT64_MAX);
     if (endless) append(out, " %s %s", above ? ">" : ">=", min);
     else if (!above && !below) append(out, " from %s to %s", min, max);
@@ -190,10 +200,12 @@ const char *pst_row_expects(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
         [PST_ROW_BYTES] = "a number of bytes such as 512M or 8G",
         [PST_ROW_TEXT] = "a text",
         [PST_ROW_LIST] = "a text or a list of texts",
+        [PST_ROW_WHOLES] = "a whole number",
     };
     out[0] = 0;
     append(out, "%s", row->allowed ? "" : kinds[row->type]);
-    if (row->type == PST_ROW_WHOLE || row->type == PST_ROW_REAL) append_range(row, out);
+    if (row->type == PST_ROW_WHOLE || row->type == PST_ROW_WHOLES || row->type == PST_ROW_REAL) append_range(row, out);
+    if (row->type == PST_ROW_WHOLES) append(out, " or a list of them");
     if (!row->allowed) return out;
     append(out, "%s", strchr(row->allowed, '|') ? "one of " : "");
     for (const char *at = row->allowed; *at; at++) append(out, *at == '|' ? ", " : "%c", *at);

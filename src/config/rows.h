@@ -4,7 +4,8 @@
 #include "base/status.h"
 #include "config/config.h"
 
-typedef enum { PST_ROW_WHOLE, PST_ROW_REAL, PST_ROW_BYTES, PST_ROW_TEXT, PST_ROW_LIST } pst_row_type;
+/* WHOLES: one whole number or a LIST of them. */
+typedef enum { PST_ROW_WHOLE, PST_ROW_REAL, PST_ROW_BYTES, PST_ROW_TEXT, PST_ROW_LIST, PST_ROW_WHOLES } pst_row_type;
 /* ABOVE, BELOW: the range leaves out its minimum, its maximum. FILLED: an empty text is refused.
  * PATH: names files, maybe beside the run file. */
 enum { PST_ROW_REQUIRED = 1, PST_ROW_ABOVE = 2, PST_ROW_BELOW = 4, PST_ROW_FILLED = 8, PST_ROW_PATH = 16 };
@@ -13,10 +14,10 @@ typedef struct {
     const char *section, *key;  /* section "": the key stands at the top of the file */
     pst_row_type type;
     const char *fallback;       /* the default as it would be written; NULL for lists and required keys */
-    double min, max;            /* WHOLE, REAL, BYTES; max INFINITY: none */
+    double min, max;            /* WHOLE, WHOLES, REAL, BYTES; max INFINITY: none */
     unsigned flags;
     const char *allowed;        /* TEXT: "a|b|c", NULL any */
-    size_t offset, count;       /* in struct pst_config; count (uint32_t) of a LIST */
+    size_t offset, count;       /* in struct pst_config; count (uint32_t) of a LIST, of WHOLES */
     const char *help;
 } pst_row;
 
@@ -34,10 +35,15 @@ const char *pst_row_expects(const pst_row *row, char out[PST_ROW_TEXT_BYTES]);
 /* EINPUT: "unknown key 'batchsize' in train; did you mean 'batch'?" */
 pst_status pst_row_unknown(const char *section, const char *key);
 
-/* Sets a value from text; a LIST becomes that one item. EINPUT: "expected a number > 0, found 'abc'". */
+/* Sets a value from text; a list becomes that one item. EINPUT: "expected a number > 0, found 'abc'". */
 pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text);
-/* Whether the row, TEXT or LIST, takes this text; EINPUT as for pst_row_set. */
+/* Whether the row, TEXT, LIST or WHOLES, takes this text; EINPUT as for pst_row_set. */
 pst_status pst_row_check_text(const pst_row *row, const char *text);
+static inline int pst_row_is_list(const pst_row *row) {
+    return row->type == PST_ROW_LIST || row->type == PST_ROW_WHOLES;
+}
+/* What follows from rows that were set: parallel.tensor from its list. */
+void pst_row_resolve(pst_config *config);
 /* Empties or extends a LIST. */
 void pst_row_clear(const pst_row *row, pst_config *config);
 pst_status pst_row_add(const pst_row *row, pst_config *config, const char *text);

@@ -70,6 +70,9 @@ static pst_status check_choice(const pst_row *row, const char *text) {
 }
 
 pst_status pst_row_check_text(const pst_row *row, const char *text) {
+    int64_t whole;
+    if (row->type == PST_ROW_WHOLES)
+        return pst_number_whole(text, &whole) && in_range(row, (double)whole) ? PST_OK : refuse_text(row, text);
     if (!is_utf8(text)) return pst_row_refuse(row, "bytes that are not UTF-8");
     if (row->allowed) return check_choice(row, text);
     return (row->flags & PST_ROW_FILLED) && !*text ? refuse_text(row, text) : PST_OK;
@@ -95,7 +98,11 @@ void pst_row_clear(const pst_row *row, pst_config *config) {
 pst_status pst_row_add(const pst_row *row, pst_config *config, const char *text) {
     char ***items = (char ***)((char *)config + row->offset);
     uint32_t n = *count_of(row, config);
+    char number[PST_NUMBER_BYTES];
+    int64_t whole;
     PST_TRY(pst_row_check_text(row, text));
+    if (row->type == PST_ROW_WHOLES && pst_number_whole(text, &whole))
+        snprintf(number, sizeof number, "%lld", (long long)whole), text = number;
     char *copy = strdup(text), **grown = copy && (n & (n - 1)) ? *items : NULL;
     if (copy && !grown) grown = realloc(*items, (n ? 2 * (size_t)n : 1) * sizeof *grown); /* at powers of two */
     if (!grown) {
@@ -125,11 +132,20 @@ pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text)
         return PST_OK;
     case PST_ROW_TEXT: return set_text(row, config, text);
     case PST_ROW_LIST:
+    case PST_ROW_WHOLES:
         PST_TRY(pst_row_check_text(row, text));
         pst_row_clear(row, config);
         return pst_row_add(row, config, text);
     }
     return pst_fail(PST_EINTERNAL, "option row of unknown type");
+}
+
+void pst_row_resolve(pst_config *config) {
+    int64_t whole;
+    config->parallel.tensor = 0;
+    for (uint32_t i = 0; i < config->parallel.n_tensors; i++)
+        if (pst_number_whole(config->parallel.tensors[i], &whole) && whole > config->parallel.tensor)
+            config->parallel.tensor = whole;
 }
 
 /* Words that other YAML readers take for something else than text. */
@@ -164,6 +180,16 @@ void pst_yaml_print_text(const char *text, FILE *out) {
     fputc('"', out);
 }
 
+static void print_plain(const char *text, FILE *out) { fputs(text, out); }
+
+static void print_items(const pst_row *row, const pst_config *config, void (*print)(const char *text, FILE *out),
+                        FILE *out) {
+    char **item = *(char **const *)((const char *)config + row->offset);
+    fputc('[', out);
+    for (uint32_t i = 0; i < *count_of(row, config); i++) fputs(i ? ", " : "", out), print(item[i], out);
+    fputc(']', out);
+}
+
 void pst_row_print(const pst_row *row, const pst_config *config, FILE *out) {
     const char *at = (const char *)config + row->offset;
     char number[PST_NUMBER_BYTES];
@@ -172,13 +198,10 @@ void pst_row_print(const pst_row *row, const pst_config *config, FILE *out) {
     case PST_ROW_REAL:
     case PST_ROW_BYTES: fputs(pst_number_print(*(const double *)at, number), out); break;
     case PST_ROW_TEXT: pst_yaml_print_text(*text_of(row, config), out); break;
-    case PST_ROW_LIST:
-        fputc('[', out);
-        for (uint32_t i = 0; i < *count_of(row, config); i++) {
-            if (i) fputs(", ", out);
-            pst_yaml_print_text((*(char **const *)at)[i], out);
-        }
-        fputc(']', out);
+    case PST_ROW_LIST: print_items(row, config, pst_yaml_print_text, out); break;
+    case PST_ROW_WHOLES:
+        if (*count_of(row, config) == 1) fputs(**(char **const *)at, out);
+        else print_items(row, config, print_plain, out);
         break;
     }
 }

@@ -5,15 +5,63 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* --- limits ------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    uint32_t depth, anchors;
+} extent;
+
+/* Of memory; libyaml does not always say so. */
+static int is_short(const yaml_parser_t *parser) {
+    return parser->error == YAML_MEMORY_ERROR || parser->error == YAML_NO_ERROR;
+}
+
+static int is_within(const yaml_event_t *event, extent *e) {
+    switch (event->type) {
+    case YAML_SEQUENCE_START_EVENT: e->depth++, e->anchors += event->data.sequence_start.anchor != NULL; break;
+    case YAML_MAPPING_START_EVENT: e->depth++, e->anchors += event->data.mapping_start.anchor != NULL; break;
+    case YAML_SCALAR_EVENT: e->anchors += event->data.scalar.anchor != NULL; break;
+    case YAML_SEQUENCE_END_EVENT:
+    case YAML_MAPPING_END_EVENT: e->depth--; break;
+    default: break;
+    }
+    return e->depth <= PST_YAML_DEPTH && e->anchors <= PST_YAML_ANCHORS;
+}
+
+pst_status pst_yaml_limit(const char *text, size_t bytes, const char *file) {
+    yaml_parser_t parser;
+    yaml_event_t event;
+    extent e = {0};
+    pst_status status = PST_OK;
+    int more = 1, read = 1;
+    if (!yaml_parser_initialize(&parser)) return pst_fail(PST_ENOMEM, "%s: no memory to read it", file);
+    yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
+    for (; more && status == PST_OK && (read = yaml_parser_parse(&parser, &event)); yaml_event_delete(&event)) {
+        more = event.type != YAML_STREAM_END_EVENT;
+        if (is_within(&event, &e)) continue;
+        status = e.depth > PST_YAML_DEPTH
+                     ? pst_fail(PST_EINPUT, "%s:%zu:%zu: lists and mappings may lie %d deep in each other, not deeper",
+                                file, event.start_mark.line + 1, event.start_mark.column + 1, PST_YAML_DEPTH)
+                     : pst_fail(PST_EINPUT, "%s:%zu:%zu: %d anchors are possible, no more", file,
+                                event.start_mark.line + 1, event.start_mark.column + 1, PST_YAML_ANCHORS);
+    }
+    if (!read && is_short(&parser)) status = pst_fail(PST_ENOMEM, "%s: no memory to read it", file);
+    yaml_parser_delete(&parser);
+    return status;
+}
+
+/* --- documents ---------------------------------------------------------------------------------------------------- */
+
 pst_status pst_yaml_open(const char *text, size_t bytes, const char *file, const char *what, pst_yaml *y,
                          const yaml_node_t **root) {
     yaml_parser_t parser;
     *y = (pst_yaml){.file = file, .what = what};
+    PST_TRY(pst_yaml_limit(text, bytes, file));
     if (!yaml_parser_initialize(&parser)) return pst_fail(PST_ENOMEM, "%s: no memory to read it", file);
     yaml_parser_set_input_string(&parser, (const unsigned char *)text, bytes);
     pst_status status = PST_OK;
     if (!yaml_parser_load(&parser, &y->document))
-        status = parser.error == YAML_MEMORY_ERROR || parser.error == YAML_NO_ERROR /* libyaml does not always say */
+        status = is_short(&parser)
                      ? pst_fail(PST_ENOMEM, "%s: no memory to read it", file)
                      : pst_fail(PST_EINPUT, "%s:%zu:%zu: %s", file, parser.problem_mark.line + 1,
                                 parser.problem_mark.column + 1, parser.problem ? parser.problem : "not YAML");

@@ -14,6 +14,11 @@ typedef struct {
     yaml_document_t document;
 } pst_yaml;
 
+/* Before a text is loaded, for libyaml takes a time that grows with the square of both: EINPUT where lists and mappings
+ * lie more than PST_YAML_DEPTH deep in each other, or more than PST_YAML_ANCHORS nodes have names. What is no YAML is
+ * OK: who loads it says why. */
+enum { PST_YAML_DEPTH = 64, PST_YAML_ANCHORS = 1024 };
+pst_status pst_yaml_limit(const char *text, size_t bytes, const char *file);
 /* The root node of the text is *root. Close what was opened. */
 pst_status pst_yaml_open(const char *text, size_t bytes, const char *file, const char *what, pst_yaml *y,
                          const yaml_node_t **root);

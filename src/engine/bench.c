@@ -11,6 +11,7 @@
 
 static const pst_bench_suite suites[] = {
     {"kernels", pst_bench_kernels_measure, NULL, pst_bench_kernels_print},
+    {"step", pst_bench_step_measure, NULL, pst_bench_step_print},
     {"p2p", NULL, pst_bench_p2p_rank, pst_bench_p2p_print},
     {"collectives", NULL, pst_bench_collectives_rank, pst_bench_collectives_print},
 };
@@ -92,6 +93,7 @@ pst_status pst_bench_run(const pst_bench_options *options, FILE *out) {
         return pst_fail(PST_EINPUT, "pst_bench_run: %s is NULL", out ? "run or preset" : "out");
     if (!o->op) taken.op = "";
     if (!o->collective) taken.collective = "";
+    if (!o->device) taken.device = "cpu";
     if (!o->precision) taken.precision = "both";
     if (!(o->seconds > 0)) taken.seconds = 0.5;
     pst_bench b = {.options = o, .threads = o->threads ? (uint32_t)o->threads : pst_machine_cpus()};

@@ -2,6 +2,8 @@
  * text. */
 #ifndef PST_ENGINE_BENCH_H
 #define PST_ENGINE_BENCH_H
+#include "base/device.h"
+#include "base/dtype.h"
 #include "base/transport.h"
 #include "config/config.h"
 #include "penstock/run.h"
@@ -22,6 +24,15 @@ typedef struct {
     void (*print)(json_t *found, FILE *out);
 } pst_bench_suite;
 
+/* On which device (EINPUT: there is none, or it computes nothing); in each of the precisions that are asked for, of which
+ * `both` leaves out bf16 where nothing computes in it. */
+typedef pst_status (*pst_bench_precision)(const pst_bench *b, const pst_device_ops *ops, pst_dtype dtype, json_t *list);
+pst_status pst_bench_device(const pst_bench *b, const pst_device_ops **ops);
+pst_status pst_bench_precisions(const pst_bench *b, const pst_device_ops *ops, pst_bench_precision measure, json_t *list);
+
+/* step: bench_step.c. */
+pst_status pst_bench_step_measure(const pst_bench *b, json_t **found);
+void pst_bench_step_print(json_t *found, FILE *out);
 /* kernels: bench_kernels.c measures, bench_kernels_text.c prints. */
 pst_status pst_bench_kernels_measure(const pst_bench *b, json_t **found);
 void pst_bench_kernels_print(json_t *found, FILE *out);

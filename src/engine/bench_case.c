@@ -82,8 +82,7 @@ static uint32_t next_word(uint64_t *state) { /* Numerical Recipes' 64-bit congru
 }
 
 /* Weights of a product are small, so that sums stay of the size of one. */
-static void fill(const pst_bench_case *c, const pst_bench_operand *o) {
-    void *at = c->arena.base + o->offset;
+static void fill(const pst_bench_case *c, const pst_bench_operand *o, void *at) {
     uint64_t state = 1 + o->kind * 16u + o->index, limit = o->dtype == PST_I32 ? index_limit(c) : 0;
     int weight = o->kind == PST_ARG_PARAM && c->graph->param[c->node->param[o->index]].n_dim == 2;
     float scale = 0x1p-30f;
@@ -97,31 +96,40 @@ static void fill(const pst_bench_case *c, const pst_bench_operand *o) {
     }
 }
 
-pst_status pst_bench_case_open(const pst_graph *g, const pst_node *node, uint64_t scratch_bytes, pst_bench_case *c) {
+void pst_bench_case_list(const pst_graph *g, const pst_node *node, uint64_t scratch_bytes, pst_bench_case *c) {
     *c = (pst_bench_case){.graph = g, .node = node};
     c->scratch = list_operands(c);
-    uint64_t bytes = c->scratch + pst_align(scratch_bytes) + PST_ARENA_ALIGN, left = pst_machine_memory();
-    if (left && bytes > left)
-        return pst_fail(PST_ENOMEM, "measuring %s needs %" PRIu64 " MiB, of which %" PRIu64 " are there", node->name,
-                        bytes >> 20, left >> 20);
-    PST_TRY(pst_arena_open(bytes, 0, &c->arena));
-    for (uint32_t i = 0; i < c->n_operand; i++) fill(c, c->operand + i);
-    return PST_OK;
+    c->bytes = c->scratch + pst_align(scratch_bytes) + PST_ARENA_ALIGN;
 }
 
-void pst_bench_case_close(pst_bench_case *c) { pst_arena_close(&c->arena); }
+pst_status pst_bench_case_place(pst_bench_case *c, pst_bench_site *site) {
+    uint64_t left = site->far ? 0 : pst_machine_memory();
+    if (left && c->bytes > left)
+        return pst_fail(PST_ENOMEM, "measuring %s needs %" PRIu64 " MiB, of which %" PRIu64 " are there", c->node->name,
+                        c->bytes >> 20, left >> 20);
+    PST_TRY(pst_bench_site_reserve(site, c->bytes));
+    c->base = site->arena.base;
+    for (const pst_bench_operand *o = c->operand; o < c->operand + c->n_operand; o++) {
+        uint64_t bytes = o->elements * pst_dtype_bytes(o->dtype);
+        void *host;
+        PST_TRY(pst_bench_site_lend(site, c->base + o->offset, bytes, &host));
+        fill(c, o, host);
+        PST_TRY(pst_bench_site_hand_back(site, c->base + o->offset, bytes, host));
+    }
+    return PST_OK;
+}
 
 void pst_bench_case_call(const pst_bench_case *c, pst_pass pass, int first, void **arg, pst_call *call) {
     pst_arg args[PST_MAX_ARG];
     uint32_t n = c->node->op->args(c->node, pass, args);
     for (uint32_t i = 0; i < n; i++) {
         const pst_arg *a = args[i].must ? args + args[i].share : args + i;
-        arg[i] = c->arena.base + find(c, a->kind, a->index)->offset;
+        arg[i] = c->base + find(c, a->kind, a->index)->offset;
     }
     *call = (pst_call){.graph = c->graph,
                        .node = c->node,
                        .arg = arg,
-                       .scratch = c->arena.base + c->scratch,
+                       .scratch = c->base + c->scratch,
                        .seed = 1,
                        .first = first,
                        .train = 1,

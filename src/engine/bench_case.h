@@ -1,9 +1,8 @@
-/* One operator of a graph with operands to run it on, for measuring. The operands of all its passes lie in one arena,
- * on huge pages as in training, are filled with plausible numbers, and stay the same from launch to launch. */
+/* One operator of a graph with operands to run it on, for measuring. The operands of all its passes lie in one block,
+ * on the host on huge pages as in training, are filled with plausible numbers, and stay the same. */
 #ifndef PST_ENGINE_BENCH_CASE_H
 #define PST_ENGINE_BENCH_CASE_H
-#include "base/arena.h"
-#include "kernels/kernel.h"
+#include "engine/bench_site.h"
 
 enum { PST_BENCH_OPERANDS = 24 };
 
@@ -16,15 +15,16 @@ typedef struct {
 typedef struct {
     const pst_graph *graph;     /* borrowed, as is node */
     const pst_node *node;
-    pst_arena arena;
-    uint64_t scratch;           /* offset in the arena */
+    uint8_t *base;              /* of the site's memory */
+    uint64_t scratch, bytes;    /* offset of the scratch; all that is needed */
     uint32_t n_operand;
     pst_bench_operand operand[PST_BENCH_OPERANDS];
 } pst_bench_case;
 
-/* scratch_bytes: what the hungriest pass wants. ENOMEM when the machine has not that much memory left. */
-pst_status pst_bench_case_open(const pst_graph *g, const pst_node *node, uint64_t scratch_bytes, pst_bench_case *c);
-void pst_bench_case_close(pst_bench_case *c);
+/* Which operands there are. scratch_bytes: what the hungriest pass wants. */
+void pst_bench_case_list(const pst_graph *g, const pst_node *node, uint64_t scratch_bytes, pst_bench_case *c);
+/* Takes c->bytes of the site, in place of what was there, and fills them. ENOMEM when there is not that much left. */
+pst_status pst_bench_case_place(pst_bench_case *c, pst_bench_site *site);
 /* The argument block of a pass. arg: room for PST_MAX_ARG pointers, which the call keeps. first: as in pst_call. */
 void pst_bench_case_call(const pst_bench_case *c, pst_pass pass, int first, void **arg, pst_call *call);
 /* 1 when the two nodes of a graph compute the same thing on operands of the same shapes. */

@@ -1,43 +1,27 @@
 /* Suite `kernels`: how fast each distinct operator of a model runs, beside what the machine could do at best. FLOPs and
  * bytes are those of the operator rows; a time is the median of several runs, with one thread its CPU time, which
  * neighbours disturb less. FMA peak and memory bandwidth are measured between the operators, not at another time.
+ * On a device of a module all is timed by its own events, and the peaks are those of a large product and a large copy.
  * The roofline's time of an operator is the larger of FLOPs / peak and bytes / bandwidth; what works from cache can be
  * faster than that. */
-#include "engine/bench.h"
-#include "engine/bench_case.h"
+#include "engine/bench_kernels.h"
 #include "engine/prepare.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { RUNS = 7, FLAT_RUNS = 5, MAX_GROUPS = 256, MAX_PEAKS = MAX_GROUPS, FLAT_ELEMENTS = 8 << 20 };
-static const double MIN_SECONDS = 0.05; /* per run: short kernels are repeated */
+enum { RUNS = 7, FAR_TURNS = 64 }; /* queued at once on a module's device */
+static const double MIN_SECONDS = 0.05, FAR_SECONDS = 0.005; /* per run: short kernels are repeated */
 
-/* Nodes of the same shape. count: how often each pass of it occurs in a micro-batch. */
-typedef struct {
-    const pst_node *node;
-    uint64_t count[PST_PASS_COUNT];
-} group;
-
-typedef struct {
-    const pst_bench *b;
-    pst_dtype dtype;
-    pst_graph *graph;
-    pst_device *device;
-    uint64_t n_micro; /* micro-batches of a step */
-    uint32_t n_group, n_peak;
-    group groups[MAX_GROUPS];
-    double peak[MAX_PEAKS]; /* FLOP/s of all threads, measured now and then */
-    double bandwidth;       /* bytes/s */
-    json_t *rows;
-} suite;
+typedef pst_bench_kernels suite;
+typedef pst_bench_group group;
 
 /* --- time ------------------------------------------------------------------------------------------------------- */
 
 static int cpu_time; /* one thread: its CPU time is measured */
 
-static uint64_t now_ns(void) {
+uint64_t pst_bench_now_ns(void) {
     struct timespec t;
     if (!cpu_time) return pst_monotonic_ns();
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
@@ -49,7 +33,7 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static double median(double *x, uint32_t n) {
+double pst_bench_median(double *x, uint32_t n) {
     qsort(x, n, sizeof *x, by_value);
     return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
@@ -59,7 +43,7 @@ static struct { uint64_t last_ns, longest_ns; } polls;
 
 static void note_poll(void *unused) {
     (void)unused;
-    uint64_t now = now_ns();
+    uint64_t now = pst_bench_now_ns();
     if (polls.last_ns && now - polls.last_ns > polls.longest_ns) polls.longest_ns = now - polls.last_ns;
     polls.last_ns = now;
 }
@@ -69,7 +53,7 @@ static void note_poll(void *unused) {
 static group *group_of(suite *s, const pst_node *node) {
     for (uint32_t i = 0; i < s->n_group; i++)
         if (pst_bench_same_shape(s->graph, s->groups[i].node, node)) return s->groups + i;
-    if (s->n_group == MAX_GROUPS) return NULL;
+    if (s->n_group == PST_BENCH_GROUPS) return NULL;
     s->groups[s->n_group] = (group){.node = node};
     return s->groups + s->n_group++;
 }
@@ -101,135 +85,108 @@ static void shape_text(const pst_graph *g, const pst_node *node, char *text, siz
         snprintf(text + at, bytes - at, " %s", pst_activation_name(node->attr.activation));
 }
 
-static void add_row(suite *s, const char *op, const char *kernel, const char *shape, char pass, uint64_t count,
-                    double seconds, double flops, double moved, double poll_s) {
+void pst_bench_add_row(suite *s, const pst_bench_row *r) {
     json_array_append_new(s->rows,
-                          json_pack("{s:s,s:s,s:s,s:s%,s:I,s:f,s:f,s:f,s:f}", "op", op, "kernel", kernel, "shape",
-                                    shape, "pass", &pass, (size_t)1, "count", (json_int_t)count, "seconds", seconds,
-                                    "flops", flops, "bytes", moved, "longest_poll_s", poll_s));
+                          json_pack("{s:s,s:s,s:s,s:s%,s:I,s:f,s:f,s:f,s:f}", "op", r->op, "kernel", r->kernel, "shape",
+                                    r->shape, "pass", &r->pass, (size_t)1, "count", (json_int_t)r->count, "seconds",
+                                    r->seconds, "flops", r->flops, "bytes", r->bytes, "longest_poll_s",
+                                    r->longest_poll_s));
+}
+
+/* A launch, so many times over. */
+typedef struct {
+    const pst_kernel_row *row;
+    pst_call call;
+    uint64_t turns;
+} launches;
+
+static pst_status launch_all(pst_device *device, const void *block) {
+    const launches *l = block;
+    for (uint64_t i = 0; i < l->turns; i++) PST_TRY(l->row->launch(device, &l->call));
+    return PST_OK;
+}
+
+pst_status pst_bench_time_once(suite *s, pst_launch_fn fn, const void *block, double *seconds) {
+    uint64_t ns, start;
+    if (s->site.far) {
+        PST_TRY(pst_bench_site_time(&s->site, fn, block, &ns));
+        return *seconds = (double)ns * 1e-9, PST_OK;
+    }
+    start = pst_bench_now_ns();
+    polls.last_ns = 0;
+    PST_TRY(fn(s->site.device, block));
+    *seconds = (double)(pst_bench_now_ns() - start) * 1e-9;
+    return PST_OK;
 }
 
 /* Median seconds of a launch. */
-static pst_status time_launch(suite *s, const pst_kernel_row *row, const pst_call *call, double *seconds) {
-    double time[RUNS];
-    uint64_t turns = 1;
+static pst_status time_launch(suite *s, launches *l, double *seconds) {
+    double time[RUNS], took, least = s->site.far ? FAR_SECONDS : MIN_SECONDS;
     polls.last_ns = polls.longest_ns = 0;
-    PST_TRY(row->launch(s->device, call));
+    l->turns = 1;
+    if (!s->site.far) PST_TRY(l->row->launch(s->site.device, &l->call));
     for (int run = -1; run < RUNS; run++) {
-        uint64_t start = now_ns();
-        polls.last_ns = 0;
-        for (uint64_t i = 0; i < turns; i++) PST_TRY(row->launch(s->device, call));
-        double took = (double)(now_ns() - start) * 1e-9;
-        if (run >= 0) time[run] = took / (double)turns;
-        else turns = 1 + (uint64_t)(MIN_SECONDS / (took + 1e-9));
+        PST_TRY(pst_bench_time_once(s, launch_all, l, &took));
+        if (run >= 0) time[run] = took / (double)l->turns;
+        else l->turns = 1 + (uint64_t)(least / (took + 1e-9));
+        if (s->site.far && l->turns > FAR_TURNS) l->turns = FAR_TURNS;
     }
-    *seconds = median(time, RUNS);
+    *seconds = pst_bench_median(time, RUNS);
     return PST_OK;
 }
 
-static pst_status time_pass(suite *s, const group *g, pst_pass pass, const pst_kernel_row *row,
-                            const pst_bench_case *c) {
+static pst_status time_pass(suite *s, const group *g, pst_pass pass) {
     void *arg[PST_MAX_ARG];
     char shape[128];
-    pst_call call;
+    launches l = {.row = g->row[pass]};
     double seconds;
     uint64_t flops, moved;
-    pst_bench_case_call(c, pass, s->n_micro == 1, arg, &call);
-    PST_TRY(time_launch(s, row, &call, &seconds));
+    pst_bench_case_call(&g->operands, pass, s->n_micro == 1, arg, &l.call);
+    PST_TRY(time_launch(s, &l, &seconds));
     g->node->op->cost(s->graph, g->node, pass, &flops, &moved);
     shape_text(s->graph, g->node, shape, sizeof shape);
-    add_row(s, g->node->op->name, row->name, shape, "FBW"[pass], g -> count[pass] * s -> n_micro, seconds,
-            (double)flops, (double)moved, (double)polls.longest_ns * 1e-9);
+    const pst_bench_row row = {.op = g->node->op->name,
+                               .kernel = l.row->name,
+                               .shape = shape,
+                               .pass = "FBW"[pass],
+                               .count = g->count[pass] * s->n_micro,
+                               .seconds = seconds,
+                               .flops = (double)flops,
+                               .bytes = (double)moved,
+                               .longest_poll_s = (double)polls.longest_ns * 1e-9};
+    pst_bench_add_row(s, &row);
     return PST_OK;
 }
 
-static pst_status time_group(suite *s, const group *g) {
-    const pst_kernel_row *row[PST_PASS_COUNT] = {NULL};
-    pst_bench_case c;
+/* Kernels and operands of all passes that occur. */
+static pst_status prepare_group(suite *s, group *g) {
+    pst_device *d = s->site.device;
     uint64_t most = 0;
     for (pst_pass pass = 0; pass < PST_PASS_COUNT; pass++) {
         uint32_t index;
         if (!g->count[pass]) continue;
-        PST_TRY(pst_registry_choose_kernel(s->graph, g->node, 0, pass, s->device, &index));
-        row[pass] = pst_registry_kernel(index);
-        uint64_t bytes = row[pass]->scratch ? row[pass]->scratch(s->graph, g->node, s->device->threads) : 0;
+        PST_TRY(pst_registry_choose_kernel(s->graph, g->node, 0, pass, d, &index));
+        const pst_kernel_row *row = g->row[pass] = pst_registry_kernel(index);
+        if (row->prepare) PST_TRY(row->prepare(d, s->graph, g->node));
+        uint64_t bytes = row->scratch ? row->scratch(s->graph, g->node, d->threads) : 0;
         if (bytes > most) most = bytes;
     }
-    PST_TRY(pst_bench_case_open(s->graph, g->node, most, &c));
-    pst_status status = PST_OK;
-    for (pst_pass pass = 0; status == PST_OK && pass < PST_PASS_COUNT; pass++) {
-        if (s->n_peak < MAX_PEAKS) s->peak[s->n_peak++] = pst_cpu_peak_flops(s->device->isa, s->dtype, s->b->threads);
-        if (row[pass]) status = time_pass(s, g, pass, row[pass], &c);
-    }
-    pst_bench_case_close(&c);
-    return status;
+    pst_bench_case_list(s->graph, g->node, most, &g->operands);
+    return PST_OK;
 }
 
-/* --- optimizer, norm, sums; and the memory's bandwidth ---------------------------------------------------------- */
-
-static const pst_optim_hyper adamw = {.lr = 1e-3f,
-                                      .decay = 0.1f,
-                                      .beta1 = 0.9f,
-                                      .beta2 = 0.95f,
-                                      .eps = 1e-8f,
-                                      .grad_scale = 1,
-                                      .correction1 = 0.1f,
-                                      .correction2 = 0.05f,
-                                      .t = 1};
-enum { UPDATE, SQUARES, ACCUMULATE, NARROW, N_FLAT };
-static const struct {
-    const char *name;
-    double bytes, flops; /* of an element */
-} flat_rows[N_FLAT] = {{"adamw", 28, 12}, {"norm", 4, 2}, {"accumulate", 12, 1}, {"narrow", 6, 0}};
-
-static void run_flat(suite *s, const pst_flat *flat, float *x, uint64_t n, double time[N_FLAT]) {
-    float *state[2] = {x + n, x + 2 * n}, *grad = x + 3 * n;
-    pst_pool *pool = s->device->pool;
-    uint64_t at[N_FLAT + 1];
-    at[0] = now_ns();
-    flat->update(pool, PST_OPTIM_ADAMW, &adamw, x, grad, state, n);
-    at[1] = now_ns();
-    flat->sum_squares(pool, grad, n);
-    at[2] = now_ns();
-    flat->accumulate(pool, state[0], grad, n);
-    at[3] = now_ns();
-    flat->narrow(pool, s->dtype == PST_F32 ? PST_BF16 : s->dtype, grad, (uint16_t *)state[1], n);
-    at[4] = now_ns();
-    for (int i = 0; i < N_FLAT; i++) time[i] = (double)(at[i + 1] - at[i]) * 1e-9;
-}
-
-/* Elements of all parameters, and of the accumulators beyond a parameter's first. */
-static void count_elements(const pst_graph *g, uint64_t *all, uint64_t *shared) {
-    *all = *shared = 0;
-    for (uint32_t i = 0; i < g->n_param; i++) {
-        uint64_t n = pst_param_elements(g->param + i);
-        *all += n, *shared += n * (g->param[i].n_use > 1 ? g->param[i].n_use - 1 : 0);
-    }
-}
-
-/* Rows hold the time for the whole model, measured on as much of it as is far larger than any cache. */
-static pst_status time_flat(suite *s) {
-    const pst_flat *flat = pst_flat_choose(s->device->isa);
-    const uint64_t n = FLAT_ELEMENTS;
-    uint64_t all, shared;
-    double time[FLAT_RUNS + 1][N_FLAT];
-    pst_arena arena;
-    count_elements(s->graph, &all, &shared);
-    PST_TRY(pst_arena_open(4 * n * sizeof(float), 0, &arena));
-    float *x = (float *)(void *)arena.base;
-    for (uint64_t i = 0; i < 4 * n; i++) x[i] = 1e-3f;
-    for (int run = 0; run <= FLAT_RUNS; run++) run_flat(s, flat, x, n, time[run]); /* the first counts for nothing */
-    pst_arena_close(&arena);
-    for (int i = 0; i < N_FLAT; i++) {
-        double of[FLAT_RUNS], elements = (double)(i == ACCUMULATE ? shared : all);
-        for (int run = 0; run < FLAT_RUNS; run++) of[run] = time[run + 1][i];
-        double each = median(of, FLAT_RUNS) / (double)n, rate = flat_rows[i].bytes / each;
-        if (rate > s->bandwidth) s->bandwidth = rate;
-        if (elements > 0 && (i != NARROW || s->dtype != PST_F32) && !*s->b->options->op)
-            add_row(s, flat_rows[i].name, flat->name, "all parameters", '-', 1, each * elements,
-                    flat_rows[i].flops * elements, flat_rows[i].bytes * elements, 0);
+static pst_status time_group(suite *s, group *g) {
+    PST_TRY(pst_bench_case_place(&g->operands, &s->site));
+    for (pst_pass pass = 0; pass < PST_PASS_COUNT; pass++) {
+        if (!s->site.far && s->n_peak < PST_BENCH_GROUPS)
+            s->peak[s->n_peak++] = pst_cpu_peak_flops(s->site.device->isa, s->dtype, s->b->threads);
+        if (g->row[pass]) PST_TRY(time_pass(s, g, pass));
     }
     return PST_OK;
+}
+
+static int is_asked_for(const suite *s, const group *g) {
+    return !*s->b->options->op || !strcmp(s->b->options->op, g->node->op->name);
 }
 
 /* --- findings --------------------------------------------------------------------------------------------------- */
@@ -242,7 +199,8 @@ static int is_product(json_t *row) { return !strcmp(json_string_value(json_objec
 
 /* Adds what follows from time and cost to each row, and sums over the step. */
 static json_t *conclude(suite *s) {
-    double peak = median(s->peak, s->n_peak), one = pst_cpu_peak_flops(s->device->isa, s->dtype, 1);
+    double peak = pst_bench_median(s->peak, s->n_peak);
+    double one = s->site.far ? peak : pst_cpu_peak_flops(s->site.device->isa, s->dtype, 1);
     double products = 0, rest = 0, flops = 0;
     json_t *row;
     size_t i;
@@ -257,10 +215,10 @@ static json_t *conclude(suite *s) {
         json_object_set_new(row, "share", json_real(step_seconds(row) / (products + rest)));
     }
     double rate = products > 0 ? flops / products : 0;
-    return json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:O}", "precision", pst_dtype_precision(s->dtype),
+    return json_pack("{s:s,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:O,s:O}", "precision", pst_dtype_precision(s->dtype),
                      "peak_flops_per_core", one, "peak_flops", peak, "bandwidth_bytes_per_s", s->bandwidth,
                      "products_s", products, "products_flops_per_s", rate, "products_of_peak", rate / peak,
-                     "rest_share", rest / (products + rest), "rows", s->rows);
+                     "rest_share", rest / (products + rest), "rows", s->rows, "products", s->products);
 }
 
 static pst_status build(suite *s) {
@@ -274,43 +232,101 @@ static pst_status build(suite *s) {
     return list_groups(s);
 }
 
-static pst_status measure_precision(const pst_bench *b, pst_dtype dtype, json_t *list) {
+/* The largest of all that is measured. */
+static pst_status reserve_far(suite *s) {
+    uint64_t most = pst_bench_flat_bytes(s);
+    for (uint32_t i = 0; i < s->n_group; i++)
+        if (s->groups[i].operands.bytes > most) most = s->groups[i].operands.bytes;
+    return pst_bench_site_reserve(&s->site, most);
+}
+
+/* What is chosen for each product that was prepared, beside the fastest of all there are. Takes memory of its own. */
+static pst_status compare_choices(suite *s) {
+    pst_device *d = s->site.device;
+    const pst_choice_ops *ops = pst_registry_choices(d->ops);
+    pst_choice choice;
+    pst_choice_times t;
+    for (uint32_t i = 0; ops && ops->take(d, i, &choice); i++) {
+        PST_TRY(ops->compare(d, i, &t));
+        json_array_append_new(s->products,
+                              json_pack("{s:s,s:f,s:f,s:f,s:i}", "of", choice.of, "first_s", t.first_s, "measured_s",
+                                        t.measured_s, "best_s", t.best_s, "tried", (int)t.tried));
+    }
+    return PST_OK;
+}
+
+static pst_status measure_groups(suite *s) {
+    for (uint32_t i = 0; i < s->n_group; i++)
+        if (is_asked_for(s, s->groups + i)) PST_TRY(prepare_group(s, s->groups + i));
+    PST_TRY(compare_choices(s));
+    if (s->site.far) PST_TRY(reserve_far(s));
+    for (uint32_t i = 0; i < s->n_group; i++)
+        if (is_asked_for(s, s->groups + i)) PST_TRY(time_group(s, s->groups + i));
+    if (!json_array_size(s->rows) && *s->b->options->op)
+        return pst_fail(PST_EINPUT, "the model has no operator '%.60s'", s->b->options->op);
+    return pst_bench_flat(s);
+}
+
+static pst_status measure_precision(const pst_bench *b, const pst_device_ops *ops, pst_dtype dtype, json_t *list) {
     const pst_device_config config = {.threads = b->threads, .poll = note_poll};
     suite *s = calloc(1, sizeof *s);
     if (!s) return pst_fail(PST_ENOMEM, "no memory to measure kernels");
-    *s = (suite){.b = b, .dtype = dtype, .rows = json_array()};
-    pst_status status = pst_device_cpu.open(&config, &s->device);
+    *s = (suite){.b = b, .dtype = dtype, .rows = json_array(), .products = json_array()};
+    pst_status status = PST_OK;
+    if (!pst_registry_is_host(ops)) {
+        status = pst_bench_site_peaks(ops, &config, dtype, s->peak, &s->bandwidth);
+        s->n_peak = 1;
+    }
+    if (status == PST_OK) status = pst_bench_site_open(ops, &config, &s->site);
     if (status == PST_OK) status = build(s);
-    for (uint32_t i = 0; status == PST_OK && i < s->n_group; i++)
-        if (!*b->options->op || !strcmp(b->options->op, s->groups[i].node->op->name))
-            status = time_group(s, s->groups + i);
-    if (status == PST_OK && !json_array_size(s->rows) && *b->options->op)
-        status = pst_fail(PST_EINPUT, "the model has no operator '%.60s'", b->options->op);
-    if (status == PST_OK) status = time_flat(s);
+    if (status == PST_OK) status = measure_groups(s);
     if (status == PST_OK) json_array_append_new(list, conclude(s));
-    json_decref(s->rows);
+    json_decref(s->rows), json_decref(s->products);
     pst_graph_close(s->graph);
-    if (s->device) pst_device_cpu.close(s->device);
+    pst_bench_site_close(&s->site);
     free(s);
     return status;
 }
 
-pst_status pst_bench_kernels_measure(const pst_bench *b, json_t **found) {
+pst_status pst_bench_precisions(const pst_bench *b, const pst_device_ops *ops, pst_bench_precision measure,
+                                json_t *list) {
     const char *precision = b->options->precision;
-    int bf16 = (pst_cpu_isa() & PST_ISA_AVX512_BF16) != 0, both = !strcmp(precision, "both");
-    json_t *list = json_array();
-    pst_status status = PST_OK;
-    cpu_time = b->threads == 1;
+    int host = pst_registry_is_host(ops), both = !strcmp(precision, "both");
+    pst_dtype dtype = pst_dtype_of_precision(precision);
+    int bf16 = !host || (pst_cpu_isa() & PST_ISA_AVX512_BF16);
     if (!bf16 && !strcmp(precision, "bf16"))
-        status = pst_fail(PST_EINPUT, "bf16 needs AVX512-BF16, which this CPU lacks (or PENSTOCK_ISA hides)");
-    if (status == PST_OK && (both || !strcmp(precision, "fp32"))) status = measure_precision(b, PST_F32, list);
-    if (status == PST_OK && ((both && bf16) || !strcmp(precision, "bf16")))
-        status = measure_precision(b, PST_BF16, list);
-    if (status == PST_OK && !strcmp(precision, "fp16")) status = measure_precision(b, PST_F16, list);
+        return pst_fail(PST_EINPUT, "bf16 needs AVX512-BF16, which this CPU lacks (or PENSTOCK_ISA hides)");
+    if (host && pst_dtype_stored(dtype) != dtype)
+        return pst_fail(PST_EINPUT, "%s: a CPU has no such products, only a GPU has", precision);
+    if (!both) return measure(b, ops, dtype, list);
+    PST_TRY(measure(b, ops, PST_F32, list));
+    return bf16 ? measure(b, ops, PST_BF16, list) : PST_OK;
+}
+
+pst_status pst_bench_device(const pst_bench *b, const pst_device_ops **ops) {
+    const pst_device_config config = {.threads = b->threads};
+    if (!strcmp(b->options->device, "timed"))
+        return pst_fail(PST_EINPUT, "--device timed: it computes nothing that could be measured");
+    return pst_registry_device(b->options->device, &config, ops);
+}
+
+pst_status pst_bench_kernels_measure(const pst_bench *b, json_t **found) {
+    const pst_device_ops *ops;
+    const pst_device_config config = {.threads = b->threads};
+    PST_TRY(pst_bench_device(b, &ops));
+    json_t *list = json_array();
+    int host = pst_registry_is_host(ops);
+    cpu_time = b->threads == 1 && host;
+    pst_status status = pst_bench_precisions(b, ops, measure_precision, list);
     if (status == PST_OK)
-        *found = json_pack("{s:s,s:s,s:i,s:s,s:o}", "model", *b->config->model.preset ? b->config->model.preset : "",
-                           "isa", pst_isa_name(pst_cpu_isa()), "threads", (int)b->threads, "clock",
-                           cpu_time ? "CPU time of the thread" : "wall", "precisions", list);
+        *found = json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:o}", "model",
+                           *b->config->model.preset ? b->config->model.preset : "", "device", ops->name, "device_model",
+                           ops->model ? ops->model(&config) : "", "isa", host ? pst_isa_name(pst_cpu_isa()) : "",
+                           "threads", (int)b->threads, "clock",
+                           !host      ? "the device's"
+                           : cpu_time ? "CPU time of the thread"
+                                      : "wall",
+                           "precisions", list);
     else json_decref(list);
     return status == PST_OK && !*found ? pst_fail(PST_ENOMEM, "no memory for findings") : status;
 }

@@ -250,13 +250,17 @@ pst_status pst_compare_work(pst_group *g, const pst_prepared *p, pst_data *data)
     static const char *const what[][3] = {
         {"has other data", "have other data", "data.paths has"},
         {"has another plan", "have another plan", "parallel.cluster and measured have"},
-        {"has another schedule", "have another schedule", "parallel.schedule_file, cluster and measured have"}};
+        {"has another schedule", "have another schedule", "parallel.schedule_file, cluster and measured have"},
+        {"computes on another device", "compute on another device", "parallel.device has"}};
+    const char *device = p->options.device ? p->options.device->name : "";
     if (g->hub) return PST_OK;
-    const uint64_t own[] = {data->row->hash(data), hash_plan(p->plan), hash_lists(p->job)}, *all;
+    const uint64_t own[] = {data->row->hash(data), hash_plan(p->plan), hash_lists(p->job),
+                            pst_hash64(device, strlen(device), 0)},
+                   *all;
     PST_TRY(pst_group_numbers(g, pst_hash64(own, sizeof own, 0), &all));
     if (!unlike(all, g->n_rank).n) return PST_OK;
     pst_status status = PST_OK;
-    for (int i = 0; i < 3 && status == PST_OK; i++) {
+    for (int i = 0; i < 4 && status == PST_OK; i++) {
         char who[160];
         PST_TRY(pst_group_numbers(g, own[i], &all));
         ranks others = unlike(all, g->n_rank);

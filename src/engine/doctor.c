@@ -4,6 +4,7 @@
 #include "engine/bind.h"
 #include "engine/doctor.h"
 #include "engine/machine.h"
+#include "engine/module.h"
 #include "engine/registry.h"
 #include "kernels/version.h"
 #include "penstock/run.h"
@@ -145,11 +146,26 @@ static json_t *backends(const char *kind) {
     return list;
 }
 
+/* The back end that is loaded, in its own words: libraries, driver, GPUs; and how messages get to it. */
+static json_t *module(void) {
+    const pst_module *m = pst_module_get();
+    const char *line;
+    char ucx[1024];
+    json_t *lines = json_array();
+    if (!m) return json_decref(lines), json_pack("{s:s,s:[]}", "why_not", pst_module_why(), "about");
+    for (uint32_t i = 0; m->about && (line = m->about(i)); i++) json_array_append_new(lines, json_string(line));
+    pst_comm_ucx_resources(ucx, sizeof ucx);
+    line = strstr(ucx, "cuda") ? "messages go straight from its memory, where UCX knows CUDA on all hosts, as here"
+                               : "messages go through the host's memory: UCX here does not know CUDA";
+    json_array_append_new(lines, json_string(line));
+    return json_pack("{s:s,s:n,s:o}", "name", m->name, "why_not", "about", lines);
+}
+
 static json_t *gather(void) {
-    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "penstock", pst_version(), "cpu", cpu(), "memory",
-                     memory(), "topology", topology(), "binding", binding(), "libraries", libraries(), "worlds",
-                     backends("world"), "transports", backends("transport"), "devices", backends("device"), "needs",
-                     pst_doctor_needs());
+    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "penstock", pst_version(), "cpu", cpu(), "memory",
+                     memory(), "topology", topology(), "binding", binding(), "libraries", libraries(), "module",
+                     module(), "worlds", backends("world"), "transports", backends("transport"), "devices",
+                     backends("device"), "needs", pst_doctor_needs());
 }
 
 /* --- text ------------------------------------------------------------------------------------------------------- */
@@ -227,6 +243,7 @@ static void print_needs(json_t *needs, FILE *out) {
 static void print_text(json_t *j, FILE *out) {
     json_t *each;
     const char *key;
+    size_t i;
     fprintf(out, "penstock      %s\n", text_of(j, "penstock"));
     print_machine(j, out);
     print_binding(json_object_get(j, "binding"), out);
@@ -234,6 +251,8 @@ static void print_text(json_t *j, FILE *out) {
     json_object_foreach(json_object_get(j, "libraries"), key, each)
         fprintf(out, " %s %s", key, json_string_value(each));
     fputc('\n', out);
+    json_array_foreach(json_object_get(json_object_get(j, "module"), "about"), i, each)
+        fprintf(out, "%-13s %s\n", i ? "" : text_of(json_object_get(j, "module"), "name"), json_string_value(each));
     print_backends(j, "worlds", out);
     print_backends(j, "transports", out);
     print_backends(j, "devices", out);

@@ -1,6 +1,6 @@
-/* `penstock doctor --cluster-out`: this machine as a cluster file, one node with a device for every core that this process
- * may use. Its speeds are the nominal ones: `penstock profile` measures. */
-#include "base/status.h"
+/* `penstock doctor --cluster-out`: this machine as a cluster file, one node with a device for every core that this
+ * process may use. Its speeds are the nominal ones: `penstock profile` measures. */
+#include "base/file.h"
 #include "penstock/run.h"
 #include "pipeline/cluster.h"
 #include <errno.h>
@@ -41,10 +41,12 @@ static void print_node(hwloc_topology_t t, hwloc_const_cpuset_t allowed, FILE *o
     if (gethostname(name, sizeof name)) name[0] = 0;
     name[sizeof name - 1] = 0;
     name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_")] = 0;
-    fprintf(out, "# This machine, a device for each core; memory is shared out. Speeds are nominal: a core computes %g GFLOP/s\n"
-                 "# (penstock profile measures it); of other machines, join the files, and say what is between them: ib, "
-                 "ethernet.\nnodes:\n  - ",
-            cpu->flops[PST_F32] * 1e-9);
+    fprintf(
+        out,
+        "# This machine, a device for each core; memory is shared out. Speeds are nominal: a core computes %g GFLOP/s\n"
+        "# (penstock profile measures it); of other machines, join the files, and say what is between them: ib, "
+        "ethernet.\nnodes:\n  - ",
+        cpu->flops[PST_F32] * 1e-9);
     if (*name) fprintf(out, "name: \"%s\"\n    ", name);
     fprintf(out, "links: {device: {bandwidth: %gGB/s, latency: %gus}} # shared memory\n    devices:\n",
             cpu->link.bytes_per_s * 1e-9, (double)cpu->link.latency_ns * 1e-3);
@@ -75,4 +77,14 @@ pst_status pst_doctor_cluster(FILE *out) {
     hwloc_topology_destroy(t);
     hwloc_bitmap_free(allowed);
     return status;
+}
+
+static pst_status print(const void *what, FILE *out) {
+    (void)what;
+    return pst_doctor_cluster(out);
+}
+
+pst_status pst_doctor_cluster_write(const char *path) {
+    if (!path) return pst_fail(PST_EINPUT, "pst_doctor_cluster_write: path is NULL");
+    return pst_file_replace(path, print, NULL);
 }

@@ -3,6 +3,7 @@
 #include "comm/version.h"
 #include "engine/doctor.h"
 #include "engine/machine.h"
+#include "engine/module.h"
 #include "kernels/kernel.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -196,12 +197,14 @@ static int check_infiniband(const char *name, char detail[DETAIL]) {
     return access("/sys/class/infiniband", R_OK) == 0 || say_errno(detail, "/sys/class/infiniband");
 }
 
+/* The module of GPUs and what it needs. */
 static int check_cuda(const char *name, char detail[DETAIL]) {
     (void)name;
-    snprintf(detail, DETAIL, "%s",
-             access("/dev/nvidia0", F_OK) == 0 ? "an NVIDIA GPU is here, but this version computes on the CPU only"
-                                               : "not in this version");
-    return 0;
+    const pst_device_config config = {.threads = 1};
+    const pst_module *m = pst_module_get();
+    const char *why = !m ? pst_module_why() : m->device->reject ? m->device->reject(&config) : NULL;
+    snprintf(detail, DETAIL, "%s", why ? why : "the module loads, and there is a GPU for it");
+    return !why;
 }
 
 /* --- the rows ---------------------------------------------------------------------------------------------------- */
@@ -238,7 +241,8 @@ static const struct {
      "an adapter and its driver; apt-get install ibverbs-providers", check_infiniband},
     {"other", "locked memory", "RDMA between hosts", "ulimit -l unlimited (systemd: LimitMEMLOCK=infinity)",
      check_locked},
-    {"other", "CUDA", "computing on GPUs", "", check_cuda},
+    {"other", "CUDA", "computing on GPUs",
+     "an NVIDIA GPU with its driver; cuBLASLt and cuDNN, here and when it is built", check_cuda},
 };
 
 json_t *pst_doctor_needs(void) {

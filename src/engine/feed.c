@@ -64,8 +64,9 @@ static pst_status fill(pst_trainer *t, pst_split split, uint64_t first, uint64_t
         for (uint32_t i = 0; i < t->group->n_local; i++) {
             int32_t *to_tokens = place(t, t->group->local[i], split, t->tokens, k);
             int32_t *to_targets = place(t, t->group->local[i], split, t->targets, k);
-            if (to_tokens) memcpy(to_tokens, tokens, bytes);
-            if (to_targets) memcpy(to_targets, targets, bytes), t->total[i].count += count;
+            if (to_tokens) PST_TRY(pst_rank_write(t->group->local[i], to_tokens, tokens, bytes));
+            if (to_targets) PST_TRY(pst_rank_write(t->group->local[i], to_targets, targets, bytes));
+            if (to_targets) t->total[i].count += count;
         }
     }
     return PST_OK;
@@ -83,8 +84,11 @@ static pst_status validate_pass(pst_trainer *t, uint64_t first, uint64_t windows
     PST_TRY(fill(t, PST_SPLIT_VALIDATION, first, windows, t->p->options.n_eval_micro));
     PST_TRY(pst_group_run(t->group, 0));
     for (uint32_t i = 0; i < t->group->n_local; i++)
-        for (uint32_t m = 0; m < t->group->local[i]->n_eval_micro; m++)
-            t->total[i].sum += pst_rank_losses(t->group->local[i], m);
+        for (uint32_t m = 0; m < t->group->local[i]->n_eval_micro; m++) {
+            double sum;
+            PST_TRY(pst_rank_losses(t->group->local[i], m, &sum));
+            t->total[i].sum += sum;
+        }
     return PST_OK;
 }
 

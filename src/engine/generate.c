@@ -24,13 +24,15 @@ typedef struct {
     pst_config *config;
     pst_prepared *p;
     pst_group *group;
-    int32_t *tokens; /* prompt and continuation */
+    int32_t *tokens; /* prompt and continuation; behind them */
+    int32_t *window; /* what the model reads of them */
     uint64_t n_token;
     uint32_t data, logits; /* tensors */
 } generator;
 
-/* The configuration that a checkpoint carries. */
+/* The configuration that a checkpoint carries; the device is what this machine has. */
 static pst_status config_of_checkpoint(const char *source, pst_config **config) {
+    static const char *const override[] = {"parallel.device=auto"};
     struct stat st;
     char *folder = NULL;
     pst_ckpt *ckpt = NULL;
@@ -40,7 +42,7 @@ static pst_status config_of_checkpoint(const char *source, pst_config **config) 
                         "%s: neither a run, a checkpoint of a run, nor a Hugging Face model with config.json", source);
     PST_TRY(pst_ckpt_find(source, &folder));
     pst_status status = pst_ckpt_open(folder, &ckpt);
-    if (status == PST_OK) status = pst_config_parse(ckpt->config, folder, NULL, 0, config);
+    if (status == PST_OK) status = pst_config_parse(ckpt->config, folder, override, 1, config);
     pst_ckpt_close(ckpt);
     free(folder);
     return status;
@@ -89,9 +91,9 @@ static pst_status open_model(generator *g, const char *source) {
     PST_TRY(hf ? config_of_hf(source, &g->config) : config_of_checkpoint(source, &g->config));
     pst_prepare_options options = {.n_rank = 1,
                                    .threads = pst_machine_threads(1),
-                                   .isa = pst_cpu_isa(),
                                    .infer = 1,
                                    .vocabulary = pst_data_vocabulary("byte")};
+    PST_TRY(pst_prepare_kind(g->config, &options));
     PST_TRY(pst_prepare(g->config, &options, &g->p));
     PST_TRY(pst_world_single.open(&world));
     pst_status status = pst_group_open(world, "self", 1, &g->group);
@@ -151,14 +153,17 @@ static int32_t draw(const float *logit, uint32_t n, const pst_generate_options *
 static pst_status next_token(generator *g, const pst_generate_options *o) {
     uint32_t context = g->p->model_config.context, vocabulary = g->p->model_config.vocabulary;
     uint64_t used = g->n_token < context ? g->n_token : context;
-    int32_t *window = pst_rank_data(g->group->local[0], g->data, 0);
-    uint32_t words[4];
-    memset(window, 0, context * sizeof *window);
-    memcpy(window, g->tokens + g->n_token - used, used * sizeof *window);
+    uint32_t words[4], n = vocabulary < BYTES ? vocabulary : BYTES;
+    const pst_rank *r = g->group->local[0];
+    float logit[BYTES];
+    memset(g->window, 0, context * sizeof *g->window);
+    memcpy(g->window, g->tokens + g->n_token - used, used * sizeof *g->window);
+    PST_TRY(pst_rank_write(r, pst_rank_data(r, g->data, 0), g->window, context * sizeof *g->window));
     PST_TRY(pst_group_run(g->group, 0));
-    const float *logit = (const float *)pst_rank_output(g->group->local[0], g->logits, 0) + (used - 1) * vocabulary;
+    const float *last = (const float *)pst_rank_output(r, g->logits, 0) + (used - 1) * vocabulary;
+    PST_TRY(pst_rank_read(r, logit, last, n * sizeof *logit));
     pst_rng_words(pst_rng_key((uint64_t)o->seed, "generate"), 0, g->n_token, words);
-    g->tokens[g->n_token++] = draw(logit, vocabulary < BYTES ? vocabulary : BYTES, o, pst_rng_uniform(words[0]));
+    g->tokens[g->n_token++] = draw(logit, n, o, pst_rng_uniform(words[0]));
     return PST_OK;
 }
 
@@ -171,8 +176,9 @@ static pst_status write_token(const generator *g, FILE *out) {
 static pst_status generate(generator *g, const pst_generate_options *o, FILE *out) {
     const char *prompt = o->prompt && *o->prompt ? o->prompt : "\n";
     uint64_t n = strlen(prompt);
-    g->tokens = calloc(n + (uint64_t)o->tokens + 1, sizeof *g->tokens);
+    g->tokens = calloc(n + (uint64_t)o->tokens + g->p->model_config.context, sizeof *g->tokens);
     if (!g->tokens) return pst_fail(PST_ENOMEM, "no memory for %lld tokens", (long long)o->tokens);
+    g->window = g->tokens + n + (uint64_t)o->tokens;
     for (uint64_t i = 0; i < n; i++) {
         g->tokens[g->n_token++] = (unsigned char)prompt[i];
         PST_TRY(write_token(g, out));

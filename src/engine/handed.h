@@ -5,11 +5,12 @@
 #define PST_ENGINE_HANDED_H
 #include "engine/prepare.h"
 
-/* Of the launcher, before ranks start: hands on p's order where it was solved for. Where that fails they solve themselves. */
+/* Of the launcher, before ranks start: hands on p's order where it was solved for. Where that fails they solve
+ * themselves. */
 void pst_hand_on(const pst_prepared *p);
 
-/* Of a rank, for its run: the first to ask gets it, and what is prepared later (advice about memory) is solved for. n 0:
- * nothing was handed on. */
+/* Of a rank, for its run: the first to ask gets it, and what is prepared later (advice about memory) is solved for. n
+ * 0: nothing was handed on. */
 typedef struct {
     uint32_t n, chunks;        /* schedules; chunks per rank */
     pst_schedule **schedule;   /* [n] one for each number of micro-batches that a replica has */

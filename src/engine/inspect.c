@@ -5,9 +5,11 @@
 #include "engine/checkpoint_parts.h"
 #include "engine/saver.h"
 #include "engine/hf.h"
+#include "engine/plan_auto.h"
 #include "engine/planned.h"
 #include "engine/prepare.h"
 #include "engine/safetensors.h"
+#include "engine/trainer.h"
 #include "penstock/run.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -75,7 +77,7 @@ static void print_memory(const pst_prepared *p, FILE *out) {
 static pst_status show(const pst_prepared *p, const char *what, FILE *out) {
     if (!strcmp(what, "graph")) return pst_graph_print(p->whole, out);
     if (!strcmp(what, "tape")) return pst_tape_print(p->cut->tape, p->graph, out);
-    if (!strcmp(what, "plan")) return pst_plan_print(p->plan, p->graph, out);
+    if (!strcmp(what, "plan")) return pst_plan_print(p->plan, p->before ? p->whole : p->graph, out);
     if (!strcmp(what, "schedule")) return pst_schedule_print(p->schedule, out);
     if (!strcmp(what, "instructions")) return pst_job_print(p->job, out);
     if (!strcmp(what, "memory")) return print_memory(p, out), PST_OK;
@@ -84,17 +86,27 @@ static pst_status show(const pst_prepared *p, const char *what, FILE *out) {
                     what);
 }
 
+/* Its plan (NULL: none), ranks and threads; one that is found when a run starts is found for this machine as it is
+ * now. */
+static pst_status take_plan(const pst_inspect_options *o, pst_config **c, pst_plan **plan,
+                            pst_prepare_options *options) {
+    if (!pst_config_is_auto(*c)) PST_TRY(pst_planned_config(c, plan));
+    PST_TRY(pst_prepare_ranks(*c, o->ranks, &options->n_rank));
+    if ((*c)->parallel.threads) options->threads = (uint32_t)(*c)->parallel.threads;
+    if (!pst_config_is_auto(*c)) return PST_OK;
+    options->threads = pst_setup_threads(*c, options->n_rank);
+    return pst_plan_auto_here(c, options->n_rank, plan);
+}
+
 static pst_status inspect_run(const pst_inspect_options *o, FILE *out) {
     pst_config *c = NULL;
     pst_plan *plan = NULL;
     pst_prepared *p = NULL;
-    pst_prepare_options options = {.threads = 1, .isa = pst_cpu_isa()};
+    pst_prepare_options options = {.threads = 1, .isa = pst_cpu_isa() | PST_ISA_CUDA}; /* it may be for a GPU */
     PST_TRY(pst_config_load(o->path, NULL, 0, &c));
-    pst_status status = pst_planned_config(&c, &plan);
-    if (status == PST_OK) status = pst_prepare_ranks(c, o->ranks, &options.n_rank);
+    pst_status status = take_plan(o, &c, &plan, &options);
     options.plan = plan;
     options.vocabulary = pst_data_vocabulary(c->data.tokenizer);
-    if (c->parallel.threads) options.threads = (uint32_t)c->parallel.threads;
     options.n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
     if (status == PST_OK) status = pst_prepare(c, &options, &p);
     if (status == PST_OK) status = show(p, *o->what ? o->what : "plan", out);
@@ -107,11 +119,14 @@ static pst_status inspect_run(const pst_inspect_options *o, FILE *out) {
 /* --- plans ------------------------------------------------------------------------------------------------------ */
 
 static void print_job(const pst_plan *plan, FILE *out) {
-    pst_grid grid = {plan->n_rank, plan->data ? plan->data : 1, plan->data ? plan->tensor : 1};
+    pst_grid grid = pst_plan_grid(plan);
     char text[PST_GRID_TEXT];
     pst_grid_text(grid, text);
     fprintf(out, "%s, %u ranks%s%s%s, %u chunks, %u micro-batches of %u\n", plan->schedule, pst_grid_size(grid),
             *text ? " (" : "", text, *text ? ")" : "", plan->n_chunk, plan->n_micro, plan->micro_batch);
+    for (uint32_t s = 0; grid.before && s < grid.pipeline; s++)
+        fprintf(out, "%s%u%s", s ? ", " : "tensor ranks of each stage: ", pst_grid_degree(grid, s),
+                s + 1 == grid.pipeline ? "\n" : "");
     if (grid.data > 1) fprintf(out, "zero %u", plan->zero);
     for (uint32_t k = 0; grid.data > 1 && plan->micros && k < grid.data; k++)
         fprintf(out, "%s%u", k ? ", " : ", micro-batches of each replica: ", plan->micros[k]);

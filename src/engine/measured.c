@@ -1,5 +1,5 @@
-/* See measured.h. The trace has one event of category "operator" for each time that an operator ran, and one of category
- * "SEND" for each message (pipeline/trace.c). */
+/* See measured.h. The trace has one event of category "operator" for each time that an operator ran, and one of
+ * category "SEND" for each message (pipeline/trace.c). */
 #include "engine/measured.h"
 #include "engine/link.h"
 #include "pipeline/plan.h"

@@ -72,12 +72,12 @@ static void write_line(pst_metrics *m, json_t *line) {
     if (failed) clearerr(m->file);
 }
 
-pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t keep_steps, double peak_flops, int show,
+pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t keep_steps, const pst_peak *peak, int show,
                             pst_metrics **metrics) {
     pst_metrics *m = calloc(1, sizeof *m);
     if (!m) return pst_fail(PST_ENOMEM, "no memory for metrics");
     *m = (pst_metrics){.p = p,
-                       .peak_flops = peak_flops,
+                       .peak_flops = peak->flops,
                        .quiet = show == PST_SHOW_NOTHING,
                        .terminal = show == PST_SHOW_LIVE && isatty(STDOUT_FILENO),
                        .first_step = keep_steps,
@@ -90,7 +90,7 @@ pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t 
         pst_metrics_close(m);
         return status;
     }
-    json_t *start = pst_metrics_start(p, keep_steps, peak_flops);
+    json_t *start = pst_metrics_start(p, keep_steps, peak);
     if (!start) {
         pst_metrics_close(m);
         return pst_fail(PST_ENOMEM, "no memory for metrics");
@@ -178,7 +178,7 @@ static json_t *residents(const pst_metrics *m, const pst_report *report) {
 
 /* Seconds by kind of work, all ranks together. Keeps the sums for the end, too: those of the first step, in which
  * memory is touched for the first time, only until there is a second. */
-static json_t *work_of(pst_metrics *m, const pst_report *report, double step_s) {
+static void add_work(pst_metrics *m, const pst_report *report, double step_s, json_t *line) {
     json_t *all = json_object();
     if (++m->work_steps == 2) m->work = (pst_work){0}, m->work_wall_ns = 0;
     for (uint32_t i = 0; i < pst_work_count(); i++) {
@@ -188,7 +188,7 @@ static json_t *work_of(pst_metrics *m, const pst_report *report, double step_s) 
         if (ns) json_object_set_new(all, pst_work_name(i), json_real((double)ns * 1e-9));
     }
     m->work_wall_ns += (uint64_t)(step_s * 1e9) * m->p->options.n_rank;
-    return all;
+    json_object_set_new(line, "work_s", all);
 }
 
 void pst_metrics_work_text(const pst_metrics *m, char *text, size_t bytes) {
@@ -200,11 +200,12 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
     double tokens = (double)p->config->train.batch * p->model_config.context, rate = tokens / s->step_s;
     double mfu = m->peak_flops > 0 ? (double)p->flops / s->step_s / m->peak_flops : 0;
     json_t *line = json_pack(
-        "{s:I,s:o,s:f,s:o,s:f,s:I,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:o}", "step", (json_int_t)s->step, "loss",
+        "{s:I,s:o,s:f,s:o,s:f,s:I,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o}", "step", (json_int_t)s->step, "loss",
         number(s->loss), "lr", s->lr, "grad_norm", number(s->grad_norm), "mfu", mfu, "tokens", (json_int_t)s->tokens,
         "step_ms", s->step_s * 1e3, "predicted_step_ms", s->predicted_step_s * 1e3, "tokens_per_s", rate, "bubble",
         s->bubble, "predicted_bubble", s->predicted_bubble, "peak_bytes", peaks(m, report), "predicted_peak_bytes",
-        peaks(m, NULL), "resident_bytes", residents(m, report), "work_s", work_of(m, report, s->step_s));
+        peaks(m, NULL), "resident_bytes", residents(m, report));
+    if (line && report->works) add_work(m, report, s->step_s, line);
     if (line && s->post) json_object_set_new(line, "rolled_back_ranks", json_integer(s->rolled_back));
     if (line && s->scales) {
         json_object_set_new(line, "loss_scale", json_real(s->loss_scale));

@@ -15,7 +15,8 @@ typedef struct {
     uint64_t op_ns[PST_OP_COUNT];    /* mean duration of this rank's instructions by opcode */
     uint64_t peak_bytes;             /* highest byte of the arena that was ever written, + 1 */
     uint64_t resident_bytes;         /* anonymous and shared memory of the rank's process (all ranks' with self) */
-    pst_work work;                   /* time by kind of work */
+    pst_work work;                   /* time by kind of work, */
+    uint64_t works;                  /* where it was measured: else 0 */
     uint64_t stop;                   /* this rank was asked to stop */
     uint64_t saving;                 /* pst_save_state */
     uint64_t rolled_back;            /* post-validation: its STEP was wrong */
@@ -47,8 +48,8 @@ typedef enum { PST_SHOW_NOTHING, PST_SHOW_LINES, PST_SHOW_LIVE } pst_metrics_sho
 
 typedef struct pst_metrics pst_metrics;
 /* folder of the run; keep_steps: lines of later steps (left by a run that died) are dropped, the rest stays.
- * peak_flops: of all ranks together, 0 unknown. show: pst_metrics_show. ENOMEM when the file cannot be written. */
-pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t keep_steps, double peak_flops,
+ * peak: of all ranks together. show: pst_metrics_show. ENOMEM when the file cannot be written. */
+pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t keep_steps, const pst_peak *peak,
                             int show, pst_metrics **m);
 void pst_metrics_close(pst_metrics *m);
 /* One step; report: [n_rank]. Writes the line and shows progress. A full disk is said once and does not stop

@@ -9,7 +9,7 @@
 double pst_metrics_time(void);
 /* metrics_start.c: the line that starts a run (step: 0) or its continuation (steps done before); NULL without
  * memory. */
-json_t *pst_metrics_start(const pst_prepared *p, uint64_t step, double peak_flops);
+json_t *pst_metrics_start(const pst_prepared *p, uint64_t step, const pst_peak *peak);
 
 /* metrics_board.c: the same numbers for TensorBoard, below folder/tb. A failure is said once and survived. */
 typedef struct {

@@ -27,6 +27,7 @@ static json_t *machine(const pst_prepared *p) {
     char cpu[256], host[256] = "";
     uint32_t isa = p->options.isa;
     const char *kernels = isa & PST_ISA_AVX512 ? "avx512" : isa & PST_ISA_AVX2 ? "avx2" : "plain C";
+    if (!pst_registry_is_host(p->options.device)) kernels = p->options.device->name;
     gethostname(host, sizeof host - 1);
     return json_pack("{s:s,s:s,s:s,s:i,s:i}", "host", host, "cpu", pst_machine_cpu_model(cpu, sizeof cpu), "kernels",
                      kernels, "processors", (int)pst_machine_cpus(), "threads", (int)p->options.threads);
@@ -52,9 +53,9 @@ static json_t *regions(const pst_prepared *p) {
     return NULL;
 }
 
-json_t *pst_metrics_start(const pst_prepared *p, uint64_t step, double peak_flops) {
-    return json_pack("{s:s,s:I,s:f,s:o,s:o,s:o,s:f,s:I,s:o}", "event", "start", "step", (json_int_t)step, "time",
+json_t *pst_metrics_start(const pst_prepared *p, uint64_t step, const pst_peak *peak) {
+    return json_pack("{s:s,s:I,s:f,s:o,s:o,s:o,s:f,s:s,s:I,s:o}", "event", "start", "step", (json_int_t)step, "time",
                      pst_metrics_time(), "model", model(p), "machine", machine(p), "versions", versions(), "peak_flops",
-                     peak_flops, "memory_limit_bytes", (json_int_t)p->memory_limit, "predicted_region_bytes",
+                     peak->flops, "peak_from", peak->from, "memory_limit_bytes", (json_int_t)p->memory_limit, "predicted_region_bytes",
                      regions(p));
 }

@@ -71,12 +71,19 @@ pst_status pst_plan_auto_ranks(const pst_config *c, const pst_train_options *o, 
 
 /* --- a new one -------------------------------------------------------------------------------------------------- */
 
-/* What the run's own set-up will have; of free memory a little less, for it is asked again then. */
-static void set_machine(pst_config *c, const pst_world *world, uint32_t n_rank) {
-    uint32_t here = world->size > 1 ? world->local_size : n_rank;
-    uint64_t free_ = pst_machine_memory() / here;
-    c->parallel.threads = pst_setup_threads(c, world->size > 1 && world->sharing ? world->sharing : here);
-    if (c->parallel.memory <= 0) c->parallel.memory = (int64_t)(free_ - free_ / 16);
+/* What the run's own set-up will have: threads, and *memory, free bytes of each rank, a little less, for they are asked
+ * for again then. That is no parallel.memory: schedule solved has no other limit than the run will have. world: NULL:
+ * all ranks are of this machine. */
+static pst_status set_machine(pst_config *c, const pst_world *world, uint32_t n_rank, uint64_t *memory) {
+    const pst_device_config config = {.threads = 1};
+    const pst_device_ops *device;
+    int several = world && world->size > 1;
+    uint32_t here = several ? world->local_size : n_rank;
+    PST_TRY(pst_registry_device(c->parallel.device, &config, &device));
+    uint64_t free_ = pst_prepare_free(device, here);
+    c->parallel.threads = pst_setup_threads(c, several && world->sharing ? world->sharing : here);
+    *memory = free_ - free_ / 16;
+    return PST_OK;
 }
 
 static pst_status print_best(pst_planning *x, FILE *f) {
@@ -84,17 +91,17 @@ static pst_status print_best(pst_planning *x, FILE *f) {
     pst_planning_part *part;
     pst_plan *plan;
     PST_TRY(pst_planning_plan(x, l, &plan));
-    pst_status status = pst_planning_graph(x, l->tensor, l->tensor > 1 && l->sequence, l->micro_batch, &part);
+    pst_status status = pst_planning_graph_of(x, l, &part);
     if (status == PST_OK) status = pst_plan_print(plan, part->graph, f);
     pst_plan_close(plan);
     return status;
 }
 
-static pst_status search(const pst_config *c, uint32_t n_rank, FILE *f) {
+static pst_status search(const pst_config *c, uint32_t n_rank, uint64_t memory, FILE *f) {
     const pst_plan_run_options o = {
         .cluster = "", .profile = "", .plan = "", .report = "", .ranks = n_rank, .time_limit = SEARCH_S};
     char change[PST_PLANNING_ADVICE] = "", cluster[PST_PLANNING_ADVICE] = "";
-    pst_planning x = {.config = c, .options = &o, .open = "", .all_ranks = 1};
+    pst_planning x = {.config = c, .options = &o, .open = "", .all_ranks = 1, .memory = memory};
     pst_status status = pst_planning_search(&x);
     if (status == PST_OK && x.result->best) status = print_best(&x, f);
     else if (status == PST_OK) {
@@ -108,10 +115,11 @@ static pst_status search(const pst_config *c, uint32_t n_rank, FILE *f) {
 static pst_status find(const pst_config *config, const pst_world *world, uint32_t n_rank, char **text, size_t *bytes) {
     pst_config *c;
     char *found = NULL;
+    uint64_t memory;
     PST_TRY(pst_config_copy(config, &c));
-    set_machine(c, world, n_rank);
-    FILE *f = open_memstream(&found, bytes);
-    pst_status status = f ? search(c, n_rank, f) : PST_OK;
+    pst_status status = set_machine(c, world, n_rank, &memory);
+    FILE *f = status == PST_OK ? open_memstream(&found, bytes) : NULL;
+    if (f) status = search(c, n_rank, memory, f);
     if ((!f || fclose(f)) && status == PST_OK) status = pst_fail(PST_ENOMEM, "no memory for a plan");
     pst_config_close(c);
     if (status == PST_OK) *text = found;
@@ -149,18 +157,10 @@ static pst_status lead(const pst_config *c, const pst_train_options *o, pst_worl
     return status;
 }
 
-pst_status pst_plan_auto(pst_config **config, const pst_train_options *o, pst_world *world, uint32_t n_rank,
-                         pst_status mine, pst_plan **plan) {
-    void *text = NULL;
-    size_t bytes;
+/* Of the plan's text, which it frees. */
+static pst_status take(pst_config **config, char *text, size_t bytes, pst_plan **plan) {
     pst_plan *p = NULL;
-    *plan = NULL;
-    PST_TRY(pst_group_agree_world(world, mine));
-    pst_status status = world->rank ? PST_OK : lead(*config, o, world, n_rank);
-    if (world->size == 1 && status == PST_OK) status = world->ops->fence(world);
-    PST_TRY(pst_group_agree_world(world, status));
-    PST_TRY(world->ops->get(world, 0, KEY, &text, &bytes));
-    status = pst_plan_parse(text, bytes, "the plan", &p);
+    pst_status status = pst_plan_parse(text, bytes, "the plan", &p);
     free(text);
     /* Of the cluster every host has a file of its own. */
     if (status == PST_OK) status = pst_plan_set_text(&p->cluster, "");
@@ -168,4 +168,25 @@ pst_status pst_plan_auto(pst_config **config, const pst_train_options *o, pst_wo
     if (status == PST_OK) *plan = p;
     else pst_plan_close(p);
     return status;
+}
+
+pst_status pst_plan_auto_here(pst_config **config, uint32_t n_rank, pst_plan **plan) {
+    char *text;
+    size_t bytes;
+    *plan = NULL;
+    PST_TRY(find(*config, NULL, n_rank, &text, &bytes));
+    return take(config, text, bytes, plan);
+}
+
+pst_status pst_plan_auto(pst_config **config, const pst_train_options *o, pst_world *world, uint32_t n_rank,
+                         pst_status mine, pst_plan **plan) {
+    void *text = NULL;
+    size_t bytes;
+    *plan = NULL;
+    PST_TRY(pst_group_agree_world(world, mine));
+    pst_status status = world->rank ? PST_OK : lead(*config, o, world, n_rank);
+    if (world->size == 1 && status == PST_OK) status = world->ops->fence(world);
+    PST_TRY(pst_group_agree_world(world, status));
+    PST_TRY(world->ops->get(world, 0, KEY, &text, &bytes));
+    return take(config, text, bytes, plan);
 }

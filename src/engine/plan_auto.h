@@ -13,4 +13,6 @@ pst_status pst_plan_auto_ranks(const pst_config *c, const pst_train_options *o, 
  * of which all hear first. ENOMEM: nothing fits, with what would. On failure *config stays the caller's. */
 pst_status pst_plan_auto(pst_config **config, const pst_train_options *o, pst_world *world, uint32_t n_rank,
                          pst_status mine, pst_plan **plan);
+/* The same of a run that would be started anew, all ranks on this machine, by this process alone. */
+pst_status pst_plan_auto_here(pst_config **config, uint32_t n_rank, pst_plan **plan);
 #endif

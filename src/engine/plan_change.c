@@ -1,17 +1,26 @@
-/* Where no layout fits: what would. Each change is searched with, as if it had been asked for. plan_run.h declares it. */
+/* Where no layout fits: what would. Each change is searched with, as if it had been asked for, while --time-limit lasts.
+ * plan_run.h declares it. */
+#include "base/clock.h"
 #include "engine/plan_run.h"
 #include <stdlib.h>
 #include <string.h>
 
-static const double each_s = 1; /* at most, for the search with one change */
+static const double each_s = 1, all_s = 30; /* at most, for the search with one change; and with all */
 
-/* The best layout of the problem as it is now, x->problem; NULL: nothing fits, or cannot be. */
-static pst_status try_it(pst_planning *x, pst_search_layout **best) {
+static int is_late(const pst_planning *x) { return pst_monotonic_ns() >= x->end_ns; }
+
+/* The best layout of the problem as it is now, x->problem, or any that fits; NULL: nothing does, or it cannot be, or there
+ * is no time. */
+static pst_status try_it(pst_planning *x, int any, pst_search_layout **best) {
     pst_search_result *r = NULL;
     *best = NULL;
     pst_search_problem problem = x->problem;
-    if (!(problem.time_limit_s > 0 && problem.time_limit_s < each_s)) problem.time_limit_s = each_s;
-    pst_status status = pst_planning_fit(x, &problem, &r);
+    problem.any = any;
+    const uint64_t now = pst_monotonic_ns();
+    if (now >= x->end_ns) return PST_OK;
+    double left = (double)(x->end_ns - now) * 1e-9;
+    problem.time_limit_s = left < each_s ? left : each_s;
+    pst_status status = pst_search(&problem, &r);
     if (status == PST_EINPUT) return pst_error_clear(), PST_OK;
     if (status != PST_OK) return status;
     *best = r->best, r->best = NULL;
@@ -52,7 +61,7 @@ static pst_status change_key(pst_planning *x, char *change) {
         x->open = key_name[k];
         status = pst_planning_choices(x);
         if (status == PST_EINPUT) pst_error_clear(), status = PST_OK;
-        else if (status == PST_OK) status = try_it(x, &best);
+        else if (status == PST_OK) status = try_it(x, 0, &best);
         if (best && best->step_ns < least) least = best->step_ns, name_change(k, best, change);
         pst_search_layout_close(best);
         x->problem = asked;
@@ -68,52 +77,95 @@ static void set_memory(pst_planning *x, uint64_t bytes, int own) {
         if (x->cluster->device[i].memory < bytes && !own) x->cluster->device[i].memory = bytes;
 }
 
-/* What the layout needs that is found with so many bytes; *needs 0: none is. */
-static pst_status try_memory(pst_planning *x, uint64_t bytes, int own, uint64_t *needs) {
-    const pst_search_problem asked = x->problem;
+/* *best: a layout that is found with so many bytes; NULL: none is. */
+static pst_status try_memory(pst_planning *x, uint64_t bytes, int own, pst_search_layout **best) {
+    const uint64_t asked = x->problem.memory;
     uint32_t n = x->cluster->n_device;
-    pst_search_layout *best = NULL;
     uint64_t *kept = malloc(n * sizeof *kept);
-    *needs = 0;
     if (!kept) return pst_fail(PST_ENOMEM, "no memory to plan");
     for (uint32_t i = 0; i < n; i++) kept[i] = x->cluster->device[i].memory;
     set_memory(x, bytes, own);
-    pst_status status = try_it(x, &best);
-    for (uint32_t s = 0; best && s < best->pipeline; s++)
-        if (best->peak_bytes[s] > *needs) *needs = best->peak_bytes[s];
+    pst_status status = try_it(x, 1, best);
     for (uint32_t i = 0; i < n; i++) x->cluster->device[i].memory = kept[i];
-    x->problem = asked;
-    pst_search_layout_close(best);
+    x->problem.memory = asked;
     free(kept);
     return status;
 }
 
-enum { MEMORY_TRIES = 5 };
+/* Up to what pst_planning_bytes prints. */
+static uint64_t round_up(uint64_t bytes) {
+    const uint64_t unit = bytes >= 1u << 30 ? 1u << 30 : bytes >= 1u << 20 ? 1u << 20 : 1u << 10;
+    return (bytes / unit * 100 + (bytes % unit * 100 + unit - 1) / unit) * unit / 100;
+}
 
-/* Memory with which some layout fits: as much as the nearest seems to need, or somewhat more, as has been tried. */
+enum { MEMORY_TRIES = 6, NEAR = 64 };
+
+/* Halves what lies between what is too little and what *layout, the caller's, was found with, until that is near. */
+static pst_status least_memory(pst_planning *x, uint64_t too_little, int own, uint64_t *bytes,
+                               pst_search_layout **layout) {
+    while (*bytes > too_little + *bytes / NEAR && !is_late(x)) {
+        pst_search_layout *found;
+        uint64_t middle = round_up(too_little + (*bytes - too_little) / 2);
+        if (middle >= *bytes) break;
+        PST_TRY(try_memory(x, middle, own, &found));
+        if (!found) {
+            too_little = middle;
+            continue;
+        }
+        pst_search_layout_close(*layout);
+        *layout = found, *bytes = middle;
+    }
+    return PST_OK;
+}
+
+/* Of the search's rows, that of the layout has it if it is nearer than what it has. */
+static pst_status keep_nearer(pst_planning *x, const pst_search_layout *l) {
+    for (uint32_t i = 0; i < x->result->n_row; i++) {
+        pst_search_row *r = &x->result->row[i];
+        if (r->pipeline == l->pipeline && r->tensor == l->tensor && r->data == l->data && !r->before == !l->before &&
+            (!l->before || !memcmp(r->before, l->before, (l->pipeline + (size_t)1) * sizeof *l->before)))
+            return pst_search_nearer(&x->problem, r, l);
+    }
+    return PST_OK;
+}
+
+/* Memory with which some layout fits: as much as what comes nearest needs, or somewhat more; and with how little. */
 static pst_status change_memory(pst_planning *x, char *change) {
     const pst_search_row *nearest = pst_planning_nearest(x);
     char text[32];
     uint64_t needs = 0;
     if (!nearest) return PST_OK;
-    uint64_t room = pst_planning_room(x, nearest->layout, nearest->stage), bytes = room + nearest->excess;
+    const pst_search_layout *l = nearest->layout;
+    const uint64_t room = pst_planning_room(x, l, nearest->stage);
     int own = x->problem.memory && x->problem.memory == room;
-    for (int i = 0; i < MEMORY_TRIES && !needs; i++) {
-        bytes += bytes >> (i ? 2 : 7);
-        PST_TRY(try_memory(x, bytes, own, &needs));
+    pst_search_layout *found = NULL;
+    for (uint32_t s = 0; s < l->pipeline; s++)
+        if (l->peak_bytes[s] > pst_planning_room(x, l, s) && l->peak_bytes[s] > needs) needs = l->peak_bytes[s];
+    for (int i = 0; i < MEMORY_TRIES && !found; i++) {
+        needs = round_up(needs + (i ? needs >> 7 << i : 0));
+        PST_TRY(try_memory(x, needs, own, &found));
     }
-    if (!needs) return PST_OK;
-    needs += needs >> 7; /* rounded up */
-    snprintf(change, PST_PLANNING_ADVICE, "%s of memory per device%s",
-             pst_planning_bytes(needs < bytes ? needs : bytes, text), own ? " (parallel.memory)" : "");
-    return PST_OK;
+    if (!found) return PST_OK;
+    pst_status status = least_memory(x, room, own, &needs, &found);
+    if (status == PST_OK) status = keep_nearer(x, found);
+    pst_search_layout_close(found);
+    snprintf(change, PST_PLANNING_ADVICE, "%s of memory per device%s", pst_planning_bytes(needs, text),
+             own ? " (parallel.memory)" : "");
+    return status;
 }
 
-/* --- more devices -------------------------------------------------------------------------------------------------- */
+/* --- more devices ------------------------------------------------------------------------------------------------- */
+
+enum { SPARE = 5 };
+
+static const pst_cluster_link assumed = {10000, 50e9}; /* between nodes, of each device: ib:400Gb/s */
+
+static int has_links(const pst_cluster *c) { return c->node[c->device[0].node].link[PST_LEVEL_NODE].bytes_per_s > 0; }
 
 static uint32_t nodes_of(const pst_cluster *c) { return c->device[c->n_device - 1].node - c->device[0].node + 1; }
 
-/* The cluster with so many nodes, those of `from` again and again. */
+/* The cluster with so many nodes, those of `from` again and again; a little of their memory is left, for no run can be
+ * prepared on devices that nobody has described. */
 static pst_status repeat(const pst_cluster *from, uint32_t nodes, pst_cluster *to) {
     uint32_t have = nodes_of(from);
     *to = *from;
@@ -122,10 +174,14 @@ static pst_status repeat(const pst_cluster *from, uint32_t nodes, pst_cluster *t
     if (!to->device || !to->node) return pst_fail(PST_ENOMEM, "no memory for a cluster of %u nodes", nodes);
     for (uint32_t k = 0; k < nodes; k++) {
         to->node[k] = from->node[k % have];
+        if (!has_links(from)) {
+            to->node[k].link[PST_LEVEL_NODE] = assumed;
+            to->node[k].node_bytes_per_s = assumed.bytes_per_s * from->n_device;
+        }
         for (uint32_t i = 0; i < from->n_device && to->n_device < PST_RANKS_MAX; i++)
             if (from->device[i].node - from->device[0].node == k % have) {
-                to->device[to->n_device] = from->device[i];
-                to->device[to->n_device++].node = k;
+                pst_cluster_device *d = &to->device[to->n_device++];
+                *d = from->device[i], d->node = k, d->memory -= d->memory >> SPARE;
             }
     }
     return PST_OK;
@@ -138,10 +194,10 @@ static pst_status try_nodes(pst_planning *x, uint32_t nodes, uint32_t *devices) 
     pst_search_layout *best = NULL;
     pst_status status = repeat(asked, nodes, &larger);
     if (status == PST_OK) {
-        x->cluster = &larger, x->problem.cluster = &larger;
+        x->cluster = &larger, x->problem.cluster = &larger, x->problem.verify = NULL;
         status = pst_planning_choices(x);
         if (status == PST_EINPUT) pst_error_clear(), status = PST_OK;
-        else if (status == PST_OK) status = try_it(x, &best);
+        else if (status == PST_OK) status = try_it(x, 1, &best);
     }
     *devices = best ? larger.n_device : 0;
     pst_search_layout_close(best);
@@ -162,17 +218,27 @@ static pst_status more_nodes(pst_planning *x, char *text) {
     for (found = fits; low + 1 < high;) {
         uint32_t middle = low + (high - low) / 2;
         PST_TRY(try_nodes(x, middle, &devices));
+        if (is_late(x)) return PST_OK; /* there may be a smaller one */
         if (devices) high = middle, found = devices;
         else low = middle;
     }
-    snprintf(text, PST_PLANNING_ADVICE, "%u nodes, %u devices", high, found);
+    snprintf(text, PST_PLANNING_ADVICE, "%u nodes, %u devices%s", high, found,
+             has_links(x->cluster) ? "" : ", with ib:400Gb/s between nodes, say");
     return PST_OK;
 }
 
-pst_status pst_planning_change(pst_planning *x, char change[PST_PLANNING_ADVICE], char cluster[PST_PLANNING_ADVICE]) {
+static pst_status find_change(pst_planning *x, char *change, char *cluster) {
     const pst_config *c = x->config;
     int fixed = c->parallel.pipeline && c->parallel.data && c->parallel.tensor;
     PST_TRY(change_key(x, change));
     if (!*change) PST_TRY(change_memory(x, change));
     return x->nominal || fixed ? PST_OK : more_nodes(x, cluster);
+}
+
+pst_status pst_planning_change(pst_planning *x, char change[PST_PLANNING_ADVICE], char cluster[PST_PLANNING_ADVICE]) {
+    const uint64_t end = x->end_ns, soon = pst_monotonic_ns() + (uint64_t)(all_s * 1e9);
+    if (soon < end) x->end_ns = soon;
+    pst_status status = find_change(x, change, cluster);
+    x->end_ns = end;
+    return status;
 }

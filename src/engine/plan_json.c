@@ -18,10 +18,24 @@ static json_t *list64(const uint64_t *item, uint32_t n) {
     return list;
 }
 
+/* Tensor ranks of each stage. */
+static json_t *degrees_of(pst_grid grid) {
+    json_t *list = json_array();
+    for (uint32_t s = 0; s < grid.pipeline; s++)
+        json_array_append_new(list, json_integer(pst_grid_degree(grid, s)));
+    return list;
+}
+
 static json_t *recompute_of(const pst_search_layout *l) {
     json_t *list = json_array();
     for (uint32_t c = 0; c < l->n_chunk; c++)
         json_array_append_new(list, json_string(pst_recompute_name((pst_recompute)l->recompute[c])));
+    return list;
+}
+
+static json_t *in_flight_of(const pst_search_layout *l) {
+    json_t *list = json_array();
+    for (uint32_t s = 0; s < l->pipeline; s++) json_array_append_new(list, json_real(pst_planning_in_flight(l, s)));
     return list;
 }
 
@@ -37,15 +51,17 @@ static json_t *layout_of(const pst_planning *x, const pst_search_layout *l) {
     json_t *j = json_pack("{s:i,s:i,s:i,s:b,s:i,s:i,s:i,s:s,s:i,s:o,s:o,s:o,s:o}", "pipeline", (int)l->pipeline, "data",
                           (int)l->data, "tensor", (int)l->tensor, "sequence", l->tensor > 1 && l->sequence, "zero",
                           (int)l->zero, "micro_batch", (int)l->micro_batch, "micro_batches", (int)l->n_micro,
-                          "schedule", l->schedule, "chunks", (int)(l->n_chunk / l->pipeline), "recompute",
+                          "schedule", pst_planning_schedule(l), "chunks", (int)(l->n_chunk / l->pipeline), "recompute",
                           recompute_of(l), "cut", list32(l->first_item, l->n_chunk + 1), "replicas",
-                          list32(l->micros, l->data), "devices", list32(l->device, l->pipeline * l->data * l->tensor));
+                          list32(l->micros, l->data), "devices",
+                          list32(l->device, pst_grid_size(pst_search_grid(l))));
+    if (j && l->before) json_object_set_new(j, "tensors", degrees_of(pst_search_grid(l)));
     json_t *predicted = json_pack(
         "{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:b}", "step_s", seconds(l->step_ns), "flush_s",
         seconds(l->flush_ns), "bound_s", seconds(l->bound_ns), "busy_s", seconds(l->busy_ns), "tensor_exchange_s",
         seconds(l->exchange_ns), "recompute_s", seconds(l->again_ns), "message_s", seconds(l->message_ns), "reduce_s",
         seconds(l->reduce_ns), "bubble", l->bubble, "peak_bytes", list64(l->peak_bytes, l->pipeline), "room_bytes",
-        room_of(x, l), "in_flight", list32(l->in_flight, l->pipeline), "exact", l->exact);
+        room_of(x, l), "in_flight", in_flight_of(l), "exact", l->exact);
     if (!j || json_object_set_new(j, "predicted", predicted) == 0) return j;
     json_decref(j);
     return NULL;
@@ -79,7 +95,7 @@ pst_status pst_planning_json(pst_planning *x, const char *change, const char *cl
                           (int)x->cluster->n_device, "costs", pst_planning_source(x), "change", change,
                           "smallest_cluster", cluster);
     int failed =
-        !j || json_object_set_new(j, "lower_bound_s", json_real(seconds(r->bound_ns))) != 0 ||
+        !j || json_object_set_new(j, "lower_bound_s", best ? json_real(seconds(r->bound_ns)) : json_null()) != 0 ||
         json_object_set_new(j, "gap", best ? json_real(r->gap) : json_null()) != 0 ||
         json_object_set_new(j, "step_s", best ? json_real(step) : json_null()) != 0 ||
         json_object_set_new(j, "tokens_per_s",

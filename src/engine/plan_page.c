@@ -1,5 +1,6 @@
 /* See plan_page.h: the layout in words, the operators with their chunks, and the rows of the comparison. */
 #include "engine/plan_page_parts.h"
+#include "engine/plan_run.h"
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,7 +41,7 @@ static void describe_layout(const pst_prepared *p, pst_plan_page *page) {
     append(text, room, ", schedule %s, %u micro-batch%s of %u sample%s", p->plan->schedule, p->plan->n_micro,
            p->plan->n_micro == 1 ? "" : "es", p->plan->micro_batch, plural(p->plan->micro_batch));
     recompute_text(p->plan->recompute, p->plan->n_chunk, recompute, sizeof recompute);
-    append(text, room, ", recomputation %s, %s", recompute, pst_dtype_name(p->graph->dtype));
+    append(text, room, ", recomputation %s, %s", recompute, pst_dtype_name(pst_graph_factors(p->graph)));
     if (p->grid.data > 1) append(text, room, ", zero %d", p->job->zero);
 }
 
@@ -161,13 +162,14 @@ static void add_chunks(const pst_prepared *p, pst_plan_page *page) {
 
 static void add_row(const pst_search_row *from, pst_plan_row *to) {
     const pst_search_layout *layout = from->layout;
-    *to = (pst_plan_row){.pipeline = from->pipeline, .tensor = from->tensor, .data = from->data, .fits = from->fits};
+    *to = (pst_plan_row){.pipeline = from->pipeline, .data = from->data, .fits = from->fits};
+    pst_planning_short_degrees(from, to->tensor, sizeof to->tensor);
     snprintf(to->why, sizeof to->why, "%s", from->why);
     if (!layout) return;
     to->possible = 1, to->exact = layout->exact;
     to->micro_batch = layout->micro_batch, to->micro_batches = layout->n_micro, to->chunks = layout->chunks;
     to->zero = layout->zero, to->step_ns = layout->step_ns, to->bubble = layout->bubble;
-    snprintf(to->schedule, sizeof to->schedule, "%s", layout->schedule);
+    snprintf(to->schedule, sizeof to->schedule, "%s", layout->solved ? "solved" : layout->schedule);
     if (layout->n_chunk && layout->recompute)
         recompute_text(layout->recompute, layout->n_chunk, to->recompute, sizeof to->recompute);
     for (uint32_t s = 0; layout->peak_bytes && s < layout->pipeline; s++)

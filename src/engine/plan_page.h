@@ -1,4 +1,5 @@
-/* The report of a plan: a page (report/plan.h) from what was prepared, its predicted step and what the search looked at. */
+/* The report of a plan: a page (report/plan.h) from what was prepared, its predicted step and what the search looked
+ * at. */
 #ifndef PST_ENGINE_PLAN_PAGE_H
 #define PST_ENGINE_PLAN_PAGE_H
 #include "engine/prepare.h"

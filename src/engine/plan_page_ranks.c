@@ -119,16 +119,16 @@ static void add_layout(const pst_prepared *p, uint32_t rank, pst_plan_rank *to) 
  * pipeline; of more, its first stages. */
 static uint32_t choose(const pst_prepared *p, uint32_t rank[PST_PLAN_ROWS], const char **shown) {
     pst_grid grid = p->grid;
-    uint32_t lane = pst_job_first_lane(p->job), data = grid.data, tensor = grid.tensor, n = 0;
+    uint32_t lane = pst_job_first_lane(p->job), data = grid.data, tensor = grid.tensor, n = 0, all = 0;
     int many = p->job->alone || pst_grid_size(grid) > PST_PLAN_ROWS;
     if (many && tensor > 1) tensor = 1, *shown = "tensor rank 0 of each stage and replica";
     if (p->job->alone || grid.pipeline * data * tensor > PST_PLAN_ROWS)
         if (pst_grid_lanes(grid) > 1) data = tensor = 1, *shown = "one pipeline, which stands for all";
     for (uint32_t s = 0; s < grid.pipeline; s++)
         for (uint32_t k = 0; k < data; k++)
-            for (uint32_t t = 0; t < tensor && n < PST_PLAN_ROWS; t++)
-                rank[n++] = pst_grid_in_lane(grid, s, lane + k * grid.tensor + t);
-    if (n < grid.pipeline * data * tensor) *shown = "the first stages of one pipeline";
+            for (uint32_t t = 0; t < tensor && t < pst_grid_degree(grid, s); t++, all++)
+                if (n < PST_PLAN_ROWS) rank[n++] = pst_grid_in_lane(grid, s, lane + k * grid.tensor + t);
+    if (n < all) *shown = "the first stages of one pipeline";
     return n;
 }
 

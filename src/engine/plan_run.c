@@ -5,11 +5,26 @@
 #include "data/data.h"
 #include "engine/machine.h"
 #include "engine/plan_page.h"
+#include "engine/registry.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* --- what is planned for ------------------------------------------------------------------------------------------ */
+
+/* As a run here would choose it. A run on several hosts has looked itself whether messages can go directly. */
+static pst_status open_device(pst_planning *x) {
+    const pst_device_config config = {.threads = 1};
+    const pst_direct_ops *direct;
+    const pst_config *c = x->config;
+    pst_status status = pst_registry_device(c->parallel.device, &config, &x->device);
+    if (status != PST_OK)
+        return pst_fail(status, "%s; to plan for other machines, give --cluster", pst_error());
+    if (!x->all_ranks && x->cluster->n_device > 1)
+        PST_TRY(pst_registry_direct(c->parallel.transport, x->device, x->cluster->n_device, &direct));
+    x->datasheet = pst_prepare_datasheet(c, x->device);
+    return PST_OK;
+}
 
 /* Processors of this machine: as many as -n says, or the degrees that are given, else all. */
 static pst_status open_processors(pst_planning *x) {
@@ -21,7 +36,8 @@ static pst_status open_processors(pst_planning *x) {
     if (n < 1 || n > PST_RANKS_MAX)
         return pst_fail(PST_EINPUT, "the number of ranks must be 1 to %d, not %" PRId64, PST_RANKS_MAX, n);
     x->nominal = 1;
-    return pst_cluster_plain((uint32_t)n, &x->cluster);
+    PST_TRY(pst_cluster_plain((uint32_t)n, &x->cluster));
+    return open_device(x);
 }
 
 /* What parallel.throttle makes of equal devices. */
@@ -42,10 +58,15 @@ static pst_status throttle(pst_planning *x) {
     return PST_OK;
 }
 
+/* What a rank may use, whatever its device has; 0: not said. */
+static uint64_t rank_memory(const pst_planning *x) {
+    return x->config->parallel.memory > 0 ? (uint64_t)x->config->parallel.memory : x->memory;
+}
+
 /* What a device may use, where it is not said: as its kind has it, or this machine. */
 static void fill_memory(pst_planning *x) {
     pst_cluster *c = x->cluster;
-    uint64_t own = x->nominal && !(x->config->parallel.memory > 0) ? pst_machine_memory() / c->n_device : 0;
+    uint64_t own = x->nominal && !rank_memory(x) ? pst_prepare_free(x->device, c->n_device) : 0;
     for (uint32_t i = 0; i < c->n_device; i++)
         if (!c->device[i].memory) c->device[i].memory = x->nominal ? own : c->kind[c->device[i].kind].memory;
 }
@@ -79,13 +100,13 @@ static pst_status open_model(pst_planning *x) {
 /* Bytes per element of a parameter: what operators read, what an optimizer keeps of it, masters included. */
 static void fill_problem(pst_planning *x) {
     const pst_config *c = x->config;
-    int half = x->model.dtype != PST_F32;
+    int half = pst_dtype_is_half(pst_dtype_stored(x->model.dtype));
     x->problem = (pst_search_problem){.cluster = x->cluster,
                                       .batch = (uint32_t)c->train.batch,
                                       .weight_bytes = half ? 2 : 4,
                                       .state_bytes = 4 * x->optim->n_state + (half ? 4 : 0),
                                       .grad_bytes = 4,
-                                      .memory = (uint64_t)c->parallel.memory,
+                                      .memory = rank_memory(x),
                                       .table = pst_planning_table,
                                       .verify = pst_planning_verify,
                                       .arg = x,
@@ -94,15 +115,18 @@ static void fill_problem(pst_planning *x) {
 
 pst_status pst_planning_search(pst_planning *x) {
     uint64_t start = pst_monotonic_ns();
+    double limit = x->options->time_limit;
     pst_planning_part *part;
+    x->end_ns = limit > 0 && limit < 1e9 ? start + (uint64_t)(limit * 1e9) : UINT64_MAX;
     PST_TRY(open_cluster(x));
     PST_TRY(open_model(x));
     fill_problem(x);
     PST_TRY(pst_planning_graph(x, 1, 0, (uint32_t)x->config->train.micro_batch, &part));
     x->problem.n_item = part->graph->n_node;
     PST_TRY(pst_planning_profile(x, part->graph));
+    PST_TRY(pst_planning_shorten(x));
     PST_TRY(pst_planning_choices(x));
-    PST_TRY(pst_planning_fit(x, &x->problem, &x->result));
+    PST_TRY(pst_search(&x->problem, &x->result));
     x->seconds = (double)(pst_monotonic_ns() - start) * 1e-9;
     return PST_OK;
 }
@@ -113,8 +137,8 @@ void pst_planning_close(pst_planning *x) {
         for (uint32_t k = 0; k < x->cluster->n_kind; k++) pst_cost_table_close(x->part[i].table[k]);
         free(x->part[i].table), free(x->part[i].first), pst_graph_close(x->part[i].graph);
     }
-    for (uint32_t i = 0; i < x->n_whole; i++) pst_graph_close(x->whole[i]);
-    free(x->part), free(x->whole), free(x->micros);
+    for (uint32_t i = 0; i < x->n_whole; i++) pst_graph_close(x->whole[i].graph);
+    free(x->part), free(x->whole), free(x->micros), free(x->degree);
     pst_config_close(x->settled);
     pst_profile_close(x->profile);
     pst_cluster_close(x->cluster);
@@ -124,25 +148,37 @@ void pst_planning_close(pst_planning *x) {
 
 uint64_t pst_planning_room(const pst_planning *x, const pst_search_layout *l, uint32_t stage) {
     uint64_t least = x->problem.memory;
-    for (uint32_t i = 0; i < l->data * l->tensor; i++) {
-        uint64_t own = x->cluster->device[l->device[stage * l->data * l->tensor + i]].memory;
+    const pst_grid grid = pst_search_grid(l);
+    for (uint32_t r = pst_grid_first(grid, stage); r < pst_grid_first(grid, stage + 1); r++) {
+        uint64_t own = x->cluster->device[l->device[r]].memory;
         if (own && (!least || own < least)) least = own;
     }
     return least;
 }
 
+/* FLOPs of a micro-batch on the first tensor rank (where stages have different numbers of them, of the whole), as the
+ * tape has them; 0: not known. */
+static double flops_of(pst_planning *x, const pst_search_layout *l) {
+    pst_planning_part *part;
+    pst_tape *tape;
+    double flops = 0;
+    if (pst_planning_graph_of(x, l, &part) != PST_OK ||
+        pst_tape_build(part->graph, 1, &tape) != PST_OK)
+        return 0;
+    for (uint32_t s = 0; s < tape->n_step; s++) flops += (double)tape->step[s].flops;
+    pst_tape_close(tape);
+    return flops;
+}
+
 double pst_planning_mfu(const pst_planning *x, const pst_search_layout *l) {
-    const pst_cost_table *table = NULL;
     double peak = 0;
-    for (uint32_t i = 0; i < l->pipeline * l->data * l->tensor; i++) {
+    for (uint32_t i = 0; i < pst_grid_size(pst_search_grid(l)); i++) {
         const pst_cluster_device *d = &x->cluster->device[l->device[i]];
         peak += x->cluster->kind[d->kind].flops[x->model.dtype] * d->speed;
     }
-    if (x->nominal || peak <= 0 ||
-        pst_planning_table((void *)(uintptr_t)x, x->cluster->device[l->device[0]].kind, l->tensor,
-                           l->tensor > 1 && l->sequence, l->micro_batch, &table) != PST_OK)
-        return 0;
-    return (double)table->flops * l->tensor * l->n_micro / ((double)l->step_ns * 1e-9 * peak);
+    if (x->nominal || peak <= 0) return 0;
+    double flops = flops_of((pst_planning *)(uintptr_t)x, l) * (l->before ? 1 : l->tensor);
+    return flops * l->n_micro / ((double)l->step_ns * 1e-9 * peak);
 }
 
 const pst_search_row *pst_planning_nearest(const pst_planning *x) {
@@ -154,6 +190,17 @@ const pst_search_row *pst_planning_nearest(const pst_planning *x) {
     return best;
 }
 
+const char *pst_planning_degrees(pst_grid grid, char text[PST_PLANNING_DEGREES]) {
+    int n = 0;
+    for (uint32_t s = 0; grid.before && s < grid.pipeline && n < PST_PLANNING_DEGREES - 40; s++)
+        n += snprintf(text + n, PST_PLANNING_DEGREES - (size_t)n, "%s%u", s ? ", " : "[", pst_grid_degree(grid, s));
+    if (grid.before)
+        snprintf(text + n, PST_PLANNING_DEGREES - (size_t)n, "%s] tensor ranks",
+                 n < PST_PLANNING_DEGREES - 40 ? "" : ", ...");
+    else snprintf(text, PST_PLANNING_DEGREES, "%u tensor rank%s", grid.tensor, grid.tensor == 1 ? "" : "s");
+    return text;
+}
+
 const char *pst_planning_bytes(uint64_t bytes, char text[32]) {
     const char *unit = bytes >= 1u << 30 ? "GiB" : bytes >= 1u << 20 ? "MiB" : "KiB";
     snprintf(text, 32, "%.2f %s", (double)bytes * (*unit == 'G' ? 0x1p-30 : *unit == 'M' ? 0x1p-20 : 0x1p-10), unit);
@@ -162,19 +209,27 @@ const char *pst_planning_bytes(uint64_t bytes, char text[32]) {
 
 /* --- the command -------------------------------------------------------------------------------------------------- */
 
+static const char *plural(uint32_t n) { return n == 1 ? "" : "s"; }
+
+static int is_late(const pst_planning *x) { return pst_monotonic_ns() >= x->end_ns; }
+
 pst_status pst_planning_none(const pst_planning *x, const char *change, const char *cluster) {
     const pst_search_row *row = pst_planning_nearest(x);
     const char *why =
         x->result->n_row ? x->result->row[0].why : "no degrees go with the model, the batch and the cluster";
-    char over[32];
+    char over[32], degrees[PST_PLANNING_DEGREES];
     if (!row) return pst_fail(PST_EINPUT, "no layout is possible on %u devices: %s", x->cluster->n_device, why);
     return pst_fail(
         PST_ENOMEM,
-        "no layout fits in the memory of %u devices: %u stages x %u replicas x %u tensor ranks comes nearest, "
-        "%s over on stage %u%s%s%s%s",
-        x->cluster->n_device, row->pipeline, row->data, row->tensor, pst_planning_bytes(row->excess, over), row->stage,
+        "no layout fits in the memory of %u device%s: %u stage%s x %u replica%s x %s comes nearest, "
+        "%s over on stage %u%s%s%s%s%s%s%s",
+        x->cluster->n_device, plural(x->cluster->n_device), row->pipeline, plural(row->pipeline), row->data,
+        plural(row->data), pst_planning_degrees((pst_grid){row->pipeline, row->data, row->tensor, row->before}, degrees),
+        pst_planning_bytes(row->excess, over), row->stage,
         *change ? "; it would fit with " : "", change,
-        *cluster ? "; the smallest cluster of this kind that would do: " : "", cluster);
+        *cluster ? "; the smallest cluster of this kind that would do: " : "", cluster,
+        *change || !is_late(x) ? "" : "; there was no time left to look for what would do",
+        *x->options->plan ? "; nothing is written to " : "", x->options->plan);
 }
 
 /* Of the best layout, or where nothing fits of the one that comes nearest. */
@@ -225,6 +280,7 @@ pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *op
     PST_TRY(pst_config_copy(config, &own));
     pst_planning x = {.config = own, .options = &o, .open = ""};
     pst_status status = *o.profile ? pst_config_override(own, "parallel", "profile", o.profile) : PST_OK;
+    if (status == PST_OK && o.force) status = pst_config_override(own, "parallel", "profile_force", "true");
     if (status == PST_OK && *o.cluster && *own->parallel.cluster)
         status = pst_config_override(own, "parallel", "cluster", o.cluster);
     if (status == PST_OK) status = pst_planning_search(&x);

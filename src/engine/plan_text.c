@@ -1,5 +1,7 @@
 /* What `penstock plan` says to people. plan_run.h declares it. */
+#include "engine/machine.h"
 #include "engine/plan_run.h"
+#include "engine/registry.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
@@ -7,7 +9,7 @@
 enum { MOST_STAGES = 16 }; /* whose memory is listed */
 
 const char *pst_planning_source(const pst_planning *x) {
-    return x->profile ? "profile" : x->nominal ? "nominal" : "datasheet";
+    return x->profile ? "profile" : x->nominal && !x->datasheet ? "nominal" : "datasheet";
 }
 
 static double share(const pst_search_layout *l, uint64_t ns) {
@@ -37,11 +39,12 @@ static void say_recompute(const pst_search_layout *l, FILE *out) {
 
 static void say_layout(const pst_search_layout *l, FILE *out) {
     uint32_t chunks = l->n_chunk / l->pipeline;
+    char degrees[PST_PLANNING_DEGREES];
     int even = 1;
     for (uint32_t k = 1; k < l->data; k++) even &= l->micros[k] == l->micros[0];
-    fprintf(out, "layout      %u stage%s x %u replica%s x %u tensor rank%s, %s, %u chunk%s per stage\n", l->pipeline,
-            l->pipeline == 1 ? "" : "s", l->data, l->data == 1 ? "" : "s", l->tensor, l->tensor == 1 ? "" : "s",
-            l->schedule, chunks, chunks == 1 ? "" : "s");
+    fprintf(out, "layout      %u stage%s x %u replica%s x %s, %s, %u chunk%s per stage\n", l->pipeline,
+            l->pipeline == 1 ? "" : "s", l->data, l->data == 1 ? "" : "s",
+            pst_planning_degrees(pst_search_grid(l), degrees), pst_planning_schedule(l), chunks, chunks == 1 ? "" : "s");
     fprintf(out, "            %u micro-batch%s of %u", l->n_micro, l->n_micro == 1 ? "" : "es", l->micro_batch);
     if (l->data > 1 && even) fprintf(out, ", %u for each replica", l->micros[0]);
     for (uint32_t k = 0; !even && k < l->data; k++) fprintf(out, "%s%u", k ? ", " : "; of the replicas ", l->micros[k]);
@@ -59,27 +62,59 @@ static void say_speed(const pst_planning *x, const pst_search_layout *l, FILE *o
     if (mfu > 0) fprintf(out, ", MFU %.1f%%", mfu * 100);
     fprintf(out, "\n            bubble %.1f%%, flush %.1f%%, recomputation %.1f%%\n", l->bubble * 100,
             share(l, l->flush_ns), share(l, l->again_ns));
-    fprintf(out, "            communication not hidden: tensor ranks %.1f%%, stages %.1f%%, replicas %.1f%%\n",
-            share(l, l->exchange_ns), share(l, l->message_ns), share(l, l->reduce_ns));
+    if (!l->solved) /* else known of the named schedule only with which it was found */
+        fprintf(out, "            communication not hidden: tensor ranks %.1f%%, stages %.1f%%, replicas %.1f%%\n",
+                share(l, l->exchange_ns), share(l, l->message_ns), share(l, l->reduce_ns));
     fputs("at least    ", out), say_seconds(x->result->bound_ns, out);
     fprintf(out, " for any layout that may be tried, by these costs: gap %.2f%%%s\n", x->result->gap * 100,
             x->result->timed_out ? " (the time limit ended the search)" : "");
 }
 
-static void say_memory(const pst_planning *x, const pst_search_layout *l, FILE *out) {
-    for (uint32_t s = 0; s < l->pipeline && s < MOST_STAGES; s++) {
-        uint64_t room = pst_planning_room(x, l, s);
-        fprintf(out, s ? "            stage %u: " : "memory      stage %u: ", s), say_bytes(l->peak_bytes[s], out);
-        if (room) fputs(" of ", out), say_bytes(room, out);
-        fprintf(out, ", %u micro-batch%s in flight\n", l->in_flight[s], l->in_flight[s] == 1 ? "" : "es");
+static void say_stage(const pst_planning *x, const pst_search_layout *l, uint32_t s, FILE *out) {
+    const uint64_t room = pst_planning_room(x, l, s);
+    const double held = pst_planning_in_flight(l, s);
+    fprintf(out, "stage %u: ", s), say_bytes(l->peak_bytes[s], out);
+    if (room) fputs(" of ", out), say_bytes(room, out);
+    fprintf(out, ", %.4g micro-batch%s in flight\n", held, held == 1 ? "" : "es");
+}
+
+/* The stage of whose room the largest part is taken; where there is no limit, the largest. */
+static uint32_t fullest(const pst_planning *x, const pst_search_layout *l) {
+    uint32_t most = 0;
+    for (uint32_t s = 1; s < l->pipeline; s++) {
+        double room = (double)pst_planning_room(x, l, s), its = (double)pst_planning_room(x, l, most);
+        if ((double)l->peak_bytes[s] * (room > 0 && its > 0 ? its / room : 1) > (double)l->peak_bytes[most]) most = s;
     }
-    if (l->pipeline > MOST_STAGES) fprintf(out, "            ... %u stages more\n", l->pipeline - MOST_STAGES);
+    return most;
+}
+
+static void say_memory(const pst_planning *x, const pst_search_layout *l, FILE *out) {
+    for (uint32_t s = 0; s < l->pipeline && s < MOST_STAGES; s++)
+        fputs(s ? "            " : "memory      ", out), say_stage(x, l, s, out);
+    const uint32_t more = l->pipeline > MOST_STAGES ? l->pipeline - MOST_STAGES : 0, full = fullest(x, l);
+    if (more && full < MOST_STAGES) fprintf(out, "            ... %u more, none fuller than stage %u\n", more, full);
+    if (more && full >= MOST_STAGES)
+        fprintf(out, "            ... %u more, with the fullest of all:\n            ", more),
+            say_stage(x, l, full, out);
     if (!l->exact) fputs("            from sums over operators, not from the layout of a run\n", out);
+}
+
+/* As a run of it will say: processors that are not there cannot compute at once, and no prediction knows. */
+static void say_crowded(const pst_planning *x, const pst_search_layout *l, FILE *out) {
+    uint32_t ranks = pst_grid_size(pst_search_grid(l)), processors = pst_machine_cpus();
+    uint32_t threads = pst_planning_threads(x, ranks);
+    if (!x->nominal || ranks == 1 || (uint64_t)ranks * threads <= processors) return;
+    fprintf(out,
+            "crowded     %u ranks of %u thread%s take turns on %u processor%s of this machine: slower than predicted\n",
+            ranks, threads, threads > 1 ? "s" : "", processors, processors > 1 ? "s" : "");
 }
 
 static void say_costs(const pst_planning *x, FILE *out) {
     fprintf(out, "costs       ");
     if (x->profile) fprintf(out, "profile %s\n", x->config->parallel.profile);
+    else if (x->datasheet) fprintf(out, "datasheet: %s: penstock profile measures this one\n", x->datasheet->name);
+    else if (x->nominal && !pst_registry_is_host(x->device))
+        fprintf(out, "a nominal processor core, not device %s: penstock profile measures it\n", x->device->name);
     else if (x->nominal) fputs("a nominal processor core: penstock profile measures this one\n", out);
     else fputs("datasheets: ", out);
     for (uint32_t k = 0; !x->profile && !x->nominal && k < x->cluster->n_kind; k++)
@@ -88,12 +123,31 @@ static void say_costs(const pst_planning *x, FILE *out) {
             x->result->n_layout, x->result->n_simulated, x->result->n_verified, x->seconds);
 }
 
+const char *pst_planning_short_degrees(const pst_search_row *r, char *text, size_t room) {
+    const pst_grid grid = {r->pipeline, r->data, r->tensor, r->before};
+    size_t n = 0;
+    if (!r->before) snprintf(text, room, "%u", r->tensor);
+    for (uint32_t s = 0; r->before && s < r->pipeline && n < room; s++)
+        n += (size_t)snprintf(text + n, room - n, "%s%u", s ? "-" : "", pst_grid_degree(grid, s));
+    return text;
+}
+
+/* What does not fit was not walked through: its step is no shorter. */
+static void say_tried(const pst_search_row *r, FILE *out) {
+    const pst_search_layout *l = r->layout;
+    char step[32] = "-";
+    if (!l) {
+        fprintf(out, "%-11s %6s %5s %12s  ", step, step, step, step);
+        return;
+    }
+    snprintf(step, sizeof step, "%s%.3f", r->fits || l->exact ? "" : ">=", (double)l->step_ns * 1e-6);
+    fprintf(out, "%-11s %6u %5u %12s  ", pst_planning_schedule(l), l->micro_batch, l->zero, step);
+}
+
 static void say_row(const pst_search_row *r, FILE *out) {
-    fprintf(out, "%8u %6u %5u  ", r->pipeline, r->tensor, r->data);
-    if (r->layout)
-        fprintf(out, "%-11s %6u %5u %12.3f  ", r->layout->schedule, r->layout->micro_batch, r->layout->zero,
-                (double)r->layout->step_ns * 1e-6);
-    else fprintf(out, "%-11s %6s %5s %12s  ", "-", "-", "-", "-");
+    char degrees[PST_PLANNING_DEGREES];
+    fprintf(out, "%8u %6s %5u  ", r->pipeline, pst_planning_short_degrees(r, degrees, sizeof degrees), r->data);
+    say_tried(r, out);
     fprintf(out, "%s\n", *r->why ? r->why : "the best");
 }
 
@@ -114,6 +168,7 @@ pst_status pst_planning_text(pst_planning *x, FILE *out) {
         say_layout(best, out);
         say_speed(x, best, out);
         say_memory(x, best, out);
+        say_crowded(x, best, out);
     }
     say_costs(x, out);
     say_rows(x, out);

@@ -40,6 +40,10 @@ static void print_recompute(const pst_plan *plan, uint32_t i, FILE *out) {
 
 static void print_micros(const pst_plan *plan, uint32_t i, FILE *out) { fprintf(out, "%u", plan->micros[i]); }
 
+static void print_degree(const pst_plan *plan, uint32_t i, FILE *out) {
+    fprintf(out, "%u", pst_grid_degree(pst_plan_grid(plan), i));
+}
+
 static void print_device(const pst_plan *plan, uint32_t i, FILE *out) { fprintf(out, "%u", plan->device[i]); }
 
 static pst_status settle_list(pst_config *c, const char *file, const char *key, char *text) {
@@ -63,6 +67,17 @@ static pst_status settle_recompute(pst_config *c, const pst_plan *plan, const ch
                  : settle_list(c, file, "recompute", list_text(plan, same ? 1 : plan->n_chunk, print_recompute));
 }
 
+/* Of all stages, or of each; a given list that means the same is kept. */
+static pst_status settle_tensor(pst_config *c, const pst_plan *plan, const char *file) {
+    uint32_t n = c->parallel.n_tensors;
+    int same = n > 1 && n == plan->n_rank;
+    for (uint32_t s = 0; same && s < n; s++)
+        same = strtoul(c->parallel.tensors[s], NULL, 10) == pst_grid_degree(pst_plan_grid(plan), s);
+    if (same && pst_config_given(c, "parallel", "tensor")) return PST_OK;
+    if (plan->before) return settle_list(c, file, "tensor", list_text(plan, plan->n_rank, print_degree));
+    return settle(c, file, "parallel", "tensor", "%u", plan->tensor);
+}
+
 int pst_planned_is_file(const char *path, const char *same) {
     char *a = realpath(path, NULL), *b = realpath(same, NULL);
     int yes = a && b && !strcmp(a, b);
@@ -72,7 +87,7 @@ int pst_planned_is_file(const char *path, const char *same) {
 
 static pst_status settle_job(pst_config *c, const pst_plan *plan, const char *file) {
     PST_TRY(settle(c, file, "parallel", "data", "%u", plan->data));
-    PST_TRY(settle(c, file, "parallel", "tensor", "%u", plan->tensor));
+    PST_TRY(settle_tensor(c, plan, file));
     PST_TRY(settle(c, file, "parallel", "sequence", "%s", plan->sequence ? "true" : "false"));
     if (plan->data > 1) PST_TRY(settle(c, file, "parallel", "zero", "%u", plan->zero));
     if (plan->cluster && !pst_planned_is_file(c->parallel.cluster, plan->cluster))
@@ -126,6 +141,14 @@ pst_status pst_planned_config(pst_config **config, pst_plan **plan) {
     return PST_OK;
 }
 
+void pst_planned_warn(const pst_config *c, const pst_plan *plan) {
+    static const char key[] = "parallel.profile=";
+    for (uint32_t i = 0; i < plan->n_override && !*c->parallel.profile; i++)
+        if (!strncmp(plan->override[i], key, sizeof key - 1))
+            pst_log(PST_LOG_WARN, "the plan was made with %s: without it, this run's prediction is another one",
+                    plan->override[i]);
+}
+
 pst_status pst_planned_blame(pst_status status, const pst_plan *plan) {
     char text[400] = "";
     size_t n = 0;
@@ -140,6 +163,15 @@ static int in_order(const pst_prepared *p) {
     return 1;
 }
 
+static pst_status describe_degrees(const pst_prepared *p, pst_plan *plan) {
+    size_t n = (p->grid.pipeline + (size_t)1) * sizeof *plan->before;
+    free(plan->before), plan->before = NULL;
+    if (!p->before) return PST_OK;
+    if (!(plan->before = malloc(n))) return pst_fail(PST_ENOMEM, "no memory for a plan of %u stages", p->grid.pipeline);
+    memcpy(plan->before, p->before, n);
+    return PST_OK;
+}
+
 pst_status pst_planned_describe(pst_prepared *p) {
     pst_plan *plan = p->plan;
     const pst_config *c = p->config;
@@ -147,6 +179,7 @@ pst_status pst_planned_describe(pst_prepared *p) {
     plan->data = p->grid.data, plan->tensor = p->grid.tensor;
     plan->sequence = p->grid.tensor > 1 && !strcmp(c->parallel.sequence, "true");
     plan->zero = p->grid.data > 1 ? (uint32_t)c->parallel.zero : 0;
+    PST_TRY(describe_degrees(p, plan));
     free(plan->micros);
     plan->micros = malloc(p->grid.data * sizeof *plan->micros);
     if (!plan->micros) return pst_fail(PST_ENOMEM, "no memory for a plan of %u replicas", p->grid.data);

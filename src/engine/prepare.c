@@ -9,37 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint32_t degree(int64_t asked) { return asked ? (uint32_t)asked : 1; }
-
-uint32_t pst_prepare_lanes(const pst_config *c) { return degree(c->parallel.data) * degree(c->parallel.tensor); }
-
-pst_status pst_prepare_ranks(const pst_config *c, int64_t given, uint32_t *n_rank) {
-    int64_t pipeline = c->parallel.pipeline, lanes = pst_prepare_lanes(c);
-    char degrees[160] = "parallel.pipeline is 1";
-    if (lanes > 1)
-        snprintf(degrees, sizeof degrees, "parallel.pipeline x data x tensor is %" PRId64 " x %u x %u", pipeline,
-                 degree(c->parallel.data), degree(c->parallel.tensor));
-    else snprintf(degrees, sizeof degrees, "parallel.pipeline is %" PRId64, pipeline);
-    int64_t times = pipeline && !(given % (pipeline * lanes)) ? given / (pipeline * lanes) : 1;
-    if (given && pipeline && given != pipeline * lanes && times > 1)
-        return pst_fail(PST_EINPUT,
-                        "the job has %" PRId64 " ranks, but %s; with parallel.data=%" PRId64
-                        " it has as many, or leave parallel.pipeline or the number of ranks out",
-                        given, degrees, times * degree(c->parallel.data));
-    if (given && pipeline && given != pipeline * lanes)
-        return pst_fail(PST_EINPUT, "the job has %" PRId64 " ranks, but %s; give the same number or leave one out",
-                        given, degrees);
-    if (given % lanes)
-        return pst_fail(PST_EINPUT,
-                        "the job has %" PRId64 " ranks, which is no multiple of parallel.data x tensor, %u x %u", given,
-                        degree(c->parallel.data), degree(c->parallel.tensor));
-    int64_t n = given ? given : (pipeline ? pipeline : 1) * lanes;
-    if (n < 1 || n > PST_RANKS_MAX)
-        return pst_fail(PST_EINPUT, "the number of ranks must be 1 to %d, not %" PRId64, PST_RANKS_MAX, n);
-    *n_rank = (uint32_t)n;
-    return PST_OK;
-}
-
 /* --- kernels and costs ------------------------------------------------------------------------------------------ */
 
 typedef struct {
@@ -51,8 +20,9 @@ typedef struct {
 static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
                          uint32_t *kernel, uint64_t *scratch) {
     chooser_arg *a = arg;
-    if (pst_node_exchange(node, extra, pass)) { /* no kernel computes it */
-        *kernel = 0, *scratch = pst_exchange_scratch(g, node, pass);
+    if (pst_node_exchange(node, extra, pass)) { /* no kernel computes it; far away, the host has its scratch */
+        int far = a->device.ops && a->device.ops->flags & PST_DEVICE_FAR;
+        *kernel = 0, *scratch = far ? 0 : pst_exchange_scratch(g, node, pass);
         return PST_OK;
     }
     PST_TRY(pst_registry_choose_kernel(g, node, extra, pass, &a->device, kernel));
@@ -77,14 +47,13 @@ static pst_instr_cost instr_cost(const pst_prepared *p, int flush) {
     uint64_t elements = 0, replicas = p->grid.data;
     for (uint32_t i = 0; i < p->graph->n_param; i++) elements += pst_param_elements(p->graph->param + i);
     elements /= p->grid.pipeline;
-    uint64_t added = replicas > 1 && elements > PST_PIECE ? PST_PIECE : elements;
     return (pst_instr_cost){.latency_ns = pst_costs_link.latency_ns,
                             .bytes_per_s = pst_costs_link.bytes_per_s,
                             .flush = flush,
                             .post = !strcmp(p->config->parallel.post_validation, "true"),
                             .norm_ns = pst_costs_norm_ns(&p->costs, elements / replicas),
                             .gather_ns = 5000,
-                            .reduce_ns = pst_costs_reduce_ns(&p->costs, added),
+                            .reduce_ns = (double)pst_costs_reduce_ns(&p->costs, PST_PIECE) / PST_PIECE,
                             .step_ns = pst_costs_step_ns(&p->costs, elements / (zero_stage(p) ? replicas : 1))};
 }
 
@@ -102,6 +71,11 @@ static pst_status take_plan(pst_prepared *p, const pst_plan *given) {
     if (given->data && (given->data != p->grid.data || given->tensor != p->grid.tensor))
         return pst_fail(PST_EINPUT, "plan: it is for %u replicas and %u tensor ranks, not for %u and %u", given->data,
                         given->tensor, p->grid.data, p->grid.tensor);
+    for (uint32_t s = 0; given->data && s < given->n_rank; s++) {
+        uint32_t asked = pst_grid_degree(p->grid, s), has = pst_grid_degree(pst_plan_grid(given), s);
+        if (has != asked)
+            return pst_fail(PST_EINPUT, "plan: stage %u of it has %u tensor ranks, not %u", s, has, asked);
+    }
     if (given->n_chunk % given->n_rank)
         return pst_fail(PST_EINPUT, "plan: %u chunks on %u ranks; each rank has as many", given->n_chunk,
                         given->n_rank);
@@ -109,6 +83,13 @@ static pst_status take_plan(pst_prepared *p, const pst_plan *given) {
     p->plan->bound_ns = 0; /* of other costs, perhaps */
     memset(p->plan->peak_bytes, 0, p->plan->n_rank * sizeof *p->plan->peak_bytes);
     return PST_OK;
+}
+
+/* With the file's name, where the run file has it. */
+static pst_status take_given(pst_prepared *p, const pst_plan *given) {
+    const char *file = p->config->parallel.plan;
+    pst_status status = take_plan(p, given);
+    return status == PST_EINPUT && *file ? pst_fail_in(status, "%s", file) : status;
 }
 
 /* As configured: for all chunks, or for each. */
@@ -127,6 +108,11 @@ static pst_status choose_recompute(const pst_prepared *p, uint8_t *recompute) {
     return PST_OK;
 }
 
+/* Before it is known which operators lie where, n tensor ranks are taken to need an n-th of the time. */
+static void share_stages(const pst_prepared *p, double *slow) {
+    for (uint32_t s = 0; p->before && s < p->grid.pipeline; s++) slow[s] /= pst_grid_degree(p->grid, s);
+}
+
 static pst_status solve_cut(pst_prepared *p) {
     chooser_arg arg = {.p = p, .graph = p->graph};
     const pst_chooser predict = {.arg = &arg, .ns = predict_ns};
@@ -138,6 +124,7 @@ static pst_status solve_cut(pst_prepared *p) {
     if (status == PST_OK && recompute) status = choose_recompute(p, recompute);
     if (status == PST_OK) {
         pst_prepare_slow_stages(p, slow);
+        share_stages(p, slow);
         status = pst_partition_solve(p->graph, &p->costs, &predict, p->schedule, slow, recompute, &p->plan);
     }
     free(slow), free(recompute);
@@ -158,7 +145,7 @@ static pst_status build_plan(pst_prepared *p) {
                         n_micro, p->grid.pipeline, MOST_PASSES);
     if (!p->options.infer && !strcmp(schedule, "forward"))
         return pst_fail(PST_EINPUT, "schedule 'forward' computes no gradients; choose one that trains");
-    if (given) PST_TRY(take_plan(p, given));
+    if (given) PST_TRY(take_given(p, given));
     PST_TRY(pst_prepare_share(p, n_micro, p->micro));
     PST_TRY(pst_prepare_schedules(p, schedule));
     if (!given) PST_TRY(solve_cut(p));
@@ -171,7 +158,7 @@ static pst_status build_plan(pst_prepared *p) {
 /* Of a pipeline on its own, whether programs of a tensor rank are wanted: its own, and those of the last one, which has the
  * largest parts of what does not divide. */
 static int wants_programs(const pst_prepared *p, uint32_t t) {
-    return !p->options.lane || !t || (p->uneven && t + 1 == p->grid.tensor);
+    return !p->options.lane || !t || p->before || (p->uneven && t + 1 == p->grid.tensor);
 }
 
 /* The ranks of a tensor group wait for each other in every layer: they are as fast as the slowest. */
@@ -195,15 +182,16 @@ static void level(pst_cut *const *cut, uint32_t n) {
 }
 
 static pst_status build_cuts(const pst_prepared *p, int split, int train, pst_cut **cut) {
-    chooser_arg arg = {.p = p, .device = {.isa = p->options.isa, .threads = p->options.threads}};
+    chooser_arg arg = {.p = p,
+                       .device = {.ops = p->options.device, .isa = p->options.isa, .threads = p->options.threads}};
     pst_chooser chooser = {&arg, choose, predict_ns, p->plan->recompute};
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
         const pst_graph *g = arg.graph = p->graphs[t];
         if (!wants_programs(p, t)) {
-            PST_TRY(pst_cut_open_uses(g, p->plan->chunk_of_node, p->plan->n_chunk, &cut[t]));
+            PST_TRY(pst_cut_open_uses(g, p->chunk_of_node, p->plan->n_chunk, &cut[t]));
             continue;
         }
-        PST_TRY(pst_cut_build(g, p->plan->chunk_of_node, p->plan->n_chunk, split, train, &chooser, &cut[t]));
+        PST_TRY(pst_cut_build(g, p->chunk_of_node, p->plan->n_chunk, split, train, &chooser, &cut[t]));
         PST_TRY(pst_cut_check(cut[t]));
         if (train) PST_TRY(pst_tape_check_gradients(cut[t]->tape, g));
     }
@@ -249,7 +237,7 @@ static pst_status build_layout(pst_prepared *p) {
     uint32_t n = p->options.n_rank;
     p->layout = calloc(n, sizeof *p->layout);
     if (!p->layout) return pst_fail(PST_ENOMEM, "no memory for the layouts of %u ranks", n);
-    for (uint32_t r = pst_job_gathers(p->job); r < n; r += pst_job_every(p->job)) {
+    for (uint32_t r = pst_job_gathers(p->job); r < n; r = pst_job_next(p->job, r)) {
         uint32_t lane = pst_grid_lane(p->grid, r), stage = pst_grid_at(p->grid, r).stage;
         uint32_t t = pst_grid_at(p->grid, r).tensor;
         const pst_cut *cut = p->cuts[t], *eval = p->eval_cuts[t];
@@ -273,12 +261,18 @@ pst_status pst_prepare_predict(pst_prepared *p) {
     return PST_OK;
 }
 
+/* Whether the stage of an operator has so many tensor ranks. */
+static int computes(const pst_prepared *p, uint32_t tensor, uint32_t node) {
+    return pst_grid_is_home(p->grid, p->job->rank_of_chunk[p->chunk_of_node[node]], tensor);
+}
+
 static pst_status predict(pst_prepared *p) {
     PST_TRY(pst_prepare_predict(p));
     for (uint32_t t = 0; t < p->grid.tensor; t++) {
         const pst_tape *tape = p->cuts[p->options.lane ? 0 : t]->tape; /* on its own, it stands for all */
         for (uint32_t s = 0; s < tape->n_step; s++)                    /* the model's, so not what runs again */
-            if (!tape->step[s].again) p->flops += tape->step[s].flops * p->plan->n_micro;
+            if (!tape->step[s].again && (p->options.lane || computes(p, t, tape->step[s].node)))
+                p->flops += tape->step[s].flops * p->plan->n_micro;
     }
     for (uint32_t t = 0; t < p->graph->n_tensor; t++)
         if (p->graph->tensor[t].role == PST_TENSOR_OUTPUT)
@@ -286,14 +280,9 @@ static pst_status predict(pst_prepared *p) {
     return PST_OK;
 }
 
-/* Generation uses one pipeline, whatever the run file says. */
 static pst_status open_grid(pst_prepared *p) {
-    const pst_config *c = p->config;
-    uint32_t lanes = p->options.infer ? 1 : pst_prepare_lanes(c);
-    if (!p->options.n_rank || p->options.n_rank % lanes)
-        return pst_fail(PST_EINPUT, "%u ranks are no multiple of parallel.data x tensor, %u", p->options.n_rank, lanes);
-    p->grid = (pst_grid){p->options.n_rank / lanes, lanes / (p->options.infer ? 1 : degree(c->parallel.tensor)),
-                         p->options.infer ? 1 : degree(c->parallel.tensor)};
+    PST_TRY(pst_prepare_grid(p));
+    uint32_t lanes = pst_grid_lanes(p->grid);
     uint32_t n = p->grid.data;
     if (p->options.lane > n) return pst_fail(PST_EINPUT, "there is no replica %u among %u", p->options.lane - 1, n);
     p->micro = calloc(n + (size_t)1, sizeof *p->micro), p->eval_micro = calloc(n + (size_t)1, sizeof *p->eval_micro);
@@ -308,6 +297,7 @@ static pst_status open_grid(pst_prepared *p) {
 }
 
 static void choose_costs(pst_prepared *p) {
+    if (!p->cluster) p->costs.kind = pst_prepare_datasheet(p->config, p->options.device);
     if (!p->cluster) return;
     p->costs.kind = p->cluster->kind + p->cluster->device[p->device[0]].kind;
     p->costs.tensor_link = &p->tensor_link, p->costs.stage_link = &p->stage_link;
@@ -323,8 +313,10 @@ static pst_status prepare_into(pst_prepared *p) {
     }
     if (*p->config->parallel.measured && !p->options.infer)
         PST_TRY(pst_measured_load(p->config->parallel.measured, p->graph, &p->measured));
-    PST_TRY(pst_profile_open_for(p));
+    if (!p->before) PST_TRY(pst_profile_open_for(p)); /* of the operators as they are split */
     PST_TRY(build_plan(p));
+    PST_TRY(pst_prepare_split(p));
+    if (p->before) PST_TRY(pst_profile_open_for(p));
     PST_TRY(build_job(p));
     pst_measured_close(p->measured), p->measured = NULL;
     PST_TRY(build_layout(p));
@@ -371,7 +363,8 @@ void pst_prepared_close(pst_prepared *p) {
         if (p->graphs[t] != p->whole && (t + 1 == p->grid.tensor || p->graphs[t] != p->graphs[t + 1]))
             pst_graph_close(p->graphs[t]);
     }
-    free(p->graphs), free(p->cuts), free(p->eval_cuts);
+    if (p->before) free(p->chunk_of_node);
+    free(p->before), free(p->graphs), free(p->cuts), free(p->eval_cuts);
     pst_prepare_close_schedules(p);
     free(p->micro), free(p->eval_micro), free(p->schedules), free(p->eval_schedules);
     free(p->slots), free(p->eval_slots), free(p->throttle), free(p->slow), free(p->device);

@@ -15,7 +15,11 @@
 typedef struct {
     uint32_t n_rank;            /* ranks of the job: stages x replicas x tensor ranks */
     uint32_t threads;           /* CPU threads per rank; scratch depends on it */
-    uint32_t isa;
+    uint32_t isa;               /* of the device; with PST_ISA_CUDA where a module's kernels compute */
+    const pst_device_ops *device; /* the kind whose kernels compute; NULL: the CPU */
+    uint32_t local;             /* 1 + number of this process among those of its host, which of several GPUs it takes; 0:
+                                   a process has many ranks, or it is the only one, and their numbers say it */
+    uint32_t ranks_here;        /* of this job on this host; 0: it is never opened */
     uint32_t n_eval_micro;      /* micro-batches per evaluation pass */
     int infer;                  /* graph without loss, no backward: generation */
     const pst_plan *plan;       /* schedule, micro-batches, cut and ranks as this plan says instead of as configured and
@@ -32,6 +36,9 @@ typedef struct {
      * the other lanes are NULL or empty, and what replicas exchange is summarised (instr.h, pst_job_spec.alone). Layouts
      * are to the byte those of the whole. 0: all. Not with schedule solved. */
     uint32_t lane;
+    int score;                  /* 1: it is only to be scored: of a large job, whose lists would be long, `lane` becomes
+                                   that of the replica that takes longest. With a plan */
+    int quiet;                  /* 1: no warnings: they have been said */
     const char *const *what_if; /* changes of the cluster (pst_cluster_change); where there is none, of as many plain devices
                                    as there are ranks. Borrowed during the call */
     uint32_t n_what_if;
@@ -48,9 +55,14 @@ typedef struct {
     pst_measured *measured;     /* parallel.measured, while programs are built; else NULL */
     pst_graph *whole;           /* the model */
     pst_graph **graphs;         /* [grid.tensor] what each tensor rank computes of it; of one, the model itself;
-                                   may be the same for several */
+                                   may be the same for several. Where stages have different numbers of tensor ranks,
+                                   what each lane does (grid.h): a stage's part of it is that of the rank through which
+                                   the lane goes */
     int uneven;                 /* tensor ranks have parts of different sizes; the last has the largest */
     const pst_graph *graph;     /* the first of these; all have the same operators and parameters, by number and name */
+    uint32_t *chunk_of_node; /* [graph->n_node] the plan's; where stages have different numbers of tensor ranks, whose
+                                plan is of the model's operators, owned */
+    uint32_t *before;        /* of the grid; NULL: all stages have as many tensor ranks */
     pst_plan *plan;             /* of one pipeline; its micro-batches are those of a step, of all replicas */
     pst_grid grid;
     /* [grid.data + 1] Replica k has micro-batches [micro[k], micro[k + 1]) of a step, [eval_micro[k],
@@ -75,10 +87,14 @@ typedef struct {
     uint64_t targets;           /* losses of one optimizer step, of which it takes the mean: samples x context */
 } pst_prepared;
 
+/* prepare_lane.c. Of a job that is only to be scored, once it is known how large its model is. */
+void pst_prepare_choose_lane(pst_prepared *p);
 /* prepare_share.c. The micro-batches of each replica, contiguous parts of n_micro, as the run file says or by the
  * speeds of replicas; first: [grid.data + 1], all 0. throttle, cluster and slow of all ranks. EINPUT for
  * contradictions. */
 pst_status pst_prepare_share(const pst_prepared *p, uint32_t n_micro, uint32_t *first);
+/* Micro-batches in the time of a rank that is as fast as expected of all. */
+double pst_prepare_speed(const pst_prepared *p, uint32_t replica);
 /* Accumulators of each use, once p->micro is there (parallel.reproducible). EINPUT for contradictions. */
 pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts);
 /* The schedules of all replicas, one for every number of micro-batches that a replica has, and those of evaluation. */
@@ -86,6 +102,20 @@ pst_status pst_prepare_schedules(pst_prepared *p, const char *name);
 pst_status pst_prepare_eval_schedules(pst_prepared *p);
 void pst_prepare_close_schedules(pst_prepared *p);
 pst_status pst_prepare_devices(pst_prepared *p);
+/* prepare_devices.c. Sets device and isa of options that say how many threads, by parallel.device. EINPUT: there is none. */
+pst_status pst_prepare_kind(const pst_config *config, pst_prepare_options *options);
+/* Of the datasheets, that of this machine's device of a module, by its maker's name; NULL: it is another one, the host
+ * computes, or a profile is given, which knows better. */
+const pst_device_kind *pst_prepare_datasheet(const pst_config *config, const pst_device_ops *device);
+/* What the device of one rank could do at most in the run's precision: a processor's is measured now, with the rank's
+ * threads; a module's is that of its kind's datasheet, dense, also where ranks share the device. */
+typedef struct {
+    double flops;  /* a second; 0: not known */
+    char from[48]; /* for people: where it is from */
+} pst_peak;
+void pst_prepare_peak(const pst_prepared *p, pst_peak *peak);
+/* Bytes that each of so many ranks of this machine can have on its device; 0: not known. */
+uint64_t pst_prepare_free(const pst_device_ops *device, uint32_t ranks_here);
 /* prepare_devices.c. Which device each of n ranks has, by parallel.devices, else by the plan (NULL: none), else its own number;
  * and which of the n processes that are launched runs it: they have the used devices in ascending order. */
 pst_status pst_prepare_seats(const pst_config *config, const pst_plan *plan, uint32_t n, uint32_t *device,
@@ -121,10 +151,19 @@ pst_status pst_prepare_fits(const pst_prepared *p, uint64_t limit);
 /* The ranks that -n and the run file ask for: stages x replicas x tensor ranks. EINPUT when they contradict.
  * given: -n or the size of the job, 0 when neither is there. */
 pst_status pst_prepare_ranks(const pst_config *config, int64_t given, uint32_t *n_rank);
-/* Replicas x tensor ranks of the run file: as many pipelines are trained side by side. */
+/* Replicas x tensor ranks (the most of any stage) of the run file: as many pipelines are trained side by side. */
 uint32_t pst_prepare_lanes(const pst_config *config);
-/* prepare_graph.c: whole, graphs and graph of a run whose grid is known. EINPUT for contradictions. */
+/* Ranks of a job of so many stages; stages of a job of so many ranks, 0: it has no whole ones. A list of
+ * parallel.tensor says how many there are. */
+uint32_t pst_prepare_job_ranks(const pst_config *config, uint32_t stages);
+uint32_t pst_prepare_stages(const pst_config *config, uint32_t n_rank);
+/* prepare_graph.c: whole, graphs and graph of a run whose grid is known. EINPUT for contradictions. Where stages have
+ * different numbers of tensor ranks, graph is the model until it is planned, and pst_prepare_split then makes graphs.
+ */
 pst_status pst_prepare_graph(pst_prepared *p);
+pst_status pst_prepare_split(pst_prepared *p);
+/* prepare_grid.c: grid and before, of a job of options.n_rank ranks. EINPUT for contradictions. */
+pst_status pst_prepare_grid(pst_prepared *p);
 /* Model sizes from the run file, preset applied. vocabulary: default when the file gives none. */
 pst_status pst_prepare_model(const pst_config *config, uint32_t vocabulary, const pst_model_row **row,
                              pst_model_config *model_config);

@@ -38,10 +38,11 @@ double pst_prepare_slow(const pst_prepared *p, uint32_t rank) {
 /* The link between two ranks when all ranks of the stage on the sender's node use theirs at once. */
 static pst_status busy_link(const pst_prepared *p, uint32_t from, uint32_t to, pst_cluster_link *link) {
     const pst_cluster_device *device = p->cluster->device, *own = device + p->device[from];
-    uint32_t lanes = pst_grid_lanes(p->grid), first = from - pst_grid_lane(p->grid, from), n = 0;
+    uint32_t stage = pst_grid_stage(p->grid, from), n = 0;
     PST_TRY(pst_cluster_between(p->cluster, p->device[from], p->device[to], link));
     if (device[p->device[to]].node == own->node) return PST_OK;
-    for (uint32_t r = first; r < first + lanes; r++) n += device[p->device[r]].node == own->node;
+    for (uint32_t r = pst_grid_first(p->grid, stage); r < pst_grid_first(p->grid, stage + 1); r++)
+        n += device[p->device[r]].node == own->node;
     link->bytes_per_s = fmin(link->bytes_per_s, p->cluster->node[own->node].node_bytes_per_s / n);
     return PST_OK;
 }
@@ -57,14 +58,17 @@ static pst_status slower(const pst_prepared *p, uint32_t from, uint32_t to, pst_
 /* Groups of tensor ranks wait for each other, and neighbouring stages do, so one figure, that of the slowest pair, is near
  * enough. */
 static pst_status find_links(pst_prepared *p) {
-    uint32_t group = p->grid.tensor, lanes = pst_grid_lanes(p->grid), n = p->options.n_rank;
     pst_cluster_link tensor = {0, INFINITY}, stage = tensor;
-    for (uint32_t r = 0; r < n; r++) {
-        if (group > 1) PST_TRY(slower(p, r, r - r % group + (r + 1) % group, &tensor)); /* around the group, as rings go */
-        if (r + lanes < n) PST_TRY(slower(p, r, r + lanes, &stage));
+    for (uint32_t r = 0; r < p->options.n_rank; r++) {
+        pst_grid_place at = pst_grid_at(p->grid, r);
+        uint32_t group = pst_grid_degree(p->grid, at.stage), first = r - at.tensor;
+        if (group > 1)
+            PST_TRY(slower(p, r, first + (at.tensor + 1) % group, &tensor)); /* around the group, as rings go */
+        if (!at.stage) continue;
+        PST_TRY(slower(p, pst_grid_in_lane(p->grid, at.stage - 1, pst_grid_lane(p->grid, r)), r, &stage));
     }
-    if (group > 1) p->tensor_link = tensor;
-    if (n > lanes) p->stage_link = stage;
+    if (p->grid.tensor > 1) p->tensor_link = tensor;
+    if (p->grid.pipeline > 1) p->stage_link = stage;
     return PST_OK;
 }
 

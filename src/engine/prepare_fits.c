@@ -5,7 +5,7 @@
 
 uint64_t pst_prepare_excess(const pst_prepared *p, uint64_t limit, uint32_t *rank) {
     uint64_t most = 0;
-    for (uint32_t r = pst_job_gathers(p->job); r < p->options.n_rank; r += pst_job_every(p->job)) {
+    for (uint32_t r = pst_job_gathers(p->job); r < p->options.n_rank; r = pst_job_next(p->job, r)) {
         uint64_t may = pst_prepare_room(p, limit, r), needs = p->layout[r]->total;
         if (may && needs > may && needs - may > most) most = needs - may, *rank = r;
     }

@@ -33,13 +33,21 @@ pst_status pst_prepare_model(const pst_config *c, uint32_t vocabulary, const pst
     return PST_OK;
 }
 
-/* bf16 needs instructions; a device that computes nothing does not. Generation reads fp32 weights in any case. */
+/* bf16 needs instructions, tf32 and fp8 need products of a GPU; a device that computes nothing does not. Generation
+ * reads fp32 weights in any case. */
 static pst_status choose_precision(const pst_prepared *p, pst_dtype *dtype) {
-    int computes = strcmp(p->config->parallel.device, "timed");
+    int computes = strcmp(p->config->parallel.device, "timed") && pst_registry_is_host(p->options.device);
     *dtype = pst_dtype_of_precision(p->config->train.precision);
     if (*dtype == PST_BF16 && computes && !(p->options.isa & PST_ISA_AVX512_BF16))
         return pst_fail(PST_EINPUT, "train.precision bf16 needs AVX512-BF16, which this CPU lacks%s; use fp32",
                         getenv("PENSTOCK_ISA") ? " or PENSTOCK_ISA hides" : "");
+    if (computes && pst_dtype_stored(*dtype) != *dtype && !(p->options.isa & PST_ISA_CUDA))
+        return pst_fail(PST_EINPUT, "train.precision %s: a CPU has no such products, only a GPU has; use %s",
+                        p->config->train.precision, pst_dtype_precision(pst_dtype_stored(*dtype)));
+    if (*dtype == PST_F8 && p->config->parallel.reproducible)
+        return pst_fail(PST_EINPUT,
+                        "parallel.reproducible: each replica scales its 8-bit factors by what it has seen, so "
+                        "that their number changes bits; use train.precision bf16");
     return PST_OK;
 }
 
@@ -82,9 +90,9 @@ static pst_status take_graph(pst_prepared *p, const pst_graph *given) {
     const pst_config *c = p->config;
     pst_dtype dtype;
     PST_TRY(choose_precision(p, &dtype));
-    if (given->dtype != dtype)
+    if (pst_graph_factors(given) != dtype)
         return pst_fail(PST_EINPUT, "graph %s computes in %s, but train.precision is %s; give both the same",
-                        given->name, pst_dtype_precision(given->dtype), c->train.precision);
+                        given->name, pst_dtype_precision(pst_graph_factors(given)), c->train.precision);
     if (given->micro_batch != c->train.micro_batch)
         return pst_fail(PST_EINPUT,
                         "graph %s is for micro-batches of %u, but train.micro_batch is %" PRId64 "; give both the same",
@@ -104,9 +112,10 @@ static int differ(const pst_graph *a, const pst_graph *b) {
     return 0;
 }
 
+static int splits_sequence(const pst_prepared *p) { return !strcmp(p->config->parallel.sequence, "true"); }
+
 static pst_status split_for(pst_prepared *p, uint32_t part) {
-    pst_shard_options o = {
-        .parts = p->grid.tensor, .part = part, .sequence = !strcmp(p->config->parallel.sequence, "true")};
+    pst_shard_options o = {.parts = p->grid.tensor, .part = part, .sequence = splits_sequence(p)};
     PST_TRY(pst_graph_shard(p->whole, &o, &p->graphs[part]));
     return pst_graph_check(p->graphs[part]);
 }
@@ -129,5 +138,46 @@ static pst_status split_graph(pst_prepared *p) {
 pst_status pst_prepare_graph(pst_prepared *p) {
     if (p->options.graph) PST_TRY(take_graph(p, p->options.graph));
     else PST_TRY(build_graph(p));
-    return split_graph(p);
+    pst_prepare_choose_lane(p);
+    if (!p->before) return split_graph(p);
+    if (splits_sequence(p))
+        return pst_fail(PST_EINPUT,
+                        "parallel.sequence: parts of the positions cannot go from a stage to one with another number "
+                        "of tensor ranks; give all stages as many, or leave it out");
+    p->graph = p->whole;
+    return pst_graph_check(p->whole);
+}
+
+/* --- stages with different numbers of tensor ranks ---------------------------------------------------------------- */
+
+/* What each lane computes of the model, once it is known which operators each stage has. parts: [operators of the
+ * model]; origin: [PST_SHARD_NODES times as many] */
+static pst_status split_stages(pst_prepared *p, uint32_t *parts, uint32_t *origin) {
+    const pst_plan *plan = p->plan;
+    for (uint32_t i = 0; i < p->whole->n_node; i++)
+        parts[i] = pst_grid_degree(p->grid, plan->rank_of_chunk[plan->chunk_of_node[i]]);
+    for (uint32_t t = 0; t < p->grid.tensor; t++) {
+        pst_shard_options o = {.parts = p->grid.tensor, .part = t, .parts_of_node = parts, .origin = origin};
+        PST_TRY(pst_graph_shard(p->whole, &o, &p->graphs[t]));
+        PST_TRY(pst_graph_check(p->graphs[t]));
+    }
+    p->graph = p->graphs[0];
+    p->uneven = differ(p->graphs[0], p->graphs[p->grid.tensor - 1]);
+    p->chunk_of_node = malloc((p->graph->n_node + (size_t)1) * sizeof *p->chunk_of_node);
+    if (!p->chunk_of_node) return pst_fail(PST_ENOMEM, "no memory to split graph %s", p->whole->name);
+    for (uint32_t i = 0; i < p->graph->n_node; i++) p->chunk_of_node[i] = plan->chunk_of_node[origin[i]];
+    return PST_OK;
+}
+
+pst_status pst_prepare_split(pst_prepared *p) {
+    if (!p->before) {
+        p->chunk_of_node = p->plan->chunk_of_node;
+        return PST_OK;
+    }
+    size_t n = p->whole->n_node + (size_t)1;
+    uint32_t *parts = malloc(n * sizeof *parts), *origin = malloc(PST_SHARD_NODES * n * sizeof *origin);
+    pst_status status = parts && origin ? split_stages(p, parts, origin)
+                                        : pst_fail(PST_ENOMEM, "no memory to split graph %s", p->whole->name);
+    free(parts), free(origin);
+    return status;
 }

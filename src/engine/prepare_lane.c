@@ -1,10 +1,54 @@
-/* What a rank of a pipeline that is prepared on its own has for its exchange with the other replicas (pst_job_spec.exchange),
- * by the links of the cluster. As all replicas do the same at the same time, each of them sends as much to each other one:
- * those of its node through its own link, the others through its NIC, which the node's NICs together limit for all ranks of
- * the node that exchange with others. */
+/* Jobs that are only scored: which of them are so large that one pipeline is prepared on its own, and what a rank of it has
+ * for its exchange with the other replicas (pst_job_spec.exchange), by the links of the cluster. As all replicas do the same
+ * at the same time, each of them sends as much to each other one: those of its node through its own link, the others through
+ * its NIC, which the node's NICs together limit for all ranks of the node that exchange with others. */
 #include "engine/prepare.h"
+#include "pipeline/share.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
+
+/* --- whether one pipeline stands for all ------------------------------------------------------------------------- */
+
+/* Up to so many ranks, passes of chunks and exchanges of pieces a job is prepared whole; of exchanges more where replicas
+ * differ, for then each waits for others in sums that it does not exchange at the same time. */
+enum { RANKS = 64, PASSES = 1 << 15, EXCHANGES = 1 << 20, UNEQUAL_EXCHANGES = 1 << 23 };
+
+/* Of all replicas, about: each piece of a sum goes to every other one and is added, in zero 2 for every micro-batch, and
+ * comes back. */
+static uint64_t count_exchanges(const pst_prepared *p, const pst_plan *plan) {
+    const uint64_t data = p->grid.data, sums = p->config->parallel.zero == 2 ? plan->n_micro : data;
+    uint64_t pieces = 0;
+    for (uint32_t i = 0; i < p->whole->n_param; i++) pieces += pst_pieces(pst_param_elements(p->whole->param + i));
+    return data > 1 ? pieces * (3 * sums + 2 * data) : 0;
+}
+
+static int are_equal(const pst_prepared *p, const pst_plan *plan) {
+    for (uint32_t k = 1; plan->micros && k < p->grid.data; k++)
+        if (plan->micros[k] != plan->micros[0]) return 0;
+    return 1;
+}
+
+/* For its micro-batches; the first of equals. */
+static uint32_t longest(const pst_prepared *p, const pst_plan *plan) {
+    double most = 0;
+    uint32_t replica = 0;
+    for (uint32_t k = 0; plan->micros && k < p->grid.data; k++) {
+        double takes = plan->micros[k] / pst_prepare_speed(p, k);
+        if (takes > most) most = takes, replica = k;
+    }
+    return replica;
+}
+
+void pst_prepare_choose_lane(pst_prepared *p) {
+    const pst_plan *plan = p->options.plan;
+    if (!p->options.score || p->options.lane || p->options.schedules || !strcmp(plan->schedule, "solved")) return;
+    if (p->options.n_rank > RANKS || (uint64_t)p->grid.tensor * plan->n_chunk * plan->n_micro > PASSES ||
+        count_exchanges(p, plan) > (are_equal(p, plan) ? EXCHANGES : UNEQUAL_EXCHANGES))
+        p->options.lane = 1 + longest(p, plan);
+}
+
+/* --- its links ---------------------------------------------------------------------------------------------------- */
 
 static uint32_t node_of(const pst_prepared *p, uint32_t rank) { return p->cluster->device[p->device[rank]].node; }
 
@@ -42,7 +86,7 @@ static pst_status find_links(const pst_prepared *p, const uint32_t *leaving, pst
     for (uint32_t s = 0; s < p->grid.pipeline; s++) {
         double slowest = 0;
         link[s] = (pst_cluster_link){0};
-        for (uint32_t r = pst_grid_rank(p->grid, s, 0, 0); r < pst_grid_rank(p->grid, s + 1, 0, 0); r++) {
+        for (uint32_t r = pst_grid_first(p->grid, s); r < pst_grid_first(p->grid, s + 1); r++) {
             double needs;
             PST_TRY(each_other(p, r, leaving, &needs, &link[s].latency_ns));
             slowest = fmax(slowest, needs);

@@ -30,7 +30,7 @@ uint64_t pst_prepare_room(const pst_prepared *p, uint64_t limit, uint32_t rank) 
 }
 
 /* A pipeline is as fast as its slowest rank. */
-static double speed_of(const pst_prepared *p, uint32_t replica) {
+double pst_prepare_speed(const pst_prepared *p, uint32_t replica) {
     double slowest = 0;
     for (uint32_t r = 0; r < p->options.n_rank; r++)
         if (pst_grid_at(p->grid, r).replica == replica) slowest = fmax(slowest, p->slow[r]);
@@ -42,7 +42,7 @@ static pst_status share_by_speed(const pst_prepared *p, uint32_t n_micro, uint32
     uint32_t n = p->grid.data;
     double *speed = malloc(n * sizeof *speed);
     if (!speed) return pst_fail(PST_ENOMEM, "no memory to share micro-batches among %u replicas", n);
-    for (uint32_t k = 0; k < n; k++) speed[k] = speed_of(p, k);
+    for (uint32_t k = 0; k < n; k++) speed[k] = pst_prepare_speed(p, k);
     for (uint32_t k = 0; k < n; k++) count[k] = 1;
     for (uint32_t left = n_micro - n; left > 0; left--) {
         uint32_t best = 0;

@@ -2,8 +2,8 @@
  * the shortest. What takes part: for every placement of chunks (pst_solve_places), the order that is solved for
  * (prepare_problem.h), and the named ones. Each is prepared as a run would be, so that memory and prediction are
  * those of the run. Every rank comes to the same result by itself, unless its launcher has handed it on (handed.h):
- * nothing here depends on the machine, which is why the limit is parallel.memory, or else what zb-h1 needs on its
- * fullest rank. */
+ * nothing here depends on the machine, which is why the limit is parallel.memory, or else what zb-h1 (of a plan with
+ * two chunks per rank zb-v) needs on its fullest rank. */
 #include "engine/prepare_problem.h"
 #include "base/log.h"
 #include "engine/handed.h"
@@ -128,7 +128,7 @@ static pst_status hold(contest *c, uint32_t chunks) {
 /* Chunks per rank that the run file asks for; a list of what is computed again has an item for each of them. 0: any. */
 static uint32_t asked_chunks(const contest *c) {
     const pst_config *config = c->config;
-    uint32_t stages = c->options.n_rank / pst_prepare_lanes(config), n = config->parallel.n_recompute;
+    uint32_t stages = pst_prepare_stages(config, c->options.n_rank), n = config->parallel.n_recompute;
     if (config->parallel.chunks || n <= 1 || !stages || n % stages) return (uint32_t)config->parallel.chunks;
     return n / stages;
 }
@@ -144,6 +144,19 @@ static pst_status level_recompute(pst_config *config, char **way) {
     return PST_OK;
 }
 
+/* Of a plan whose chunks lie as those of zb-h1 or zb-v: what that needs. 0: they lie in another way. */
+static pst_status find_limit_of_plan(contest *c) {
+    const pst_plan *plan = c->options.plan;
+    uint32_t chunks = plan->n_chunk / plan->n_rank;
+    pst_prepared *p;
+    pst_status status = prepare_with(c, chunks == 1 ? "zb-h1" : "zb-v", chunks, NULL, 0, &p);
+    if (status == PST_EINPUT) return pst_error_clear(), PST_OK;
+    PST_TRY(status);
+    c->limit = largest(p);
+    pst_prepared_close(p);
+    return PST_OK;
+}
+
 /* parallel.memory, or else what zb-h1 needs: the stashes of 1f1b, with W apart. */
 static pst_status find_limit(contest *c) {
     pst_config config = *c->config; /* shallow: only read below */
@@ -151,10 +164,11 @@ static pst_status find_limit(contest *c) {
     pst_prepared *p;
     char *way = NULL;
     c->limit = (uint64_t)config.parallel.memory;
+    if (!c->limit && c->options.plan) PST_TRY(find_limit_of_plan(c));
     if (c->limit) return PST_OK;
     one.config = &config;
     one.options.plan = NULL; /* whose chunks may lie in another way */
-    uint32_t stages = c->options.n_rank / pst_prepare_lanes(&config), n = config.parallel.n_recompute;
+    uint32_t stages = pst_prepare_stages(&config, c->options.n_rank), n = config.parallel.n_recompute;
     if (n > 1 && n != stages) PST_TRY(level_recompute(&config, &way));
     PST_TRY(prepare_with(&one, "zb-h1", 1, NULL, 0, &p));
     c->limit = largest(p);
@@ -199,6 +213,7 @@ static pst_status take_handed(const contest *c, int *handed, pst_prepared **p) {
 
 pst_status pst_prepare_solved(const pst_config *config, const pst_prepare_options *options, pst_prepared **prepared) {
     contest c = {.config = config, .options = *options};
+    c.options.score = 0; /* all pipelines together */
     const pst_plan *plan = options->plan;
     int handed;
     pst_status status = take_handed(&c, &handed, prepared);

@@ -18,6 +18,30 @@ static const pst_bench_suite suites[] = {{"profile", NULL, pst_profile_rank, NUL
                                          {"messages", NULL, pst_profile_messages, NULL},
                                          {"exchanges", NULL, pst_profile_exchanges, NULL}};
 
+/* Of a text in quotes. */
+static void make_plain(char *text) {
+    for (; *text; text++)
+        if ((unsigned char)*text < ' ' || *text == '"' || *text == '\\') *text = '?';
+}
+
+/* One rank each has such a device. One that is not here may be planned for: only its name is known. */
+static void name_device(const pst_config *c, pst_profile_head *h) {
+    const pst_device_config config = {.threads = h->threads};
+    const pst_device_ops *ops;
+    if (!strcmp(c->parallel.device, "timed")) return;
+    if (pst_registry_device(c->parallel.device, &config, &ops) != PST_OK) {
+        snprintf(h->device, sizeof h->device, "%s", c->parallel.device);
+        pst_error_clear();
+        return;
+    }
+    if (pst_registry_is_host(ops)) return;
+    const char *model = ops->model ? ops->model(&config) : "";
+    h->ranks = 1;
+    snprintf(h->device, sizeof h->device, "%s", ops->name);
+    snprintf(h->model, sizeof h->model, "%s", model);
+    make_plain(h->model);
+}
+
 void pst_profile_here(const pst_config *c, uint32_t threads, pst_profile_head *h) {
     uint32_t isa = pst_cpu_isa();
     time_t now = time(NULL);
@@ -27,13 +51,13 @@ void pst_profile_here(const pst_config *c, uint32_t threads, pst_profile_head *h
     if (h->ranks < 1) h->ranks = 1;
     if (h->ranks > MOST_RANKS) h->ranks = MOST_RANKS;
     pst_machine_cpu_model(h->cpu, sizeof h->cpu);
-    for (char *at = h->cpu; *at; at++)
-        if ((unsigned char)*at < ' ' || *at == '"' || *at == '\\') *at = '?';
+    make_plain(h->cpu);
     snprintf(h->isa, sizeof h->isa, "%s", pst_isa_name(isa));
     snprintf(h->precision, sizeof h->precision, "%s", c->train.precision);
     snprintf(h->optimizer, sizeof h->optimizer, "%s", c->train.optimizer);
     snprintf(h->penstock, sizeof h->penstock, "%s", PST_VERSION);
     strftime(h->date, sizeof h->date, "%Y-%m-%d", gmtime_r(&now, &day));
+    name_device(c, h);
 }
 
 /* --- what is asked for ------------------------------------------------------------------------------------------ */
@@ -55,20 +79,47 @@ static pst_status read_choices(const char *name, const char *text, uint32_t own,
                 : PST_OK;
 }
 
+static int by_number(const void *a, const void *b) {
+    const uint32_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
+/* Those that stages of the run have, each once; of more than fit, the first. */
+static void own_degrees(const pst_config *c, pst_profile_take *take) {
+    take->n_tensor = 0;
+    for (uint32_t s = 0; s < c->parallel.n_tensors; s++) {
+        uint32_t degree = (uint32_t)strtoul(c->parallel.tensors[s], NULL, 10), i = 0;
+        while (i < take->n_tensor && take->tensor[i] != degree) i++;
+        if (degree && i == take->n_tensor && i < PST_PROFILE_CHOICES) take->tensor[take->n_tensor++] = degree;
+    }
+    if (!take->n_tensor) take->tensor[take->n_tensor++] = 1;
+    qsort(take->tensor, take->n_tensor, sizeof *take->tensor, by_number);
+}
+
+/* A run that leaves its degrees open is planned with a rank for each processor. */
+static int64_t open_ranks(const pst_profile_options *o, const pst_config *c) {
+    const pst_device_config config = {.threads = 1};
+    const pst_device_ops *ops;
+    if (o->ranks || c->parallel.pipeline || pst_prepare_lanes(c) > 1) return o->ranks;
+    if (pst_registry_device(c->parallel.device, &config, &ops) != PST_OK) return pst_error_clear(), 0;
+    return pst_registry_is_host(ops) ? pst_machine_cpus() : 0;
+}
+
 static pst_status read_take(const pst_profile_options *o, const pst_config *c, pst_profile_take *take) {
     uint32_t n_rank;
     if (o->n_override > PST_PROFILE_OVERRIDES)
         return pst_fail(PST_EINPUT, "more than %d overrides", PST_PROFILE_OVERRIDES);
-    PST_TRY(pst_prepare_ranks(c, o->ranks, &n_rank));
+    PST_TRY(pst_prepare_ranks(c, open_ranks(o, c), &n_rank));
     *take = (pst_profile_take){.run = o->file[0],
                                .override = o->override,
                                .n_override = o->n_override,
                                .threads = pst_setup_threads(c, n_rank),
+                               .device = "cpu",
                                .seconds = o->seconds > 0 ? o->seconds : 1};
     PST_TRY(read_choices("--micro-batches", o->micro_batches, (uint32_t)c->train.micro_batch, &take->n_micro_batch,
                          take->micro_batch));
-    return read_choices("--tensor", o->tensor, c->parallel.tensor ? (uint32_t)c->parallel.tensor : 1, &take->n_tensor,
-                        take->tensor);
+    own_degrees(c, take);
+    return o->tensor ? read_choices("--tensor", o->tensor, 1, &take->n_tensor, take->tensor) : PST_OK;
 }
 
 /* --- findings --------------------------------------------------------------------------------------------------- */
@@ -93,10 +144,12 @@ static pst_status run_suite(const pst_bench *b, const pst_bench_suite *suite, ui
     return status;
 }
 
-/* More tensor ranks than processors would be timed taking turns: they are left out. */
+/* More tensor ranks than processors would be timed taking turns: they are left out. Messages and exchanges of devices
+ * that the host cannot reach are modelled. */
 static pst_status measure(const pst_bench *b, pst_profile *p) {
     const pst_profile_head *head = pst_profile_head_of(p);
     PST_TRY(run_suite(b, &suites[0], head->ranks, p));
+    if (*head->device) return PST_OK;
     PST_TRY(run_suite(b, &suites[1], 2, p));
     for (uint32_t i = 0; i < b->profile->n_tensor; i++)
         if (b->profile->tensor[i] > 1 && b->profile->tensor[i] <= head->ranks)
@@ -118,21 +171,23 @@ static pst_status join(pst_profile *to, const pst_profile *from, const char *pat
     return status == PST_OK ? PST_OK : pst_fail(status, "%s: %s; --force joins them all the same", path, pst_error());
 }
 
-/* fresh into what the file has already. */
-static pst_status add_to_file(const pst_profile_options *o, const pst_profile *fresh, FILE *out) {
-    pst_profile *p = NULL;
+/* What the file has already, if there is one, before anything is measured that could not be added to it; else NULL. */
+static pst_status open_file(const pst_profile_options *o, const pst_profile_head *fresh, pst_profile **there) {
+    *there = NULL;
+    if (access(o->output, F_OK)) return PST_OK;
+    PST_TRY(pst_profile_load(o->output, there));
+    if (o->force || pst_profile_joins(*there, fresh) == PST_OK) return PST_OK;
+    pst_profile_close(*there), *there = NULL;
+    return pst_fail(PST_EINPUT, "%s: %s, and cannot be added to; name another file, or --force adds all the same",
+                    o->output, pst_error());
+}
+
+static pst_status add_to_file(const pst_profile_options *o, pst_profile *there, const pst_profile *fresh, FILE *out) {
     uint32_t n = 0;
-    if (access(o->output, F_OK)) {
-        PST_TRY(write_profile(fresh, o->output));
-    } else {
-        PST_TRY(pst_profile_load(o->output, &p));
-        pst_status status = join(p, fresh, o->output, o->force);
-        if (status == PST_OK) status = write_profile(p, o->output);
-        if (status != PST_OK) return pst_profile_close(p), status;
-    }
-    pst_profile_rows(p ? p : fresh, &n);
+    if (there) PST_TRY(pst_profile_force(there, fresh));
+    PST_TRY(write_profile(there ? there : fresh, o->output));
+    pst_profile_rows(there ? there : fresh, &n);
     fprintf(out, "%s: %u durations\n", o->output, n);
-    pst_profile_close(p);
     return PST_OK;
 }
 
@@ -171,16 +226,18 @@ static pst_status run_as_rank(const pst_bench *b) {
 static pst_status profile(const pst_profile_options *o, const pst_config *c, FILE *out) {
     pst_profile_take take;
     pst_profile_head head;
-    pst_profile *p = NULL;
+    pst_profile *p = NULL, *there = NULL;
     PST_TRY(read_take(o, c, &take));
+    pst_profile_here(c, take.threads, &head);
+    if (*head.device) take.device = head.device;
     const pst_bench_options ranks = {.argv = o->argv};
     const pst_bench b = {.options = &ranks, .config = c, .threads = take.threads, .profile = &take};
     if (strcmp(pst_registry_world()->name, "single")) return run_as_rank(&b);
-    pst_profile_here(c, take.threads, &head);
-    PST_TRY(pst_profile_open(&head, &p));
-    pst_status status = measure(&b, p);
-    if (status == PST_OK) status = add_to_file(o, p, out);
-    pst_profile_close(p);
+    PST_TRY(open_file(o, &head, &there));
+    pst_status status = pst_profile_open(&head, &p);
+    if (status == PST_OK) status = measure(&b, p);
+    if (status == PST_OK) status = add_to_file(o, there, p, out);
+    pst_profile_close(p), pst_profile_close(there);
     return status;
 }
 

@@ -2,10 +2,9 @@
  * executor launches, where it launches it: operands lie where a run's lie, were written by the operator before, and
  * weights come back as cold as in a run. First rank 0 alone, while the others wait; then all at once, each its own. */
 #include "base/clock.h"
-#include "comm/world.h"
 #include "engine/machine.h"
+#include "engine/made_up.h"
 #include "engine/profile.h"
-#include "engine/trainer.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +42,6 @@ static pst_status configure(const pst_profile_take *take, const choice *what, in
     static const char *const alone[] = {"parallel.pipeline=1",
                                         "parallel.data=1",
                                         "parallel.transport=self",
-                                        "parallel.device=cpu",
                                         "parallel.cluster=",
                                         "parallel.profile=",
                                         "parallel.plan=",
@@ -59,8 +57,8 @@ static pst_status configure(const pst_profile_take *take, const choice *what, in
                                         "checkpoint.every=0",
                                         "model.weights="};
     enum { N_ALONE = sizeof alone / sizeof *alone };
-    const char *override[PST_PROFILE_OVERRIDES + N_ALONE + 7];
-    char text[4][64];
+    const char *override[PST_PROFILE_OVERRIDES + N_ALONE + 8];
+    char text[5][64];
     size_t n = 0;
     for (size_t i = 0; i < take->n_override; i++) override[n++] = take->override[i];
     for (size_t i = 0; i < N_ALONE; i++) override[n++] = alone[i];
@@ -68,37 +66,26 @@ static pst_status configure(const pst_profile_take *take, const choice *what, in
     snprintf(text[1], sizeof text[1], "train.batch=%u", what->micro_batch * (small ? 2 : MICROS));
     snprintf(text[2], sizeof text[2], "parallel.tensor=%u", what->tensor);
     snprintf(text[3], sizeof text[3], "parallel.threads=%u", take->threads);
-    for (int i = 0; i < 4; i++) override[n++] = text[i];
+    snprintf(text[4], sizeof text[4], "parallel.device=%s", take->device);
+    for (int i = 0; i < 5; i++) override[n++] = text[i];
     if (what->tensor == 1) override[n++] = "parallel.sequence=false";
     override[n++] = what->again ? "parallel.recompute=selective" : "parallel.recompute=none";
     if (small) override[n++] = "model.layers=2";
     return pst_config_load(take->run, override, n, config);
 }
 
-static uint64_t no_hash(const pst_data *data) {
-    (void)data;
-    return 0;
-}
-
 /* may_refuse: a model that takes too long as a whole. */
 static pst_status open_trainer(session *s, uint32_t ranks_here, int may_refuse) {
-    static const pst_data_row made_up = {.name = "profile", .hash = no_hash};
-    static pst_data data = {&made_up};
-    static const pst_train_options quiet = {.runs = "", .resume = "", .quiet = 1};
     pst_trainer *t = &s->t;
     uint64_t most = pst_machine_memory() / ranks_here, bytes = 0;
-    const pst_prepare_options options = {.n_rank = pst_prepare_lanes(s->config),
-                                         .vocabulary = pst_data_vocabulary(s->config->data.tokenizer)};
-    *t = (pst_trainer){.config = s->config, .options = &quiet, .data = &data, .proc_status = -1, .lock = -1};
-    PST_TRY(pst_setup_plan(s->config, options, NULL, &t->p));
+    int host; /* what the models of speed and memory are of */
+    PST_TRY(pst_made_up_plan(s->config, t));
     for (uint32_t r = 0; r < t->p->options.n_rank; r++) bytes += t->p->layout[r]->total;
-    if (may_refuse && t->p->timing->step_ns > SLOW_NS)
+    host = pst_registry_is_host(t->p->options.device);
+    if (host && may_refuse && t->p->timing->step_ns > SLOW_NS)
         return pst_fail(PST_ENOMEM, "measuring the run's steps would take too long");
-    if (most && bytes > most) return pst_fail(PST_ENOMEM, "measuring the run needs more memory than there is");
-    PST_TRY(pst_world_single.open(&t->world));
-    PST_TRY(pst_setup_ranks(t));
-    PST_TRY(pst_setup_weights(t));
-    PST_TRY(pst_setup_room(t));
+    if (host && most && bytes > most) return pst_fail(PST_ENOMEM, "measuring the run needs more memory than there is");
+    PST_TRY(pst_made_up_ranks(t));
     s->n_slot = t->p->graph->n_node * KEYS;
     s->n = calloc(s->n_slot, sizeof *s->n);
     s->ns = calloc((size_t)s->n_slot * SAMPLES, sizeof *s->ns);
@@ -108,11 +95,7 @@ static pst_status open_trainer(session *s, uint32_t ranks_here, int may_refuse) 
 }
 
 static void close_session(session *s) {
-    pst_trainer *t = &s->t;
-    if (t->group) pst_group_close(t->group, PST_OK);
-    if (t->world) t->world->ops->close(t->world);
-    pst_setup_close(t);
-    pst_prepared_close(t->p);
+    pst_made_up_close(&s->t);
     pst_config_close(s->config);
     free(s->ns), free(s->n), free(s->room), free(s->flush);
     *s = (session){.config = NULL};
@@ -131,21 +114,6 @@ static pst_status open_session(session *s, const pst_profile_take *take, const c
 }
 
 /* --- measuring -------------------------------------------------------------------------------------------------- */
-
-/* Any tokens do. Every table has more rows than these. */
-static void feed(session *s) {
-    const pst_graph *g = s->t.p->graph;
-    uint32_t most = pst_data_vocabulary(s->config->data.tokenizer), word = 1;
-    for (uint32_t k = 0; k < s->t.group->n_local; k++)
-        for (uint32_t i = 0; i < g->n_tensor; i++)
-            for (uint32_t m = 0; g->tensor[i].role == PST_TENSOR_DATA && m < s->t.group->local[k]->n_micro; m++) {
-                int32_t *to = pst_rank_data(s->t.group->local[k], i, m);
-                for (uint64_t e = 0; to && e < pst_tensor_elements(&g->tensor[i]); e++) {
-                    word = word * 1664525u + 1013904223u; /* Numerical Recipes */
-                    to[e] = (int32_t)((word >> 8) % most);
-                }
-            }
-}
 
 /* What rank 0 here has launched in the step just done. */
 static void note_step(session *s) {
@@ -176,7 +144,7 @@ static pst_status train(session *s, double seconds) {
     for (int step = 0; step <= STEPS; step++) {
         pst_metrics_step measured;
         uint64_t began = pst_monotonic_ns();
-        feed(s);
+        PST_TRY(pst_made_up_feed(&s->t));
         PST_TRY(pst_step_run(&s->t, began, &measured));
         if (!step) until = pst_monotonic_ns() + (uint64_t)(seconds * 1e9);
         else note_step(s);

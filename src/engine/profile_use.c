@@ -6,19 +6,30 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A machine on which nothing is computed may be any. */
-static pst_status check_machine(const pst_config *c, uint32_t threads, const pst_profile *profile) {
+/* A machine on which nothing is computed may be any, and so may one that plans for GPUs of a cluster. */
+static pst_status check_machine(const pst_config *c, const pst_device_kind *kind, uint32_t threads,
+                                const pst_profile *profile) {
     pst_profile_head here;
     const pst_profile_head *head = pst_profile_head_of(profile);
     pst_profile_here(c, threads, &here);
     if (!strcmp(c->parallel.device, "timed"))
         memcpy(here.cpu, head->cpu, sizeof here.cpu), memcpy(here.isa, head->isa, sizeof here.isa),
             here.cpus = head->cpus;
-    return pst_profile_check(profile, &here);
+    int any = !strcmp(c->parallel.device, "timed") || (kind && *head->device);
+    if (any) memcpy(here.device, head->device, sizeof here.device);
+    if (any || !*here.model) memcpy(here.model, head->model, sizeof here.model);
+    pst_status status = pst_profile_check(profile, &here);
+    if (status != PST_EINPUT || *head->device || here.threads == head->threads) return status;
+    uint32_t wanted = here.threads;
+    here.threads = head->threads; /* if nothing else is in the way */
+    if (pst_profile_check(profile, &here) != PST_OK) return PST_EINPUT;
+    return pst_fail(PST_EINPUT, "%s: penstock profile -n %u into another file measures these", pst_error(),
+                    wanted < here.cpus ? here.cpus / wanted : 1);
 }
 
 /* Of most operators nothing is known: then it is another model's. */
-static pst_status check_shapes(const char *path, const pst_profile *profile, const pst_graph *graph, int force) {
+static pst_status check_shapes(const char *path, const pst_profile *profile, const pst_graph *graph, int force,
+                               int quiet) {
     uint32_t missing, steps;
     char names[3 * PST_PROFILE_TEXT];
     PST_TRY(pst_profile_missing(profile, graph, &missing, &steps, names, sizeof names));
@@ -28,29 +39,35 @@ static pst_status check_shapes(const char *path, const pst_profile *profile, con
                         "it is of another model: %u of %u operators were not measured, such as %s; "
                         "penstock profile RUN.yaml -o %s adds them",
                         missing, steps, names, path);
-    pst_log(PST_LOG_WARN, "parallel.profile: %u of %u operators were not measured and are modelled: %s", missing, steps,
-            names);
+    if (!quiet)
+        pst_log(PST_LOG_WARN, "parallel.profile: %u of %u operators were not measured and are modelled: %s", missing,
+                steps, names);
     return PST_OK;
 }
 
-pst_status pst_profile_suits(const pst_profile *profile, const pst_config *c, uint32_t threads,
-                             const pst_graph *graph) {
+pst_status pst_profile_suits(const pst_profile *profile, const pst_device_kind *kind, const pst_config *c,
+                             uint32_t threads, const pst_graph *graph, int quiet) {
     int force = !strcmp(c->parallel.profile_force, "true");
-    pst_status status = force ? PST_OK : check_machine(c, threads, profile);
-    if (status == PST_OK) status = check_shapes(c->parallel.profile, profile, graph, force);
+    pst_status status = check_machine(c, kind, threads, profile);
+    if (status == PST_EINPUT && force) {
+        if (!quiet)
+            pst_log(PST_LOG_WARN, "parallel.profile: %s is used all the same: %s", c->parallel.profile, pst_error());
+        status = PST_OK;
+    }
+    if (status == PST_OK) status = check_shapes(c->parallel.profile, profile, graph, force, quiet);
     if (status != PST_EINPUT) return status;
     return pst_fail(status, "parallel.profile: %s: %s; parallel.profile_force=true uses it all the same",
                     c->parallel.profile, pst_error());
 }
 
-/* Ranks that would have to take turns on the processors slow each other down by more than was measured. */
-static void warn_crowded(const pst_prepared *p) {
-    const pst_profile_head *head = pst_profile_head_of(p->profile);
-    if (strcmp(p->config->parallel.device, "timed") && p->options.n_rank > head->ranks)
+/* They slow each other down by more than was measured. */
+void pst_profile_warn(const pst_profile *profile, const pst_config *config, uint32_t n_rank, uint32_t threads) {
+    const pst_profile_head *head = pst_profile_head_of(profile);
+    if (!*head->device && strcmp(config->parallel.device, "timed") && n_rank > head->ranks)
         pst_log(PST_LOG_WARN,
                 "parallel.profile: predictions are for ranks with processors of their own; %u of %u thread%s on one "
                 "machine with %u would take turns",
-                p->options.n_rank, p->options.threads, p->options.threads > 1 ? "s" : "", head->cpus);
+                n_rank, threads, threads > 1 ? "s" : "", head->cpus);
 }
 
 /* How many ranks compute at once, as a profile counts them. */
@@ -64,8 +81,15 @@ pst_status pst_profile_open_for(pst_prepared *p) {
     if (!*path || p->options.infer) return PST_OK;
     pst_status status = pst_profile_load(path, &p->profile);
     if (status != PST_OK) return pst_fail_in(status, "parallel.profile");
-    status = pst_profile_suits(p->profile, p->config, p->options.threads, p->graph);
-    if (status == PST_OK) warn_crowded(p);
+    if (!pst_costs_profiled(p->costs.kind, p->profile)) {
+        if (!p->options.quiet)
+            pst_log(PST_LOG_WARN, "parallel.profile: %s is of other devices: %s is modelled", path, p->costs.kind->name);
+        pst_profile_close(p->profile), p->profile = NULL;
+        return PST_OK;
+    }
+    status = pst_profile_suits(p->profile, p->costs.kind, p->config, p->options.threads, p->graph, p->options.quiet);
+    if (status == PST_OK && !p->options.quiet)
+        pst_profile_warn(p->profile, p->config, p->options.n_rank, p->options.threads);
     p->costs.profile = p->profile, p->costs.busy = busy_ranks(p);
     return status;
 }

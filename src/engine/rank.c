@@ -1,8 +1,8 @@
-/* See rank.h; rank_norm.c has the norm of a step, rank_step.c the optimizer. */
+/* See rank.h: the hooks of the executor, and a rank's beginning and end. */
 #include "engine/rank.h"
 #include "base/log.h"
-#include "base/rng.h"
-#include "graph/shard.h"
+#include "engine/choices.h"
+#include "engine/staged.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -37,7 +37,7 @@ void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro) {
 
 /* --- steps of programs ------------------------------------------------------------------------------------------ */
 
-static void note_operator(pst_rank *r, const pst_step *step, uint32_t micro, uint64_t began, uint64_t ended) {
+void pst_rank_note(pst_rank *r, const pst_step *step, uint32_t micro, uint64_t began, uint64_t ended) {
     if (!r->train || r->n_op == r->room_op) return;
     r->op[r->n_op++] = (pst_op_span){.start = began,
                                      .end = ended,
@@ -66,18 +66,19 @@ static pst_status run_kernel(pst_device *device, const void *block) {
     pst_rank *r = c->rank;
     uint64_t began = pst_monotonic_ns();
     pst_status status = c->kernel->launch(device, &c->call);
+    if (r->device->ops->flags & PST_DEVICE_AHEAD) return status; /* ended_hook hears of it */
     uint64_t computed = pst_monotonic_ns();
     slow_down(r, began);
     *c->spent += pst_monotonic_ns() - began;
-    note_operator(r, c->step, c->micro, began, computed); /* what parallel.measured takes is of the device as it is */
+    pst_rank_note(r, c->step, c->micro, began, computed); /* what parallel.measured takes is of the device as it is */
     return status;
 }
 
-static const pst_cut *cut_of(const pst_rank *r) { return r->train || !r->eval_cut ? r->cut : r->eval_cut; }
+const pst_cut *pst_rank_cut(const pst_rank *r) { return r->train || !r->eval_cut ? r->cut : r->eval_cut; }
 
-static void *address_of(const pst_rank *r, uint32_t chunk, const pst_step *step, uint32_t operand, uint32_t micro) {
+void *pst_rank_operand(const pst_rank *r, uint32_t chunk, const pst_step *step, uint32_t operand, uint32_t micro) {
     const pst_slots *slots = r->train || !r->eval_cut ? r->slots : r->eval_slots;
-    return pst_layout_address(r->layout, cut_of(r), slots, r->graph, chunk, &step->operand[operand], micro,
+    return pst_layout_address(r->layout, pst_rank_cut(r), slots, r->graph, chunk, &step->operand[operand], micro,
                               r->arena.base);
 }
 
@@ -89,17 +90,23 @@ static int begins(const pst_rank *r, const pst_step *step, uint32_t micro) {
     return micro % r->part_micros == 0;
 }
 
+static void ended_hook(void *arg, const pst_step *step, uint32_t micro, uint64_t start_ns, uint64_t end_ns) {
+    pst_rank *r = arg;
+    r->work.ns[pst_work_of_step(r->graph, step)] += end_ns - start_ns;
+    pst_rank_note(r, step, micro, start_ns, end_ns);
+}
+
 static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro, pst_launch_fn *fn,
                             const void **block) {
     pst_rank *r = arg;
     const pst_prepared *p = r->p;
     const pst_graph *g = r->graph;
-    const pst_cut *cut = cut_of(r);
+    const pst_cut *cut = pst_rank_cut(r);
     pst_rank_call *c = &r->call;
     c->kernel = pst_registry_kernel(step->kernel);
     c->spent = r->work.ns + pst_work_of_step(g, step);
     c->rank = r, c->step = step, c->chunk = chunk, c->micro = micro;
-    for (uint32_t i = 0; i < step->n_operand; i++) c->arg[i] = address_of(r, chunk, step, i, micro);
+    for (uint32_t i = 0; i < step->n_operand; i++) c->arg[i] = pst_rank_operand(r, chunk, step, i, micro);
     c->call = (pst_call){.graph = g,
                          .node = g->node + step->node,
                          .arg = c->arg,
@@ -107,44 +114,11 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
                          .seed = (uint64_t)p->config->train.seed,
                          .first = begins(r, step, micro),
                          .train = r->train,
+                         .step = r->step,
                          .sample = r->sample + (uint64_t)micro * g->micro_batch,
                          .loss_scale = (float)r->loss_scale * (1.0f / (float)p->targets)};
     *fn = r->replay ? pst_replay_kernel : run_kernel;
     *block = c;
-    return PST_OK;
-}
-
-/* The group's sum of the accumulators that are partial. */
-static pst_status start_partial(pst_rank *r) {
-    const pst_instr reduce = {.opcode = PST_OP_REDUCE};
-    r->call.spent = r->work.ns + pst_work_of_flush(&reduce);
-    r->exchange_step = NULL, r->exchange_ns = pst_monotonic_ns();
-    if (r->position) PST_POSITION_SET(r->position, coll_bytes, r->layout->partial_bytes);
-    return pst_exchange_sum(r->exchanger, at(r, r->layout->partial), r->layout->partial_bytes / sizeof(float));
-}
-
-/* A step of the tensor group; the time until it is done counts as work of its kind, waiting for the others included. */
-static pst_status exchange_hook(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro) {
-    pst_rank *r = arg;
-    if (!step) return start_partial(r);
-    r->call.spent = r->work.ns + pst_work_of_step(r->graph, step);
-    r->exchange_step = step, r->exchange_micro = micro, r->exchange_ns = pst_monotonic_ns();
-    if (r->position) PST_POSITION_SET(r->position, coll_bytes, step->bytes);
-    return pst_exchange_start(r->exchanger, r->graph, r->graph->node + step->node, (pst_pass)step->pass,
-                              address_of(r, chunk, step, 0, micro), address_of(r, chunk, step, 1, micro),
-                              pst_layout_scratch(r->layout, cut_of(r), step, r->arena.base));
-}
-
-static pst_status exchanged_hook(void *arg) {
-    pst_rank *r = arg;
-    uint64_t moves = pst_exchange_moves(r->exchanger);
-    pst_status status = pst_exchange_test(r->exchanger);
-    if (r->position && pst_exchange_moves(r->exchanger) != moves) pst_position_move(r->position);
-    if (status != PST_OK) return status;
-    uint64_t ended = pst_monotonic_ns();
-    const pst_step *step = r->exchange_step;
-    *r->call.spent += ended - r->exchange_ns;
-    if (step) note_operator(r, step, r->exchange_micro, r->exchange_ns, ended);
     return PST_OK;
 }
 
@@ -157,16 +131,10 @@ static pst_status reduce(pst_device *device, const void *block) {
     float *sum, *operand;
     uint64_t n = in->n ? in->n : pst_param_elements(r->graph->param + in->param);
     pst_layout_reduce(r->layout, r->slots, r->graph, in, r->arena.base, &sum, &operand);
-    if (in->into == PST_INTO_SHARD && in->micro == 0) memcpy(sum, operand, n * sizeof *sum); /* the first round */
-    else r->flat->accumulate(device->pool, sum, operand, n);
-    if (r->replay) pst_replay_reduced(r, in->param, sum, in->from, n);
-    return PST_OK;
-}
-
-void pst_rank_refresh(pst_rank *r) {
-    const pst_graph *g = r->graph;
-    for (uint32_t i = 0; i < g->n_param; i++)
-        pst_rank_refresh_part(r, i, r->layout->step_from[i], r->layout->step_to[i]);
+    if (in->into == PST_INTO_SHARD && in->micro == 0) /* the first round */
+        PST_TRY(pst_rank_copy(r, sum, operand, n * sizeof *sum));
+    else PST_TRY(r->arith->accumulate(device, sum, operand, n));
+    return r->replay ? pst_replay_reduced(r, in->param, sum, in->from, n) : PST_OK;
 }
 
 static pst_status run_flush(pst_device *device, const void *block) {
@@ -195,7 +163,7 @@ static pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *f
 static void *memory_hook(void *arg, const pst_instr *instr) {
     pst_rank *r = arg;
     int eval = !r->train && r->eval_cut;
-    return pst_layout_message(r->layout, cut_of(r), eval ? r->eval_slots : r->slots, r->graph, instr, r->arena.base);
+    return pst_layout_message(r->layout, pst_rank_cut(r), eval ? r->eval_slots : r->slots, r->graph, instr, r->arena.base);
 }
 
 /* --- life ------------------------------------------------------------------------------------------------------- */
@@ -205,33 +173,75 @@ static void poll_executor(void *arg) {
     if (r->executor) pst_executor_poll(r->executor);
 }
 
+/* As was prepared for; whoever prepared for none has the CPU or a device that computes nothing. */
 static pst_status open_device(pst_rank *r) {
-    const pst_device_ops *ops;
+    const pst_device_ops *ops = r->p->options.device;
     const char *name = r->p->config->parallel.device;
-    pst_device_config config = {.threads = r->p->options.threads, .poll = poll_executor, .poll_arg = r};
-    PST_TRY(pst_registry_device(name, &config, &ops));
-    return ops->open(&config, &r->device);
+    uint32_t local = r->p->options.local;
+    pst_device_config config = {.threads = r->p->options.threads,
+                                .poll = poll_executor,
+                                .poll_arg = r,
+                                .local = local ? local - 1 : r->rank};
+    if (!ops) PST_TRY(pst_registry_device(strcmp(name, "auto") ? name : pst_device_cpu.name, &config, &ops));
+    PST_TRY(ops->open(&config, &r->device));
+    r->far = (ops->flags & PST_DEVICE_FAR) != 0;
+    r->arith = pst_registry_arith(ops);
+    return PST_OK;
+}
+
+/* What kernels make before anything runs. */
+static pst_status prepare_kernels(pst_rank *r) {
+    const pst_instr_list *list = r->p->job->list + r->rank;
+    for (uint32_t i = 0; i < list->n_instr; i++) {
+        if (list->instr[i].opcode > PST_OP_BW) continue;
+        const pst_program *program = &r->cut->chunk[list->instr[i].chunk].program[list->instr[i].opcode];
+        for (const pst_step *step = program->step; step < program->step + program->n_step; step++) {
+            const pst_kernel_row *row = step->exchange ? NULL : pst_registry_kernel(step->kernel);
+            if (!row || !row->prepare) continue;
+            PST_TRY(row->prepare(r->device, r->graph, r->graph->node + step->node));
+        }
+    }
+    return PST_OK;
 }
 
 static pst_status open_executor(pst_rank *r, volatile uint64_t *last_instr) {
     pst_executor_config config = {.rank = r->rank,
                                   .device = r->device,
-                                  .transport = r->transport,
-                                  .hooks = {r, step_hook, flush_hook, memory_hook, NULL, NULL},
+                                  .transport = r->staged ? r->staged : r->transport,
+                                  .hooks = {r, step_hook, flush_hook, memory_hook, NULL, NULL, ended_hook},
+                                  .times = &r->each,
                                   .last_instr = last_instr,
                                   .position = r->position};
-    if (r->exchanger) config.hooks.exchange = exchange_hook, config.hooks.exchanged = exchanged_hook;
+    if (r->exchanger) config.hooks.exchange = pst_rank_exchange, config.hooks.exchanged = pst_rank_exchanged;
     return pst_executor_open(&config, &r->executor);
 }
 
-/* A device that computes nothing exchanges nothing. */
-static pst_status open_exchanger(pst_rank *r) {
-    uint32_t n = r->p->grid.tensor, *members = malloc(n * sizeof *members);
-    if (!members) return pst_fail(PST_ENOMEM, "no memory for a group of %u tensor ranks", n);
-    for (uint32_t t = 0; t < n; t++) members[t] = pst_grid_rank(r->p->grid, r->at.stage, r->at.replica, t);
-    pst_status status = pst_exchanger_open(r->transport, members, n, &r->exchanger);
-    free(members);
-    return status;
+int pst_rank_is_reached(const pst_transport *t, const pst_device_ops *device) {
+    return t->ops->flags & PST_TRANSPORT_DEVICE_MEMORY || (t->reaches_cuda && device->flags & PST_DEVICE_CUDA);
+}
+
+static uint64_t largest_message(const pst_instr_list *list) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < list->n_instr; i++)
+        if ((list->instr[i].opcode == PST_OP_SEND || list->instr[i].opcode == PST_OP_RECV) &&
+            list->instr[i].bytes > most)
+            most = list->instr[i].bytes;
+    return most;
+}
+
+/* The executor's messages where the host cannot reach the device's memory: as they are, where the transport can; by a
+ * transport of the device's own, which was asked for by name; or staged by the host. */
+static pst_status open_staged(pst_rank *r) {
+    const pst_prepared *p = r->p;
+    const pst_direct_ops *direct = NULL;
+    uint64_t most = largest_message(p->job->list + r->rank);
+    uint64_t eval = p->eval_job ? largest_message(p->eval_job->list + r->rank) : 0;
+    if (!r->far || pst_rank_is_reached(r->transport, r->device->ops)) return PST_OK;
+    if (eval > most) most = eval;
+    if (strcmp(r->transport->ops->name, "self")) /* whose ranks are in one process */
+        PST_TRY(pst_registry_direct(p->config->parallel.transport, r->device->ops, p->options.ranks_here, &direct));
+    if (direct && most) return direct->open(r->transport, r->device, &r->staged);
+    return most ? pst_staged_open(r->transport, r->device, most, PST_STAGED_CHUNK, &r->staged) : PST_OK;
 }
 
 enum { MOST_LAUNCHES = 16384 };
@@ -261,17 +271,21 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     r->eval_micro = p->eval_micro[r->at.replica], r->n_eval_micro = p->eval_micro[r->at.replica + 1] - r->eval_micro;
     r->transport = transport;
     r->position = position;
-    r->flat = pst_flat_choose(p->options.isa);
     r->loss_scale = 1;
+    r->times = 1;
     r->room_op = pst_rank_launches(p, rank);
     r->op = calloc(r->room_op + (size_t)1, sizeof *r->op);
     pst_status status = r->op ? open_device(r) : pst_fail(PST_ENOMEM, "no memory to note the operators of a step");
-    if (status == PST_OK) status = pst_arena_open(r->layout->total, canary, &r->arena);
+    if (status == PST_OK) status = pst_choices_give(p, r->device);
+    if (status == PST_OK) status = prepare_kernels(r);
+    if (status == PST_OK) status = pst_rank_memory_open(r, canary);
     if (status == PST_OK) status = pst_coll_open(transport, NULL, 0, PST_CHANNEL_COLLECTIVE, &r->coll);
     if (status == PST_OK && position) pst_coll_watch(r->coll, position);
-    if (status == PST_OK && p->grid.tensor > 1 && strcmp(r->device->ops->name, "timed")) status = open_exchanger(r);
+    if (status == PST_OK && pst_grid_degree(p->grid, r->at.stage) > 1 && strcmp(r->device->ops->name, "timed"))
+        status = pst_rank_exchange_open(r); /* that one computes nothing */
+    if (status == PST_OK) status = open_staged(r);
     if (status == PST_OK) status = open_executor(r, last_instr);
-    if (status == PST_OK && rank == 0 && p->optim) status = pst_rank_find_terms(r);
+    if (status == PST_OK && p->optim) status = pst_rank_norm_open(r);
     if (status != PST_OK) {
         pst_rank_close(r);
         return status;
@@ -283,43 +297,19 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
 void pst_rank_close(pst_rank *r) {
     if (!r) return;
     if (r->executor) pst_executor_close(r->executor);
-    pst_exchanger_close(r->exchanger);
+    if (r->staged) r->staged->ops->close(r->staged);
+    pst_rank_exchange_close(r);
     if (r->coll) pst_coll_close(r->coll);
+    pst_rank_norm_close(r);
     if (r->device) r->device->ops->close(r->device);
-    pst_arena_close(&r->arena);
-    free(r->term), free(r->op);
+    pst_rank_memory_close(r);
+    free(r->op);
     free(r);
-}
-
-/* Of each run of what is held of the parameter, what is stepped here. */
-static void init_param(const pst_rank *r, uint32_t p) {
-    const pst_param *param = r->graph->param + p;
-    float *w = pst_rank_weight(r, p);
-    uint64_t from = r->layout->step_from[p], to = r->layout->step_to[p], before = 0;
-    uint64_t key = pst_rng_key((uint64_t)r->p->config->train.seed, param->name), at, count;
-    for (uint64_t i = 0; w && pst_param_run(param, i, &at, &count); i++, before += count) {
-        uint64_t low = from > before ? from : before, high = to < before + count ? to : before + count;
-        if (low >= high) continue;
-        if (param->init == PST_INIT_NORMAL)
-            pst_rng_normal_from(key, 0, param->std, at + (low - before), w + (low - from), high - low);
-        else
-            for (uint64_t k = low; k < high; k++) w[k - from] = param->init == PST_INIT_ONE ? 1.0f : 0.0f;
-    }
-}
-
-pst_status pst_rank_init_weights(pst_rank *r) {
-    for (uint32_t i = 0; i < r->graph->n_param; i++) {
-        init_param(r, i);
-        for (uint32_t s = 0; r->p->optim && s < r->p->optim->n_state; s++)
-            if (pst_rank_state(r, i, s))
-                memset(pst_rank_state(r, i, s), 0, (r->layout->step_to[i] - r->layout->step_from[i]) * sizeof(float));
-    }
-    pst_rank_refresh(r);
-    return PST_OK;
 }
 
 static void begin(pst_rank *r, int train) {
     r->train = train;
+    r->each = train && r->times;
     r->work = (pst_work){0};
     r->n_op = 0;
     if (!r->position) return;
@@ -329,7 +319,7 @@ static void begin(pst_rank *r, int train) {
 
 pst_status pst_rank_start(pst_rank *r, int train) {
     begin(r, train);
-    return pst_executor_start(r->executor, !train && r->eval_cut ? r->p->eval_job : r->p->job, cut_of(r));
+    return pst_executor_start(r->executor, !train && r->eval_cut ? r->p->eval_job : r->p->job, pst_rank_cut(r));
 }
 
 pst_status pst_rank_start_head(pst_rank *r) {

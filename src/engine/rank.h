@@ -37,18 +37,27 @@ struct pst_rank {
     uint32_t eval_micro, n_eval_micro; /* likewise of an evaluation pass */
     uint32_t part_micros;       /* of its micro-batches, the first of each so many begins an accumulator anew */
     const pst_layout *layout;   /* borrowed from p */
-    pst_arena arena;
+    pst_arena arena;            /* base: the device's address, with which the host only reckons where `far` */
+    int far;                    /* the host reads and writes it through pst_rank_read and _write alone */
+    void *room;                 /* [PST_RANK_ROOM] where far: what pst_rank_peek shows */
+    uint8_t *control;           /* layout->norm_own and what lies behind it up to the answer's end: there, or where far
+                                   a copy of the host's (rank_norm.c) */
     pst_device *device;
     pst_transport *transport;   /* borrowed */
+    pst_transport *staged;      /* for the executor's messages, where far and `transport` moves the host's memory only */
     pst_coll *coll;
     pst_exchanger *exchanger;   /* of the tensor group; NULL where there is one tensor rank, and with device timed */
     const pst_step *exchange_step; /* the exchange under way, its micro-batch and when it began */
     uint32_t exchange_micro;
     uint64_t exchange_ns;
+    struct pst_rank_mirror *mirror; /* of what is exchanged, where far */
     double owed_ns;             /* of a throttled rank: it has yet to sleep for so long; negative: it slept too long */
     pst_executor *executor;
     pst_position *position;     /* borrowed; may be NULL */
-    const pst_flat *flat;
+    const pst_arith *arith;
+    pst_arith_param *stepping;  /* [n_param] room for what STEP changes at once */
+    const float **piece;        /* room for the pieces of which NORM adds squares, and */
+    uint64_t *piece_n;          /* their elements */
     uint64_t *term;             /* rank 0: [n_term] offsets of the pieces' sums of squares, by parameter in name order;
                                    else NULL */
     uint32_t n_term;
@@ -57,11 +66,14 @@ struct pst_rank {
     /* State of the step or evaluation under way, set before it starts. */
     int train;                  /* 1: the training job, 0: the evaluation job */
     uint64_t sample;            /* global index of the first sample of the batch that this rank computes */
+    uint64_t step;              /* its number */
     pst_optim_hyper hyper;      /* lr, t, corrections of this step */
     int stepped, rolled_back;   /* post-validation: STEP has not waited for the answer; that was wrong */
     double loss_scale;          /* of this step's gradients (scaler.h); the norm is without it */
     pst_op_span *op;            /* [room_op] launches of operators in that job, the first n_op; absolute nanoseconds */
     uint32_t n_op, room_op;
+    int times, each;            /* times: training jobs time each operator, also on a device that runs ahead, where that
+                                   costs something (else op and work are left empty there); each: the one under way does */
     pst_work work;              /* time in kernels since the training job under way was started */
     int replay;                 /* the step is repeated under the checker (replay.h): the weights stay as they are */
     pst_culprit culprit;        /* of the last replay */
@@ -78,18 +90,55 @@ struct pst_rank {
 pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *transport, int canary,
                          volatile uint64_t *last_instr, pst_position *position, pst_rank **out);
 void pst_rank_close(pst_rank *r);
-/* Initial weights from the seed, zero optimizer state, of what is stepped here. */
+/* 1 when that transport moves the device's memory itself. */
+int pst_rank_is_reached(const pst_transport *t, const pst_device_ops *device);
+/* rank_weights.c. Initial weights from the seed, zero optimizer state, of what is stepped here. */
 pst_status pst_rank_init_weights(pst_rank *r);
 
+/* rank_memory.c. The rank's memory from the host, at addresses of the arena; on the thread that drives the rank, behind
+ * what is queued to compute. EINTERNAL when the device fails. */
+enum { PST_RANK_ROOM = 256 << 10 };
+pst_status pst_rank_memory_open(pst_rank *r, int canary);
+void pst_rank_memory_close(pst_rank *r);
+pst_status pst_rank_read(const pst_rank *r, void *to, const void *from, uint64_t bytes);
+/* On another thread, of a rank that is far: what nobody writes meanwhile. */
+pst_status pst_rank_read_aside(void *rank, void *to, const void *from, uint64_t bytes);
+pst_status pst_rank_write(const pst_rank *r, void *to, const void *from, uint64_t bytes);
+/* From place to place in it, as a launch that may still be under way on return. */
+pst_status pst_rank_copy(const pst_rank *r, void *to, const void *from, uint64_t bytes);
+pst_status pst_rank_fill(const pst_rank *r, void *to, uint8_t value, uint64_t bytes);
+/* All that was begun there, copies and fills included, has ended: other threads may read it. */
+pst_status pst_rank_settle(const pst_rank *r);
+/* At most PST_RANK_ROOM bytes of it, to read until the next call. */
+pst_status pst_rank_peek(const pst_rank *r, const void *at, uint64_t bytes, const void **host);
+/* An array of any size: itself, or where far a copy, filled when `reads`. Handed back with pst_rank_hand_back, which copies
+ * it to where it belongs when `writes`. ENOMEM. */
+pst_status pst_rank_lend(const pst_rank *r, void *at, uint64_t bytes, int reads, void **host);
+pst_status pst_rank_hand_back(const pst_rank *r, void *at, uint64_t bytes, int writes, void *host);
+/* As pst_arena_touched, pst_arena_intact. */
+pst_status pst_rank_touched(const pst_rank *r, uint64_t *end);
+pst_status pst_rank_intact(const pst_rank *r, int *intact);
+
 /* rank_norm.c: NORM; GATHER on rank 0, which adds every piece's sum in name order, whichever rank it came from, so that
- * the norm has the same bits in every layout, and answers with the clip factor; where rank 0 finds these sums, once. */
+ * the norm has the same bits in every layout, and answers with the clip factor; where rank 0 finds these sums, and room
+ * for all that, once; the part of `control` at an offset as the device has it now, and the other way. */
 pst_status pst_rank_norm(pst_device *device, const void *block);
 pst_status pst_rank_gather(pst_device *device, const void *block);
-pst_status pst_rank_find_terms(pst_rank *r);
-/* rank_step.c: STEP and VALIDATE; a part of the master weight as kernels read it (nothing to do in fp32). */
+pst_status pst_rank_norm_open(pst_rank *r);
+void pst_rank_norm_close(pst_rank *r);
+pst_status pst_rank_pull(const pst_rank *r, uint64_t offset, uint64_t bytes, const double **control);
+/* rank_step.c: STEP and VALIDATE. */
 pst_status pst_rank_step(pst_device *device, const void *block);
 pst_status pst_rank_validate(pst_device *device, const void *block);
-void pst_rank_refresh_part(pst_rank *r, uint32_t param, uint64_t from, uint64_t to);
+/* rank_exchange.c: hooks of the executor, and what they need. */
+pst_status pst_rank_exchange_open(pst_rank *r);
+void pst_rank_exchange_close(pst_rank *r);
+pst_status pst_rank_exchange(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro);
+pst_status pst_rank_exchanged(void *arg);
+/* For these: where a step's operand lies, and the launch that the timeline and reports show. */
+void *pst_rank_operand(const pst_rank *r, uint32_t chunk, const pst_step *step, uint32_t operand, uint32_t micro);
+const pst_cut *pst_rank_cut(const pst_rank *r);
+void pst_rank_note(pst_rank *r, const pst_step *step, uint32_t micro, uint64_t began, uint64_t ended);
 
 /* Of the elements of a parameter that are stepped here, from layout->step_from on: the fp32 weight; state
  * i < optim->n_state. NULL: there are none. */
@@ -99,8 +148,8 @@ float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i);
 float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use);
 /* Once gradients are added up: that of elements from `from` on, of those that this rank counts and steps. */
 const float *pst_rank_sum(const pst_rank *r, uint32_t param, uint64_t from);
-/* After weights were written from outside: kernels read their copies in the graph's dtype. */
-void pst_rank_refresh(pst_rank *r);
+/* rank_weights.c. After weights were written from outside: kernels read their copies in the graph's dtype. */
+pst_status pst_rank_refresh(pst_rank *r);
 /* 1 when this rank is the one that answers for the parameter as a whole: its use 0 lives here, and its first element is
  * this rank's. */
 int pst_rank_owns(const pst_rank *r, uint32_t param);
@@ -112,7 +161,7 @@ void *pst_rank_data(const pst_rank *r, uint32_t tensor, uint32_t micro);
 void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro);
 /* The sum of a micro-batch's token losses of the job just run, one by one in the order of samples; 0 where there are
  * none. */
-double pst_rank_losses(const pst_rank *r, uint32_t micro);
+pst_status pst_rank_losses(const pst_rank *r, uint32_t micro, double *sum);
 
 /* How many operators a rank launches in a training step; 0 when they are too many to be noted one by one. */
 uint32_t pst_rank_launches(const pst_prepared *p, uint32_t rank);

@@ -6,24 +6,18 @@
 
 static void *at(const pst_rank *r, uint64_t offset) { return r->arena.base + offset; }
 
-/* The master weight as kernels read it. Nothing to do in fp32, where it is the same memory. */
-void pst_rank_refresh_part(pst_rank *r, uint32_t param, uint64_t from, uint64_t to) {
-    const float *master = pst_rank_weight(r, param);
-    if (!master || r->graph->dtype == PST_F32) return;
-    uint16_t *weight = at(r, r->layout->weight[param]);
-    r->flat->narrow(r->device->pool, r->p->graph->dtype, master + (from - r->layout->step_from[param]), weight + from,
-                    to - from);
+static int may_change(const pst_rank *r, uint32_t param) {
+    return !r->may_change || r->may_change(r->may_change_arg, param);
 }
 
 /* Until the checkpoint under way has what it needs of the parameter. Messages go on meanwhile; the disk may be slow,
  * and that is no hang. */
 static void await_checkpoint(pst_rank *r, uint32_t param) {
-    if (!r->may_change || r->may_change(r->may_change_arg, param)) return;
     uint32_t activity = r->position ? PST_POSITION_GET(r->position, activity) : 0;
     if (r->position) PST_POSITION_SET(r->position, activity, PST_AT_HOST), pst_position_move(r->position);
     do {
         if (r->executor) pst_executor_poll(r->executor);
-    } while (!r->may_change(r->may_change_arg, param));
+    } while (!may_change(r, param));
     if (!r->position) return;
     PST_POSITION_SET(r->position, activity, activity);
     PST_POSITION_SET(r->position, since_ns, pst_monotonic_ns());
@@ -49,92 +43,108 @@ static void copy_tile(void *arg, uint64_t tile, uint32_t thread) {
 }
 
 /* Array 0 is the master weight, those behind it the optimizer's states. */
-static void copy_array(const pst_rank *r, uint32_t param, uint32_t array, int back) {
+static pst_status copy_array(const pst_rank *r, uint32_t param, uint32_t array, int back) {
     uint64_t bytes = (r->layout->step_to[param] - r->layout->step_from[param]) * sizeof(float);
     float *own = array ? pst_rank_state(r, param, array - 1) : pst_rank_weight(r, param);
     void *kept = at(r, r->layout->undo[param] + array * pst_align(bytes));
     copying c = {back ? (void *)own : kept, back ? kept : (void *)own, bytes};
+    if (r->far) return pst_rank_copy(r, c.to, c.from, bytes);
     pst_pool_run(r->device->pool, copy_tile, &c, (bytes + COPY_TILE - 1) / COPY_TILE);
+    return PST_OK;
 }
 
-static void copy_param(const pst_rank *r, uint32_t param, int back) {
-    for (uint32_t i = 0; i <= r->p->optim->n_state; i++) copy_array(r, param, i, back);
+static pst_status copy_param(const pst_rank *r, uint32_t param, int back) {
+    for (uint32_t i = 0; i <= r->p->optim->n_state; i++) PST_TRY(copy_array(r, param, i, back));
+    return PST_OK;
 }
 
 static int steps(const pst_rank *r, uint32_t param) { return r->layout->step_from[param] < r->layout->step_to[param]; }
 
-/* keeps: what is changed is kept before. */
-static void apply(pst_rank *r, double clip_scale, int keeps) {
-    const pst_prepared *p = r->p;
-    pst_optim_hyper h = r->hyper;
-    h.grad_scale = (float)(clip_scale / r->loss_scale);
-    for (uint32_t i = 0; i < r->graph->n_param; i++) {
-        uint64_t from = r->layout->step_from[i], to = r->layout->step_to[i];
-        float *state[2] = {NULL, NULL};
-        if (!steps(r, i)) continue;
-        await_checkpoint(r, i);
-        if (keeps) copy_param(r, i, 0);
-        for (uint32_t s = 0; s < p->optim->n_state; s++) state[s] = pst_rank_state(r, i, s);
-        h.decay = r->graph->param[i].decay ? r->hyper.decay : 0;
-        r->flat->update(r->device->pool, p->optim->kind, &h, pst_rank_weight(r, i), pst_rank_sum(r, i, from), state,
-                        to - from);
-        pst_rank_refresh_part(r, i, from, to);
-    }
+static pst_arith_param changing(const pst_rank *r, uint32_t param) {
+    const pst_layout *x = r->layout;
+    uint64_t from = x->step_from[param];
+    pst_arith_param out = {.weight = pst_rank_weight(r, param),
+                           .grad = pst_rank_sum(r, param, from),
+                           .n = x->step_to[param] - from,
+                           .decay = r->graph->param[param].decay ? r->hyper.decay : 0};
+    for (uint32_t s = 0; s < r->p->optim->n_state; s++) out.state[s] = pst_rank_state(r, param, s);
+    if (r->graph->dtype != PST_F32) out.narrow = (uint16_t *)at(r, x->weight[param]) + from;
+    return out;
 }
 
-static void undo(pst_rank *r) {
+/* All at once, unless a checkpoint still needs some of them. keeps: what is changed is kept before. */
+static pst_status apply(pst_rank *r, double clip_scale, int keeps) {
+    pst_optim_kind kind = r->p->optim->kind;
+    pst_optim_hyper h = r->hyper;
+    uint32_t n = 0;
+    h.grad_scale = (float)(clip_scale / r->loss_scale);
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
         if (!steps(r, i)) continue;
-        copy_param(r, i, 1);
-        pst_rank_refresh_part(r, i, r->layout->step_from[i], r->layout->step_to[i]);
+        if (!may_change(r, i)) {
+            PST_TRY(r->arith->update(r->device, kind, &h, r->graph->dtype, r->stepping, n));
+            n = 0;
+            await_checkpoint(r, i);
+        }
+        if (keeps) PST_TRY(copy_param(r, i, 0));
+        r->stepping[n++] = changing(r, i);
     }
+    return r->arith->update(r->device, kind, &h, r->graph->dtype, r->stepping, n);
+}
+
+static pst_status undo(pst_rank *r) {
+    for (uint32_t i = 0; i < r->graph->n_param; i++)
+        if (steps(r, i)) PST_TRY(copy_param(r, i, 1));
+    return pst_rank_refresh(r);
 }
 
 /* --- ahead of the answer ---------------------------------------------------------------------------------------- */
 
 /* What the rank knows: its own losses and sums of squares. As soon as these alone ask for clipping, or are not finite,
  * the step waits for the answer. */
-static int may_step(const pst_rank *r) {
-    const double *own = at(r, r->layout->norm_own);
+static pst_status may_step(const pst_rank *r, int *may) {
+    const double *own;
     double squares = 0, loss = 0, clip = r->p->config->train.clip;
-    for (uint32_t i = 0; i < r->layout->loss_of_rank[r->rank]; i++) loss += *own++;
-    for (uint32_t i = 0; i < r->layout->piece_of_rank[r->rank]; i++) squares += *own++;
+    uint32_t losses = r->layout->loss_of_rank[r->rank], pieces = r->layout->piece_of_rank[r->rank];
+    PST_TRY(pst_rank_pull(r, r->layout->norm_own, ((uint64_t)losses + pieces) * sizeof *own, &own));
+    for (uint32_t i = 0; i < losses; i++) loss += *own++;
+    for (uint32_t i = 0; i < pieces; i++) squares += *own++;
     double norm = sqrt(squares) / r->loss_scale;
-    return !r->replay && isfinite(loss) && isfinite(norm) && !(clip > 0 && norm > clip);
+    *may = !r->replay && isfinite(loss) && isfinite(norm) && !(clip > 0 && norm > clip);
+    return PST_OK;
 }
 
-static void step_ahead(pst_rank *r) {
+static pst_status step_ahead(pst_rank *r) {
     uint32_t last = r->graph->n_param;
-    r->stepped = may_step(r);
-    if (r->stepped) {
-        apply(r, 1.0, 1);
-        return;
-    }
+    PST_TRY(may_step(r, &r->stepped));
+    if (r->stepped) return apply(r, 1.0, 1);
     while (last > 0 && !steps(r, last - 1)) last--; /* the memory that was predicted is touched in any case */
-    if (last > 0) copy_array(r, last - 1, r->p->optim->n_state, 0);
+    return last > 0 ? copy_array(r, last - 1, r->p->optim->n_state, 0) : PST_OK;
 }
 
-/* The answer: sum of losses, norm, clip factor. 1: the weights stay numbers. */
-static int take_answer(pst_rank *r) {
-    const double *answer = at(r, r->layout->norm_answer);
+/* The answer: sum of losses, norm, clip factor. good: the weights stay numbers. */
+static pst_status take_answer(pst_rank *r, int *good) {
+    const double *answer;
+    PST_TRY(pst_rank_pull(r, r->layout->norm_answer, 3 * sizeof *answer, &answer));
     r->loss_sum = answer[0], r->grad_norm = answer[1], r->clip_scale = answer[2];
-    return isfinite(answer[0]) && isfinite(answer[1]) && !r->replay;
+    *good = isfinite(answer[0]) && isfinite(answer[1]) && !r->replay;
+    return PST_OK;
 }
 
 pst_status pst_rank_step(pst_device *device, const void *block) {
     (void)device;
     pst_rank *r = ((const pst_rank_flush *)block)->rank;
-    if (r->p->job->post) step_ahead(r);
-    else if (take_answer(r)) apply(r, r->clip_scale, 0);
-    return PST_OK;
+    int good;
+    if (r->p->job->post) return step_ahead(r);
+    PST_TRY(take_answer(r, &good));
+    return good ? apply(r, r->clip_scale, 0) : PST_OK;
 }
 
 pst_status pst_rank_validate(pst_device *device, const void *block) {
     (void)device;
     pst_rank *r = ((const pst_rank_flush *)block)->rank;
-    int good = take_answer(r);
+    int good;
+    PST_TRY(take_answer(r, &good));
     r->rolled_back = r->stepped && !(good && r->clip_scale == 1.0);
-    if (r->rolled_back) undo(r);
-    if (good && (!r->stepped || r->rolled_back)) apply(r, r->clip_scale, 0);
-    return PST_OK;
+    if (r->rolled_back) PST_TRY(undo(r));
+    return good && (!r->stepped || r->rolled_back) ? apply(r, r->clip_scale, 0) : PST_OK;
 }

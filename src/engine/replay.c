@@ -1,4 +1,4 @@
-/* See replay.h. The memory of a rank must be readable by the CPU. */
+/* See replay.h. */
 #include "engine/replay.h"
 #include "engine/rank.h"
 #include <inttypes.h>
@@ -29,10 +29,9 @@ static int block_is_finite(const void *x, pst_dtype dtype, uint64_t first, uint6
     return !bad;
 }
 
-/* Index of the first element that is not finite, n when all are. Whole numbers always are. */
-static uint64_t first_bad(const void *x, pst_dtype dtype, uint64_t n) {
+/* Index of the first element that is not finite, n when all are. */
+static uint64_t first_bad_here(const void *x, pst_dtype dtype, uint64_t n) {
     enum { BLOCK = 1024 };
-    if (!x || (dtype != PST_F32 && !pst_dtype_is_half(dtype))) return n;
     for (uint64_t first = 0; first < n; first += BLOCK) {
         uint64_t part = n - first < BLOCK ? n - first : BLOCK;
         if (block_is_finite(x, dtype, first, part)) continue;
@@ -40,6 +39,22 @@ static uint64_t first_bad(const void *x, pst_dtype dtype, uint64_t n) {
             if (!block_is_finite(x, dtype, i, 1)) return i;
     }
     return n;
+}
+
+/* The same of memory of the rank, which it shows in pieces; *value: of that element. Whole numbers are finite. */
+static pst_status first_bad(const pst_rank *r, const void *x, pst_dtype dtype, uint64_t n, uint64_t *bad,
+                            float *value) {
+    uint64_t size = pst_dtype_bytes(dtype), most = PST_RANK_ROOM / size;
+    *bad = n;
+    if (!x || (dtype != PST_F32 && !pst_dtype_is_half(dtype))) return PST_OK;
+    for (uint64_t first = 0; first < n && *bad == n; first += most) {
+        uint64_t part = n - first < most ? n - first : most;
+        const void *host;
+        PST_TRY(pst_rank_peek(r, (const uint8_t *)x + first * size, part * size, &host));
+        uint64_t at = first_bad_here(host, dtype, part);
+        if (at < part) *bad = first + at, *value = element(host, dtype, at);
+    }
+    return PST_OK;
 }
 
 /* --- one step of a program --------------------------------------------------------------------------------------- */
@@ -84,29 +99,34 @@ static int before(const pst_culprit *a, const pst_culprit *b) {
 }
 
 /* Before the launch, which may write over what it reads. */
-static void look_at_inputs(const pst_rank_call *c, pst_culprit *at) {
+static pst_status look_at_inputs(const pst_rank_call *c, pst_culprit *at) {
     for (uint32_t i = 0; i < c->step->n_operand; i++) {
         const pst_operand *o = c->step->operand + i;
         extent e = extent_of(c, o);
         if (!(o->access & PST_READ) || o->kind == PST_OPERAND_DPARAM) continue;
-        uint64_t bad = first_bad(c->arg[i], e.dtype, e.n);
+        uint64_t bad;
+        float value;
+        PST_TRY(first_bad(c->rank, c->arg[i], e.dtype, e.n, &bad, &value));
         if (bad == e.n) continue;
         if (e.value) at->bad_input = 1;
-        else at->bad_param = o->index, at->weight_index = bad, at->weight = element(c->arg[i], e.dtype, bad);
+        else at->bad_param = o->index, at->weight_index = bad, at->weight = value;
     }
+    return PST_OK;
 }
 
-static void look_at_outputs(const pst_rank_call *c, pst_culprit *at) {
+static pst_status look_at_outputs(const pst_rank_call *c, pst_culprit *at) {
     for (uint32_t i = 0; i < c->step->n_operand && !at->found; i++) {
         const pst_operand *o = c->step->operand + i;
         extent e = extent_of(c, o);
         if (!(o->access & PST_WRITE)) continue;
-        uint64_t bad = first_bad(c->arg[i], e.dtype, e.n);
+        uint64_t bad;
+        PST_TRY(first_bad(c->rank, c->arg[i], e.dtype, e.n, &bad, &at->value));
         if (bad == e.n) continue;
-        at->found = 1, at->index = bad, at->value = element(c->arg[i], e.dtype, bad);
+        at->found = 1, at->index = bad;
         if (e.value) at->kind = e.value->kind, at->tensor = e.value->tensor, at->saved = e.value->saved;
         else at->param = o->index;
     }
+    return PST_OK;
 }
 
 pst_status pst_replay_kernel(pst_device *device, const void *block) {
@@ -114,16 +134,18 @@ pst_status pst_replay_kernel(pst_device *device, const void *block) {
     pst_culprit at, *first = &c->rank->culprit;
     set_order(&at, c);
     int looks = !first->found || before(&at, first);
-    if (looks) look_at_inputs(c, &at);
+    if (looks) PST_TRY(look_at_inputs(c, &at));
     PST_TRY(c->kernel->launch(device, &c->call));
-    if (looks) look_at_outputs(c, &at);
+    if (looks) PST_TRY(look_at_outputs(c, &at));
     if (looks && at.found) *first = at;
     return PST_OK;
 }
 
-void pst_replay_reduced(pst_rank *r, uint32_t param, const float *sum, uint64_t from, uint64_t n) {
-    uint64_t bad = first_bad(sum, PST_F32, n);
-    if (bad == n || r->culprit.found) return; /* behind every step of a program */
+pst_status pst_replay_reduced(pst_rank *r, uint32_t param, const float *sum, uint64_t from, uint64_t n) {
+    uint64_t bad;
+    float value;
+    PST_TRY(first_bad(r, sum, PST_F32, n, &bad, &value));
+    if (bad == n || r->culprit.found) return PST_OK; /* behind every step of a program */
     r->culprit = (pst_culprit){.found = 1,
                                .phase = 2,
                                .position = param,
@@ -132,8 +154,9 @@ void pst_replay_reduced(pst_rank *r, uint32_t param, const float *sum, uint64_t 
                                .pass = PST_PASS_COUNT,
                                .param = param,
                                .index = from + bad,
-                               .value = sum[bad],
+                               .value = value,
                                .bad_param = PST_NONE};
+    return PST_OK;
 }
 
 void pst_replay_begin(pst_rank *r) { r->culprit = (pst_culprit){.found = 0}; }

@@ -31,7 +31,7 @@ void pst_replay_begin(pst_rank *r);
 /* A pst_launch_fn in place of the plain one: checks what the step reads, runs it, checks what it has written. */
 pst_status pst_replay_kernel(pst_device *device, const void *block);
 /* After REDUCE has added gradients of elements [from, from + n) of a parameter: of uses, or of replicas. */
-void pst_replay_reduced(pst_rank *r, uint32_t param, const float *sum, uint64_t from, uint64_t n);
+pst_status pst_replay_reduced(pst_rank *r, uint32_t param, const float *sum, uint64_t from, uint64_t n);
 /* The first in program order; NULL when none has found any. */
 const pst_culprit *pst_replay_first(const pst_culprit *of_rank, uint32_t n);
 /* "the first is inf at [0,3] of x.out, written by x (F of micro-batch 0 on rank 1); its weights and inputs were

@@ -13,16 +13,31 @@
 
 /* --- reading ---------------------------------------------------------------------------------------------------- */
 
-static pst_status read_rank(pst_rank *r, const pst_ckpt *ckpt, const pst_optim_row *rule) {
-    const pst_graph *g = r->graph;
-    for (uint32_t i = 0; i < g->n_param; i++) {
-        float *weight = pst_rank_weight(r, i), *state[2] = {NULL, NULL};
-        if (!weight) continue;
-        for (uint32_t s = 0; rule && s < rule->n_state; s++) state[s] = pst_rank_state(r, i, s);
-        uint64_t from = r->layout->step_from[i], to = r->layout->step_to[i];
-        PST_TRY(pst_ckpt_read_weight(ckpt, g->param + i, from, to, weight));
-        if (rule) PST_TRY(pst_ckpt_read_state(ckpt, g->param + i, rule, state, from, to));
+/* Array 0 is the weight, those behind it the rule's state. */
+static pst_status read_param(pst_rank *r, uint32_t i, const pst_ckpt *ckpt, const pst_optim_row *rule) {
+    enum { ARRAYS = 3 };
+    const pst_param *param = r->graph->param + i;
+    uint64_t from = r->layout->step_from[i], to = r->layout->step_to[i], bytes = (to - from) * sizeof(float);
+    uint32_t n = 1 + (rule ? rule->n_state : 0), lent = 0;
+    float *at[ARRAYS] = {pst_rank_weight(r, i)};
+    void *host[ARRAYS] = {NULL};
+    pst_status status = PST_OK;
+    for (uint32_t k = 1; k < n; k++) at[k] = pst_rank_state(r, i, k - 1);
+    while (status == PST_OK && lent < n)
+        if ((status = pst_rank_lend(r, at[lent], bytes, 0, &host[lent])) == PST_OK) lent++;
+    if (status == PST_OK) status = pst_ckpt_read_weight(ckpt, param, from, to, host[0]);
+    if (status == PST_OK && rule)
+        status = pst_ckpt_read_state(ckpt, param, rule, (float *const[]){host[1], host[2]}, from, to);
+    for (uint32_t k = 0; k < lent; k++) {
+        pst_status back = pst_rank_hand_back(r, at[k], bytes, status == PST_OK, host[k]);
+        status = status == PST_OK ? back : status;
     }
+    return status;
+}
+
+static pst_status read_rank(pst_rank *r, const pst_ckpt *ckpt, const pst_optim_row *rule) {
+    for (uint32_t i = 0; i < r->graph->n_param; i++)
+        if (pst_rank_weight(r, i)) PST_TRY(read_param(r, i, ckpt, rule));
     return PST_OK;
 }
 
@@ -246,13 +261,33 @@ pst_status pst_save_resume(pst_trainer *t) {
 
 /* --- Hugging Face ----------------------------------------------------------------------------------------------- */
 
+static uint64_t weight_bytes(const pst_rank *r, uint32_t param) {
+    return (r->layout->step_to[param] - r->layout->step_from[param]) * sizeof(float);
+}
+
+static pst_status lend_weight(const pst_rank *r, uint32_t param, int reads, float **out) {
+    void *host = NULL;
+    pst_status status = pst_rank_lend(r, pst_rank_weight(r, param), weight_bytes(r, param), reads, &host);
+    return *out = host, status;
+}
+
+static pst_status hand_back_weight(const pst_rank *r, uint32_t param, int writes, float *host) {
+    return pst_rank_hand_back(r, pst_rank_weight(r, param), weight_bytes(r, param), writes, host);
+}
+
 pst_status pst_save_read_hf(pst_rank *r, const char *source) {
     const pst_graph *g = r->p->whole;
     float **weight = calloc(g->n_param, sizeof *weight);
     if (!weight) return pst_fail(PST_ENOMEM, "no memory to read %s", source);
-    for (uint32_t i = 0; i < g->n_param; i++) weight[i] = pst_rank_weight(r, i);
-    pst_status status =
-        pst_hf_import(source, r->p->model, g, r->graph, weight, r->layout->step_from, r->layout->step_to);
+    pst_status status = PST_OK;
+    for (uint32_t i = 0; status == PST_OK && i < g->n_param; i++)
+        if (pst_rank_weight(r, i)) status = lend_weight(r, i, 0, &weight[i]);
+    if (status == PST_OK)
+        status = pst_hf_import(source, r->p->model, g, r->graph, weight, r->layout->step_from, r->layout->step_to);
+    for (uint32_t i = 0; i < g->n_param; i++) {
+        pst_status back = weight[i] ? hand_back_weight(r, i, status == PST_OK, weight[i]) : PST_OK;
+        status = status == PST_OK ? back : status;
+    }
     free(weight);
     return status;
 }
@@ -288,15 +323,22 @@ static pst_status hash_scattered(const pst_trainer *t, uint32_t param, uint64_t 
     return status;
 }
 
+static pst_status hash_own(const pst_rank *r, uint32_t param, uint64_t *hash) {
+    float *weight;
+    PST_TRY(lend_weight(r, param, 1, &weight));
+    *hash = pst_weights_hash_one(r->p->whole->param + param, weight);
+    return hand_back_weight(r, param, 0, weight);
+}
+
 pst_status pst_save_weights_hash(pst_trainer *t, uint64_t *out) {
     const pst_graph *g = t->p->whole;
     uint32_t n_local = t->group->n_local, n_rank = t->p->options.n_rank, n = g->n_param;
     uint64_t *mine = calloc((size_t)n_local * n, sizeof *mine), *all = calloc((size_t)n_rank * n, sizeof *all);
     pst_status status = mine && all ? PST_OK : pst_fail(PST_ENOMEM, "no memory to hash the weights");
-    for (uint32_t k = 0; status == PST_OK && k < n_local; k++)
-        for (uint32_t i = 0; i < n; i++)
+    for (uint32_t k = 0; k < n_local; k++)
+        for (uint32_t i = 0; status == PST_OK && i < n; i++)
             if (pst_rank_owns(t->group->local[k], i) && !pst_group_is_scattered(t->p, i))
-                mine[(size_t)k * n + i] = pst_weights_hash_one(g->param + i, pst_rank_weight(t->group->local[k], i));
+                status = hash_own(t->group->local[k], i, &mine[(size_t)k * n + i]);
     status = pst_group_agree(t->group, status);
     for (uint32_t i = 0; status == PST_OK && i < n; i++)
         if (pst_group_is_scattered(t->p, i)) status = hash_scattered(t, i, mine);

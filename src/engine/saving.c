@@ -77,6 +77,7 @@ static pst_status open_shard(pst_saving *s, uint32_t k, pst_ckpt_entry *entry) {
         if (stores) entry[n++] = entry_of(r, i);
     }
     PST_TRY(pst_shard_open(p->optim, entry, n, 0, &s->shard[k]));
+    if (r->far) pst_shard_read_with(s->shard[k], pst_rank_read_aside, r);
     g->shard = s->shard[k];
     r->may_change = may_change, r->may_change_arg = g;
     return PST_OK;

@@ -41,7 +41,7 @@ static const pst_data_row data_program = {.name = "custom", .hash = no_hash};
 /* --- opening and closing ---------------------------------------------------------------------------------------- */
 
 /* Of the job: the plan is of one pipeline. */
-static uint32_t ranks_of(const pst_config *c, const pst_plan *plan) { return plan->n_rank * pst_prepare_lanes(c); }
+static uint32_t ranks_of(const pst_config *c, const pst_plan *plan) { return pst_prepare_job_ranks(c, plan->n_rank); }
 
 static pst_status check_plan(const pst_config *c, const pst_plan *plan, const pst_world *world) {
     uint64_t samples = (uint64_t)plan->n_micro * plan->micro_batch;
@@ -179,7 +179,7 @@ pst_status pst_session_step(pst_session *s, const int32_t *const *data, uint32_t
     PST_TRY(pst_session_data_check(&s->feeds, &s->t, data, n_data));
     pst_metrics_step measured;
     uint64_t began = pst_monotonic_ns();
-    pst_session_data_copy(&s->feeds, &s->t, data);
+    PST_TRY(keep(s, pst_session_data_copy(&s->feeds, &s->t, data)));
     PST_TRY(keep(s, pst_step_run(&s->t, began, &measured)));
     pst_status status = keep(s, pst_step_check(&s->t));
     if (result) fill_result(&s->t, &measured, result);
@@ -193,8 +193,11 @@ static pst_status add_losses(pst_session *s, double *loss) {
     double own[1] = {0}, *mine = g->n_local == 1 ? own : s->sum, sum = 0;
     for (uint32_t i = 0; i < g->n_local; i++) {
         mine[i] = 0;
-        for (uint32_t m = 0; g->local[i]->at.tensor == 0 && m < g->local[i]->n_eval_micro; m++)
-            mine[i] += pst_rank_losses(g->local[i], m);
+        for (uint32_t m = 0; g->local[i]->at.tensor == 0 && m < g->local[i]->n_eval_micro; m++) {
+            double one;
+            PST_TRY(pst_rank_losses(g->local[i], m, &one));
+            mine[i] += one;
+        }
     }
     if (mine == own) PST_TRY(pst_group_all_gather(g, mine, sizeof *mine, s->sum));
     for (uint32_t r = 0; r < g->n_rank; r++) sum += s->sum[r];
@@ -205,7 +208,7 @@ static pst_status add_losses(pst_session *s, double *loss) {
 pst_status pst_session_evaluate(pst_session *s, const int32_t *const *data, uint32_t n_data, double *loss) {
     USABLE(s, loss);
     PST_TRY(pst_session_data_check(&s->feeds, &s->t, data, n_data));
-    pst_session_data_copy(&s->feeds, &s->t, data);
+    PST_TRY(keep(s, pst_session_data_copy(&s->feeds, &s->t, data)));
     PST_TRY(keep(s, pst_group_run(s->t.group, 0)));
     return keep(s, add_losses(s, loss));
 }
@@ -268,7 +271,7 @@ pst_status pst_session_load(pst_session *s, const char *path) {
     status = pst_save_resume(t);
     s->torn = status != PST_OK;
     PST_TRY(keep(s, status));
-    for (uint32_t i = 0; i < t->group->n_local; i++) pst_rank_refresh(t->group->local[i]);
+    for (uint32_t i = 0; i < t->group->n_local; i++) PST_TRY(keep(s, pst_rank_refresh(t->group->local[i])));
     return PST_OK;
 }
 
@@ -292,8 +295,11 @@ pst_status pst_session_read(pst_session *s, const char *param, float *out, uint6
                         pst_param_elements(&g->param[i]), elements);
     if (pst_group_is_scattered(s->t.p, i)) return keep(s, pst_group_whole(s->t.group, s->t.p, i, out));
     uint32_t owner = owner_of(s->t.p, i);
-    for (uint32_t r = 0; r < group->n_local; r++)
-        if (group->local[r]->rank == owner) memcpy(out, pst_rank_weight(group->local[r], i), elements * sizeof *out);
+    for (uint32_t k = 0; k < group->n_local; k++) {
+        const pst_rank *r = group->local[k];
+        if (r->rank == owner)
+            PST_TRY(keep(s, pst_rank_read(r, out, pst_rank_weight(r, i), elements * sizeof *out)));
+    }
     return keep(s, pst_group_broadcast(s->t.group, out, elements * sizeof *out, owner));
 }
 

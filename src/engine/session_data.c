@@ -59,16 +59,18 @@ pst_status pst_session_data_check(const pst_session_data *d, const pst_trainer *
     return PST_OK;
 }
 
-void pst_session_data_copy(const pst_session_data *d, const pst_trainer *t, const int32_t *const *given) {
+pst_status pst_session_data_copy(const pst_session_data *d, const pst_trainer *t, const int32_t *const *given) {
     for (uint32_t k = 0; k < t->group->n_local; k++) {
         pst_rank *r = t->group->local[k];
         for (uint32_t i = 0; i < d->n; i++) {
             uint64_t elements = d->feed[i].sample * t->p->graph->micro_batch;
             for (uint32_t m = 0; m < r->n_micro; m++) {
                 int32_t *to = pst_rank_data(r, d->feed[i].tensor, m);
-                if (to) memcpy(to, given[i] + (r->micro + m) * elements, elements * sizeof *to);
+                const int32_t *from = given[i] + (r->micro + m) * elements;
+                if (to) PST_TRY(pst_rank_write(r, to, from, elements * sizeof *to));
             }
         }
         r->sample = t->step * (uint64_t)t->config->train.batch + (uint64_t)r->micro * t->p->graph->micro_batch;
     }
+    return PST_OK;
 }

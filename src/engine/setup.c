@@ -2,8 +2,10 @@
  * the weights their first values. */
 #include "base/file.h"
 #include "base/log.h"
+#include "comm/transport.h"
 #include "comm/world.h"
 #include "engine/checkpoint.h"
+#include "engine/choices.h"
 #include "engine/compare.h"
 #include "engine/durable.h"
 #include "engine/link.h"
@@ -40,9 +42,11 @@ uint32_t pst_setup_threads(const pst_config *c, uint32_t sharing) {
     return c->parallel.threads ? (uint32_t)c->parallel.threads : pst_machine_threads(sharing);
 }
 
-/* What a rank may use: as configured, else its share of what the machine has free. */
-static uint64_t memory_limit(const pst_config *c, uint32_t ranks_here) {
-    return c->parallel.memory > 0 ? (uint64_t)c->parallel.memory : pst_machine_memory() / ranks_here;
+/* What a rank may use: as configured, else its share of what the machine has free; a device with memory of its own says
+ * when it is opened what is too much. */
+static uint64_t memory_limit(const pst_config *c, const pst_device_ops *device, uint32_t ranks_here) {
+    if (c->parallel.memory > 0) return (uint64_t)c->parallel.memory;
+    return device->flags & PST_DEVICE_FAR ? 0 : pst_machine_memory() / ranks_here;
 }
 
 /* The files that the run starts from: headers and shapes, not the tensors' bytes. */
@@ -92,16 +96,16 @@ pst_status pst_setup_seat(const pst_config *c, const pst_plan *plan, uint32_t n_
 
 pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, const pst_world *world,
                           pst_prepared **prepared) {
-    const pst_device_ops *ops;
     pst_prepared *p;
     uint32_t ranks_here = world && world->size > 1 ? world->local_size : options.n_rank;
     options.threads = pst_setup_threads(c, world && world->size > 1 && world->sharing ? world->sharing : ranks_here);
-    options.isa = pst_cpu_isa();
+    options.local = world && world->size > 1 ? 1 + world->local_rank : 0;
+    options.ranks_here = ranks_here;
     options.n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
+    PST_TRY(pst_prepare_kind(c, &options));
     PST_TRY(pst_prepare(c, &options, &p));
-    pst_status status = pst_registry_device(c->parallel.device, &(pst_device_config){.threads = options.threads}, &ops);
-    p->memory_limit = memory_limit(c, ranks_here);
-    if (status == PST_OK) status = pst_prepare_fits(p, p->memory_limit);
+    p->memory_limit = memory_limit(c, options.device, ranks_here);
+    pst_status status = pst_prepare_fits(p, p->memory_limit);
     if (status == PST_OK) *prepared = p;
     else pst_prepared_close(p);
     return status;
@@ -116,7 +120,11 @@ pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, co
     PST_TRY(pst_prepare_model(c, 0, &model, &sizes));
     PST_TRY(open_data(c, sizes.context, &d));
     pst_prepare_options options = {.n_rank = n_rank, .vocabulary = d->row->vocabulary(d), .plan = plan};
+    const pst_direct_ops *direct;
+    uint32_t ranks_here = world && world->size > 1 ? world->local_size : n_rank;
     pst_status status = pst_setup_plan(c, options, world, &p);
+    if (status == PST_OK) status = pst_registry_direct(c->parallel.transport, p->options.device, ranks_here, &direct);
+    if (status == PST_OK) status = pst_choices_know(p, plan, o->resume);
     if (status == PST_OK) status = check_sources(p, d, o->resume);
     if (status == PST_OK) status = check_runs(o);
     if (status != PST_OK) {
@@ -138,9 +146,13 @@ void pst_setup_log(const char *level) {
 /* --- the ranks -------------------------------------------------------------------------------------------------- */
 
 pst_status pst_setup_ranks(pst_trainer *t) {
+    const pst_device_ops *device = t->p->options.device;
+    /* That which was asked for by name has memory of its own way. */
+    pst_transport_ucx_cuda(device && device->flags & PST_DEVICE_CUDA && strcmp(t->config->parallel.transport, "nccl"));
     PST_TRY(pst_group_open(t->world, t->config->parallel.transport, t->p->options.n_rank, &t->group));
     t->world = NULL;
     PST_TRY(pst_group_open_ranks(t->group, t->p, 1));
+    PST_TRY(pst_choices_agree(t->group, t->p));
     PST_TRY(pst_compare_work(t->group, t->p, t->data));
     PST_TRY(pst_group_watch_self(t->group, t->p));
     return pst_link_measure(t->group, t->p);
@@ -209,7 +221,7 @@ static pst_status write_text(const char *folder, const char *name, pst_file_prin
 static pst_status print_config(const void *what, FILE *f) { return pst_config_print(what, f); }
 static pst_status print_plan(const void *what, FILE *f) {
     const pst_prepared *p = what;
-    return pst_plan_print(p->plan, p->graph, f);
+    return pst_plan_print(p->plan, p->before ? p->whole : p->graph, f);
 }
 
 /* Rank 0 makes the folder, sees to it that nobody else writes there, and tells the others its name. */
@@ -238,7 +250,7 @@ pst_status pst_setup_weights(pst_trainer *t) {
     t->checkpointed = UINT64_MAX;
     if (*t->resume) PST_TRY(pst_save_resume(t));
     else if (*t->config->model.weights) PST_TRY(pst_save_import(t, t->config->model.weights));
-    for (uint32_t i = 0; i < t->group->n_local; i++) pst_rank_refresh(t->group->local[i]);
+    for (uint32_t i = 0; i < t->group->n_local; i++) PST_TRY(pst_rank_refresh(t->group->local[i]));
     return PST_OK;
 }
 
@@ -266,8 +278,10 @@ pst_status pst_setup_metrics(pst_trainer *t) {
     pst_status status = pst_setup_room(t);
     if (status == PST_OK) status = pst_feed_open(t);
     if (t->group->leader && status == PST_OK) {
-        double peak = pst_cpu_peak_flops(p->options.isa, p->graph->dtype, p->options.threads) * p->options.n_rank;
-        status = pst_metrics_open(p, t->folder, t->step, peak, (int)what_to_show(t), &t->metrics);
+        pst_peak peak;
+        pst_prepare_peak(p, &peak);
+        peak.flops *= p->options.n_rank;
+        status = pst_metrics_open(p, t->folder, t->step, &peak, (int)what_to_show(t), &t->metrics);
     }
     return pst_group_agree(t->group, status);
 }
@@ -288,6 +302,16 @@ static void say_crowded(const pst_trainer *t) {
     if (w->size == 1 || (uint64_t)ranks * threads <= processors) return;
     printf("crowded:   %u ranks of %u thread%s take turns on %u processor%s of %s\n", ranks, threads,
            threads > 1 ? "s" : "", processors, processors > 1 ? "s" : "", w->host);
+}
+
+/* How messages get to and from a device that the host cannot reach. */
+static void say_messages(const pst_trainer *t) {
+    const pst_rank *r = t->group->local[0];
+    if (!r->far || t->group->hub || t->p->options.n_rank == 1) return;
+    if (pst_rank_is_reached(r->transport, r->device->ops))
+        printf("messages:  straight from the memory of %s\n", r->device->ops->name);
+    else if (!strcmp(t->config->parallel.transport, "nccl")) printf("messages:  by nccl\n");
+    else printf("messages:  through pinned memory of the host\n");
 }
 
 /* With one chunk per rank a gradient slot is as large as the accumulators that it replaces. */
@@ -332,6 +356,7 @@ void pst_setup_announce(const pst_trainer *t) {
     if (*p->solved) printf("schedule:  solved, %s\n", p->solved);
     printf("predicted: bubble %.1f%%, peak memory %.1f MiB on the largest rank\n", p->timing->bubble * 100,
            (double)most / 1048576.0);
+    say_messages(t);
     say_crowded(t);
     if (t->step) printf("resumed after step %llu\n", (unsigned long long)t->step);
     fflush(stdout);

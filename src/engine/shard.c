@@ -102,6 +102,8 @@ void pst_shard_close(pst_shard *s) {
     free(s);
 }
 
+void pst_shard_read_with(pst_shard *s, pst_shard_read fetch, void *arg) { s->fetch = fetch, s->fetch_arg = arg; }
+
 uint64_t pst_shard_piece(const pst_shard *s) { return s->piece; }
 
 void *pst_shard_room(const pst_shard *s) {
@@ -179,13 +181,18 @@ static int lies_well(const pst_shard *s, piece *p, uint64_t to) {
 /* Hashes the next n bytes of the tensor that is next, and copies them where `copy` is. */
 static pst_status take_bytes(pst_shard *s, uint64_t n, uint8_t *copy) {
     pst_shard_tensor *t = &s->tensor[s->next];
+    const uint8_t *memory = t->memory + s->offset;
+    if (s->fetch) {
+        PST_TRY(s->fetch(s->fetch_arg, copy, memory, n));
+        memory = copy;
+    }
     for (uint64_t done = 0; done < n; done += BLOCK) {
-        const uint8_t *from = t->memory + s->offset + done;
+        const uint8_t *from = memory + done;
         size_t bytes = n - done < BLOCK ? n - done : BLOCK;
         double squares = s->flat->sum_squares(NULL, (const float *)(const void *)from, bytes / sizeof(float));
         if (!isfinite(squares)) return pst_fail(PST_EINPUT, "%s is not finite", t->name);
         pst_hasher_add(s->taking, from, bytes);
-        if (copy) memcpy(copy + done, from, bytes);
+        if (copy && !s->fetch) memcpy(copy + done, from, bytes);
     }
     if ((s->offset += n) < t->bytes) return PST_OK;
     t->hash = pst_hasher_value(s->taking);
@@ -231,7 +238,7 @@ static int take_piece(pst_shard *s, piece *p, uint8_t *room) {
     pthread_mutex_unlock(&s->lock);
     if (!good) return 0;
     *p = (piece){.at = at, .direct = s->direct >= 0 && !late};
-    int as_it_lies = lies_well(s, p, to);
+    int as_it_lies = !s->fetch && lies_well(s, p, to);
     pst_status status = take_all(s, at, to, as_it_lies ? NULL : room);
     if (status != PST_OK) {
         pthread_mutex_lock(&s->lock);

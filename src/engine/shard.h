@@ -18,6 +18,9 @@ typedef struct pst_shard pst_shard;
 pst_status pst_shard_open(const pst_optim_row *rule, const pst_ckpt_entry *entry, uint32_t n, uint64_t piece,
                           pst_shard **shard);
 void pst_shard_close(pst_shard *s);
+/* Before the first round: the entries' memory is read with this alone, by any of the threads that write. */
+typedef pst_status (*pst_shard_read)(void *arg, void *to, const void *from, uint64_t bytes);
+void pst_shard_read_with(pst_shard *s, pst_shard_read fetch, void *arg);
 uint64_t pst_shard_piece(const pst_shard *s); /* bytes of a piece, at most */
 /* Room for one piece, which each of the threads below brings along (that of a shard with larger pieces does, too);
  * NULL: no memory. */

@@ -23,6 +23,8 @@ typedef struct {
 
 struct pst_shard {
     const pst_flat *flat;       /* its sum of squares, in fp64, tells whether all numbers are finite */
+    pst_shard_read fetch;       /* NULL: tensors are read where they lie */
+    void *fetch_arg;
     uint32_t n, align;          /* align: of direct writes */
     pst_shard_tensor *tensor;   /* in the file's order, one behind the other from header_bytes on */
     pst_st_decl *decl;          /* the same for the header */

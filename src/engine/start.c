@@ -39,7 +39,8 @@ static pst_status train_hosts(const pst_config *c, const pst_train_options *o) {
     uint32_t n_rank;
     int exit_status = 0;
     PST_TRY(pst_hosts_read(o->hostfile, &hosts));
-    int64_t lanes = pst_prepare_lanes(c), slots = c->parallel.pipeline ? 0 : hosts.slots / lanes * lanes;
+    int64_t lanes = pst_prepare_lanes(c),
+            slots = c->parallel.pipeline || c->parallel.n_tensors > 1 ? 0 : hosts.slots / lanes * lanes;
     pst_status status = pst_prepare_ranks(c, o->ranks ? o->ranks : slots, &n_rank);
     if (status == PST_OK) status = pst_launch_hosts(&hosts, n_rank, (uint32_t)c->parallel.wait, o->argv, &exit_status);
     pst_hosts_close(&hosts);

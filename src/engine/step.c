@@ -47,10 +47,11 @@ static uint64_t resident_bytes(int proc_status) {
 }
 
 /* What one rank measured in the step just done. */
-static pst_report report_of(const pst_rank *r) {
+static pst_report report_of(const pst_rank *r, uint64_t peak_bytes) {
     const pst_instr_list *list = &r->p->job->list[r->rank];
-    pst_report out = {.peak_bytes = pst_arena_touched(&r->arena, 0, r->arena.bytes),
+    pst_report out = {.peak_bytes = peak_bytes,
                       .work = r->work,
+                      .works = r->each || !(r->device->ops->flags & PST_DEVICE_AHEAD),
                       .rolled_back = (uint64_t)r->rolled_back};
     const pst_span *span = pst_executor_spans(r->executor, &out.origin_ns);
     uint64_t count[PST_OP_COUNT] = {0}, first = PST_NEVER, last = 0, end = 0;
@@ -76,7 +77,9 @@ static pst_report report_of(const pst_rank *r) {
 static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
     uint64_t resident = resident_bytes(t->proc_status), stop = t->asked && *t->asked;
     for (uint32_t i = 0; i < t->group->n_local; i++) {
-        t->own[i] = report_of(t->group->local[i]);
+        uint64_t peak_bytes;
+        PST_TRY(pst_rank_touched(t->group->local[i], &peak_bytes));
+        t->own[i] = report_of(t->group->local[i], peak_bytes);
         t->own[i].wall_ns = wall_ns, t->own[i].resident_bytes = resident, t->own[i].stop = stop;
         t->own[i].saving = pst_saving_state(t);
     }
@@ -124,6 +127,7 @@ pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *mea
     for (uint32_t i = 0; i < t->group->n_local; i++) {
         t->group->local[i]->hyper = hyper_parameters(t->config, t->step, t->step - t->skipped + 1);
         t->group->local[i]->loss_scale = t->scaler.scale;
+        t->group->local[i]->step = t->step;
     }
     PST_TRY(pst_group_run(t->group, 1));
     uint64_t wall_ns = pst_monotonic_ns() - began_ns;

@@ -1,5 +1,6 @@
 /* `penstock simulate`: times a schedule, or the plan of a run, without training; optionally runs the executor on the
- * virtual clock beside it and compares every instruction, or in real time over a transport and compares the makespan. */
+ * virtual clock beside it and compares every instruction, or in real time over a transport and compares the
+ * makespan. */
 #include "base/file.h"
 #include "base/log.h"
 #include "base/sized.h"
@@ -41,12 +42,13 @@ pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s) {
     if (status == PST_OK && (plan->run || pst_config_is_auto(s->config)))
         status = pst_planned_settle(s->config, plan, o->plan);
     if (status == PST_OK) {
-        pst_prepare_options options = {.n_rank = plan->n_rank * pst_prepare_lanes(s->config),
+        pst_prepare_options options = {.n_rank = pst_prepare_job_ranks(s->config, plan->n_rank),
                                        .threads = 1,
-                                       .isa = pst_cpu_isa(),
+                                       .isa = pst_cpu_isa() | PST_ISA_CUDA, /* it may be for a GPU */
                                        .plan = plan,
                                        .n_eval_micro = plan->n_micro,
                                        .vocabulary = pst_data_vocabulary(s->config->data.tokenizer)};
+        options.score = !o->transport;
         options.what_if = o->what_if, options.n_what_if = (uint32_t)o->n_what_if;
         if (s->config->parallel.threads) options.threads = (uint32_t)s->config->parallel.threads;
         else if (plan->run && !*s->config->parallel.cluster) options.threads = pst_machine_threads(options.n_rank);
@@ -58,7 +60,9 @@ pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s) {
         set_transfers(s->prepared->job, (uint64_t)(o->transfer_ms * 1e6));
         PST_TRY(pst_prepare_predict(s->prepared));
     }
-    s->schedule = s->prepared->schedules[0], s->cut = s->prepared->cuts[0], s->job = s->prepared->job;
+    const uint32_t lane = s->prepared->options.lane;
+    s->schedule = s->prepared->schedules[lane ? lane - 1 : 0], s->cut = s->prepared->cuts[0];
+    s->job = s->prepared->job;
     s->bound_ns = pst_simulate_bound(s->job), s->fits = 1;
     return PST_OK;
 }
@@ -108,18 +112,25 @@ static pst_status execute(const pst_study *s, const pst_timing *timing, FILE *ou
 
 /* --- output ----------------------------------------------------------------------------------------------------- */
 
-typedef enum { TRACE, SVG, CSV } picture;
+typedef enum { TRACE, SVG, CSV } picture_kind;
 
-static pst_status draw(const pst_study *s, const pst_timing *t, const char *path, picture kind) {
+typedef struct {
+    const pst_study *s;
+    const pst_timing *t;
+    picture_kind kind;
+} picture;
+
+static pst_status print_picture(const void *what, FILE *f) {
+    const picture *p = what;
     char title[160];
-    if (!path || !*path) return PST_OK;
-    FILE *f;
-    PST_TRY(pst_file_create(path, &f));
-    snprintf(title, sizeof title, "%s, simulated", s->schedule->name);
-    pst_status status = kind == SVG   ? pst_timeline_svg(s->job, t->span, title, f)
-                        : kind == CSV ? pst_schedule_csv_write(s->schedule, f)
-                                      : pst_timeline_trace(s->job, t->span, title, NULL, NULL, f);
-    return pst_file_close(f, path, status);
+    snprintf(title, sizeof title, "%s, simulated", p->s->schedule->name);
+    if (p->kind == CSV) return pst_schedule_csv_write(p->s->schedule, f);
+    return p->kind == SVG ? pst_timeline_svg(p->s->job, p->t->span, title, f)
+                          : pst_timeline_trace(p->s->job, p->t->span, title, NULL, NULL, f);
+}
+
+static pst_status draw(const pst_study *s, const pst_timing *t, const char *path, picture_kind kind) {
+    return path && *path ? pst_file_replace(path, print_picture, &(picture){s, t, kind}) : PST_OK;
 }
 
 static pst_status report(const pst_simulate_options *o, pst_study *s, const pst_timing *t, const pst_rehearsal *r,
@@ -187,9 +198,10 @@ static pst_status add_row(const pst_study *s, const pst_timing *t, const char *n
                 t->bubble * 100, peak, most_held(s), s->fits ? "" : "  does not fit");
         return PST_OK;
     }
-    json_t *row = json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "schedule", name, "chunks",
-                            (int)pst_study_chunks(s), "makespan", makespan, "lower_bound", bound, "gap", pst_study_gap(s, t),
-                            "bubble", t->bubble, "peak_activations", peak, "held", most_held(s), "fits", s->fits);
+    json_t *row =
+        json_pack("{s:s,s:i,s:f,s:f,s:f,s:f,s:f,s:f,s:b}", "schedule", name, "chunks", (int)pst_study_chunks(s),
+                  "makespan", makespan, "lower_bound", bound, "gap", pst_study_gap(s, t), "bubble", t->bubble,
+                  "peak_activations", peak, "held", most_held(s), "fits", s->fits);
     return json_array_append_new(list, row) ? pst_fail(PST_ENOMEM, "no memory to compare schedules") : PST_OK;
 }
 

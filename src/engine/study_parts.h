@@ -22,8 +22,8 @@ typedef struct {
 /* study.c. Of a plan, prepared with the changes that o asks for. */
 pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s);
 
-/* By how much a step is longer for messages between stages; for those among replicas, and of the norm; for what tensor ranks
- * exchange within passes. study_exposed.c. */
+/* By how much a step is longer for messages between stages; for those among replicas, and of the norm; for what tensor
+ * ranks exchange within passes. study_exposed.c. */
 typedef enum { PST_EXPOSED_STAGES, PST_EXPOSED_REPLICAS, PST_EXPOSED_TENSOR, PST_EXPOSED_COUNT } pst_exposed_kind;
 pst_status pst_study_exposed(const pst_prepared *p, uint64_t step_ns, uint64_t exposed_ns[PST_EXPOSED_COUNT]);
 

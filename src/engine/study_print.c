@@ -30,7 +30,7 @@ static pst_status written(FILE *out) {
     return ferror(out) ? pst_fail(PST_ENOMEM, "cannot write: %s", strerror(errno)) : PST_OK;
 }
 
-/* --- text ----------------------------------------------------------------------------------------------------------- */
+/* --- text --------------------------------------------------------------------------------------------------------- */
 
 static void print_micros(const pst_job *job, FILE *out) {
     int same = 1;
@@ -82,7 +82,11 @@ pst_status pst_study_text(const pst_simulate_options *o, const pst_study *s, con
     if (o->n_memory) fprintf(out, "memory    %s\n", s->fits ? "it fits" : "it does not fit: see what is held to W");
     fprintf(out, "rank      busy ms      span ms   peak stash (micro-batches)   %s\n",
             s->prepared ? "peak bytes" : "held to W");
-    for (uint32_t k = 0; k < s->job->n_rank; k++) print_rank(s, t, k, out);
+    for (uint32_t k = pst_job_gathers(s->job); k < s->job->n_rank; k = pst_job_next(s->job, k))
+        print_rank(s, t, k, out);
+    if (s->job->alone)
+        fprintf(out, "%4u ranks in all: %u pipelines side by side, of which this is the first\n", s->job->n_rank,
+                pst_grid_lanes(s->job->grid));
     if (r)
         fprintf(out, "over %s  median %.6f ms, %.6f to %.6f in %u rounds: %.4f x simulated, %.2f cores\n", o->transport,
                 (double)r->makespan_ns[r->n_round / 2] * 1e-6, (double)r->makespan_ns[0] * 1e-6,
@@ -90,7 +94,7 @@ pst_status pst_study_text(const pst_simulate_options *o, const pst_study *s, con
     return written(out);
 }
 
-/* --- JSON ----------------------------------------------------------------------------------------------------------- */
+/* --- JSON --------------------------------------------------------------------------------------------------------- */
 
 static json_t *json_rehearsal(const pst_simulate_options *o, const pst_timing *t, const pst_rehearsal *r) {
     json_t *rounds = json_array();
@@ -101,7 +105,7 @@ static json_t *json_rehearsal(const pst_simulate_options *o, const pst_timing *t
 }
 
 static json_t *json_rank(const pst_study *s, const pst_timing *t, uint32_t k) {
-    json_t *rank = json_pack("{s:I,s:I,s:i}", "busy_ns", (json_int_t)t->busy_ns[k], "span_ns",
+    json_t *rank = json_pack("{s:i,s:I,s:I,s:i}", "rank", (int)k, "busy_ns", (json_int_t)t->busy_ns[k], "span_ns",
                              (json_int_t)t->span_ns[k], "peak_stash", (int)t->peak_stash[k]);
     if (!s->prepared || !rank) return rank;
     json_object_set_new(rank, "peak_bytes", json_integer((json_int_t)s->prepared->layout[k]->total));
@@ -113,7 +117,7 @@ static json_t *json_rank(const pst_study *s, const pst_timing *t, uint32_t k) {
 static json_t *gather(const pst_simulate_options *o, const pst_study *s, const pst_timing *t, const pst_rehearsal *r) {
     int failed = 0;
     json_t *ranks = json_array(), *peaks = json_array(), *held = json_array(), *micros = json_array();
-    for (uint32_t k = 0; k < s->job->n_rank; k++) {
+    for (uint32_t k = pst_job_gathers(s->job); k < s->job->n_rank; k = pst_job_next(s->job, k)) {
         failed |= json_array_append_new(peaks, json_real(pst_study_peak(s, t, k)));
         failed |= json_array_append_new(ranks, json_rank(s, t, k));
         if (s->held) failed |= json_array_append_new(held, json_real(s->held[k]));
@@ -148,7 +152,7 @@ pst_status pst_study_json(const pst_simulate_options *o, const pst_study *s, con
     return dump(gather(o, s, t, r), out);
 }
 
-/* --- what if -------------------------------------------------------------------------------------------------------- */
+/* --- what if ------------------------------------------------------------------------------------------------------ */
 
 static pst_status both_text(const pst_simulate_options *o, const pst_study *before, const pst_timing *was,
                             const pst_study *s, const pst_timing *t, FILE *out) {

@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "comm/launch.h"
 #include "engine/bind.h"
+#include "engine/planned.h"
 #include "engine/trainer.h"
 #include <errno.h>
 #include <inttypes.h>
@@ -60,9 +61,26 @@ static void say_started(const pst_trainer *t) {
     pst_log(PST_LOG_DEBUG, "first instruction at %" PRIu64 " ns of the monotonic clock", first);
 }
 
+/* The step whose timeline is drawn: the one asked for, else the last but one. */
+static uint64_t traced_step(const pst_trainer *t) {
+    uint64_t steps = (uint64_t)t->config->train.steps, asked = (uint64_t)t->config->log.trace;
+    uint64_t at = asked ? asked : steps > 1 ? steps - 1 : steps;
+    return at < steps ? at : steps;
+}
+
+/* On a device that runs ahead the times of single operators hold it up: those of the first steps are taken, so that there
+ * are some, of every tenth, and of the one that is drawn. */
+static void choose_times(const pst_trainer *t) {
+    enum { FIRST = 3, EVERY = 10 };
+    uint64_t next = t->step + 1;
+    int times = next <= t->resumed + FIRST || next % EVERY == 0 || next == traced_step(t);
+    for (uint32_t i = 0; i < t->group->n_local; i++) t->group->local[i]->times = times;
+}
+
 static pst_status train_step(pst_trainer *t) {
     pst_metrics_step measured;
     uint64_t began = pst_monotonic_ns();
+    choose_times(t);
     PST_TRY(pst_feed_batch(t, t->step * (uint64_t)t->config->train.batch));
     PST_TRY(pst_step_run(t, began, &measured));
     if (!t->trained && t->group->leader) say_started(t);
@@ -98,12 +116,8 @@ static pst_status checkpoint(pst_trainer *t, int last) {
     return last ? pst_saving_finish(t) : PST_OK;
 }
 
-/* The step whose timeline is drawn: the one asked for, else the last but one; an interrupted run's last. */
-static int to_trace(const pst_trainer *t) {
-    uint64_t steps = (uint64_t)t->config->train.steps, asked = (uint64_t)t->config->log.trace;
-    uint64_t at = asked ? asked : steps > 1 ? steps - 1 : steps;
-    return t->step == (at < steps ? at : steps) || (t->stopped && !t->traced);
-}
+/* An interrupted run's last, too. */
+static int to_trace(const pst_trainer *t) { return t->step == traced_step(t) || (t->stopped && !t->traced); }
 
 /* Whether a checkpoint lies in the run's folder: one that it has written, or went on from there. */
 static int can_resume(const pst_trainer *t) {
@@ -146,8 +160,12 @@ static pst_status check_memory(const pst_trainer *t) {
     pst_status status = PST_OK;
     for (uint32_t i = 0; status == PST_OK && i < t->group->n_local; i++) {
         const pst_rank *r = t->group->local[i];
-        uint64_t touched = pst_arena_touched(&r->arena, 0, r->arena.bytes);
-        if (!pst_arena_intact(&r->arena)) status = pst_fail(PST_EINTERNAL, "rank %u wrote behind its memory", r->rank);
+        uint64_t touched = 0;
+        int intact = 0;
+        status = pst_rank_touched(r, &touched);
+        if (status == PST_OK) status = pst_rank_intact(r, &intact);
+        if (status != PST_OK) break;
+        if (!intact) status = pst_fail(PST_EINTERNAL, "rank %u wrote behind its memory", r->rank);
         else if (touched != r->layout->total)
             status = pst_fail(PST_EINTERNAL, "rank %u touched %" PRIu64 " bytes, predicted were %" PRIu64, r->rank,
                               touched, r->layout->total);
@@ -253,6 +271,7 @@ pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const
     stop_text = world->rank || o->quiet ? NULL : text + !isatty(STDERR_FILENO); /* there ^C stands on the line */
     catch_signals(&saved);
     int launched = world->launched_by_us;
+    if (plan && !world->rank && !o->quiet) pst_planned_warn(c, plan);
     pst_status status = run(&t, n_rank);
     release_signals(&saved);
     pst_saving_close(&t);

@@ -50,8 +50,8 @@ typedef struct {
     pst_saving *saving;             /* saving.c; NULL before its set-up, and when nothing is ever saved */
 } pst_trainer;
 
-/* train.c. This process' part of a run, with a plan or NULL; takes the world over. When all ranks have failed alike: one says why, and
- * clears it. */
+/* train.c. This process' part of a run, with a plan or NULL; takes the world over. When all ranks have failed alike:
+ * one says why, and clears it. */
 pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const pst_plan *plan, pst_world *world,
                           uint32_t n_rank);
 void pst_train_say_once(pst_world *world);

@@ -9,9 +9,13 @@ static int is_sliced(const pst_prepared *p, uint32_t param) {
     return p->graph->param[param].slice.held == PST_HELD_PART;
 }
 
+/* Where its first use is. */
+static uint32_t stage_of(const pst_prepared *p, uint32_t param) {
+    return p->plan->rank_of_chunk[p->cut->use_chunk[p->cut->use_first[param]]];
+}
+
 static uint32_t rank_of(const pst_prepared *p, uint32_t param, uint32_t replica, uint32_t tensor) {
-    uint32_t stage = p->plan->rank_of_chunk[p->cut->use_chunk[p->cut->use_first[param]]];
-    return pst_grid_rank(p->grid, stage, replica, tensor);
+    return pst_grid_rank(p->grid, stage_of(p, param), replica, tensor);
 }
 
 int pst_group_is_scattered(const pst_prepared *p, uint32_t param) {
@@ -33,8 +37,9 @@ static pst_status spread(pst_group *g, const pst_prepared *p, uint32_t param, ui
         if (!n) continue;
         for (uint32_t i = 0; i < g->n_local; i++)
             if (g->local[i]->rank == root)
-                memcpy(held + from, pst_rank_weight(g->local[i], param) + (from - x->step_from[param]),
-                       n * sizeof *held);
+                PST_TRY(pst_rank_read(g->local[i], held + from,
+                                      pst_rank_weight(g->local[i], param) + (from - x->step_from[param]),
+                                      n * sizeof *held));
         status = pst_group_broadcast(g, held + from, n * sizeof *held, root);
     }
     return status;
@@ -43,13 +48,14 @@ static pst_status spread(pst_group *g, const pst_prepared *p, uint32_t param, ui
 pst_status pst_group_whole(pst_group *g, const pst_prepared *p, uint32_t param, float *whole) {
     if (!is_sliced(p, param)) return spread(g, p, param, 0, whole);
     uint64_t most = 0;
-    for (uint32_t t = 0; t < p->grid.tensor; t++) {
+    uint32_t parts = pst_grid_degree(p->grid, stage_of(p, param));
+    for (uint32_t t = 0; t < parts; t++) {
         uint64_t n = pst_param_elements(p->graphs[t]->param + param);
         if (n > most) most = n;
     }
     float *held = malloc(most * sizeof *held);
     pst_status status = pst_group_agree(g, held ? PST_OK : pst_fail(PST_ENOMEM, "no memory to gather a parameter"));
-    for (uint32_t t = 0; t < p->grid.tensor && status == PST_OK; t++) {
+    for (uint32_t t = 0; t < parts && status == PST_OK; t++) {
         status = spread(g, p, param, t, held);
         if (status == PST_OK) pst_param_put(p->graphs[t]->param + param, held, whole);
     }

@@ -15,10 +15,10 @@ pst_status pst_graph_set_precision(pst_graph *g, const char *precision) {
     if (!g || !precision) return pst_fail(PST_EINPUT, "%s: the %s is NULL", __func__, g ? "precision" : "graph");
     pst_dtype dtype = pst_dtype_of_precision(precision);
     if (dtype == PST_DTYPE_COUNT)
-        return pst_fail(PST_EINPUT, "unknown precision '%.40s' (there are: fp32, bf16, fp16)", precision);
+        return pst_fail(PST_EINPUT, "unknown precision '%.40s' (there are: fp32, tf32, bf16, fp16, fp8)", precision);
     if (g->n_node)
         return pst_fail(PST_EINPUT, "the precision of graph %s is set before its first operator is added", g->name);
-    g->dtype = dtype;
+    pst_graph_compute(g, dtype);
     return PST_OK;
 }
 

@@ -11,6 +11,9 @@ static pst_status check_bounds(const pst_graph *g) {
     if (!terminated(g->name)) return pst_fail(PST_EINPUT, "the graph's name does not end");
     if (g->dtype != PST_F32 && !pst_dtype_is_half(g->dtype))
         return pst_fail(PST_EINPUT, "a graph computes in F32, BF16 or F16, not in %s", pst_dtype_name(g->dtype));
+    if (pst_dtype_stored(pst_graph_factors(g)) != g->dtype)
+        return pst_fail(PST_EINPUT, "products of a graph in %s do not have factors in %s", pst_dtype_name(g->dtype),
+                        pst_dtype_name(g->factors));
     for (uint32_t i = 0; i < g->n_tensor; i++)
         if (!terminated(g->tensor[i].name) || g->tensor[i].n_dim > PST_MAX_DIM)
             return pst_fail(PST_EINPUT, "tensor %u: bad name or number of dimensions", i);
@@ -85,7 +88,7 @@ pst_status pst_graph_check(const pst_graph *g) {
     pst_graph *copy = NULL;
     pst_status status = check_bounds(g);
     if (status == PST_OK) status = pst_graph_open(g->name, g->micro_batch, &copy);
-    if (status == PST_OK) copy->dtype = g->dtype;
+    if (status == PST_OK) pst_graph_compute(copy, pst_graph_factors(g));
     if (status == PST_OK) status = rebuild(g, copy);
     pst_graph_close(copy);
     return status == PST_OK ? PST_OK : pst_fail_in(status, "graph check");

@@ -294,8 +294,15 @@ static uint64_t hash_node(const pst_node *d, uint64_t h) {
     return h;
 }
 
+pst_dtype pst_node_factors(const pst_graph *g, const pst_node *node) {
+    const pst_tensor *x = &g->tensor[node->in[0]];
+    const uint64_t *weight = g->param[node->param[0]].dim;
+    uint64_t rows = pst_tensor_elements(x) / x->dim[x->n_dim - 1];
+    return g->factors == PST_F8 && (rows | weight[0] | weight[1]) % 16 ? g->dtype : pst_graph_factors(g);
+}
+
 uint64_t pst_graph_hash(const pst_graph *g) {
-    uint32_t head[] = {g->micro_batch, (uint32_t)g->dtype, g->n_tensor, g->n_param, g->n_node};
+    uint32_t head[] = {g->micro_batch, (uint32_t)pst_graph_factors(g), g->n_tensor, g->n_param, g->n_node};
     uint64_t h = hash_u32(head, 5, hash_text(g->name, 0));
     for (uint32_t i = 0; i < g->n_tensor; i++) {
         const pst_tensor *t = &g->tensor[i];

@@ -103,6 +103,7 @@ struct pst_graph {
      * statistics
        and gradient accumulators are F32 in any case. Set before the first operator is added; F32 when opened. */
     pst_dtype dtype;
+    pst_dtype factors; /* TF32 or F8 where products round their factors to that; 0: they are of dtype */
     uint32_t n_tensor, n_param, n_node;
     pst_tensor *tensor;
     pst_param *param;
@@ -110,6 +111,16 @@ struct pst_graph {
     uint32_t cap_tensor, cap_param, cap_node;
     pst_names tensor_names, param_names, node_names;
 };
+
+/* dtype and factors of an empty graph, from the type of products' factors: pst_dtype_of_precision, not COUNT. */
+static inline void pst_graph_compute(pst_graph *g, pst_dtype factors) {
+    g->dtype = pst_dtype_stored(factors);
+    g->factors = factors == g->dtype ? (pst_dtype)0 : factors;
+}
+/* The other way round; and for a node of `linear`: F8 takes only products whose sizes are multiples of 16, others are of
+ * dtype. */
+static inline pst_dtype pst_graph_factors(const pst_graph *g) { return g->factors ? g->factors : g->dtype; }
+pst_dtype pst_node_factors(const pst_graph *g, const pst_node *node);
 
 /* Everything of `graph`, with nothing shared. ENOMEM. */
 pst_status pst_graph_copy(const pst_graph *graph, pst_graph **copy);

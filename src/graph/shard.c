@@ -18,10 +18,28 @@ typedef struct {
     pst_slice *slice;   /* [n_param] */
     uint32_t *now;      /* [n_tensor] the tensor of the rank's graph that stands for it */
     uint32_t *entered;  /* [n_tensor] what a column-split operator reads of it, PST_NONE: not made yet */
+    uint32_t *reached;  /* [n_tensor] the operator for which that was made */
 } builder;
 
 static const pst_node *node_of(const builder *b, uint32_t i) { return b->whole->node + i; }
 static int is_op(const pst_node *d, const char *name) { return strcmp(d->op->name, name) == 0; }
+static uint32_t index_of(const builder *b, const pst_node *d) { return (uint32_t)(d - b->whole->node); }
+
+/* Among how many ranks an operator is split, and which of its parts this is. */
+static uint32_t parts_of(const builder *b, const pst_node *d) {
+    return b->o.parts_of_node ? b->o.parts_of_node[index_of(b, d)] : b->o.parts;
+}
+static uint32_t part_of(const builder *b, const pst_node *d) { return b->o.part % parts_of(b, d); }
+
+/* Whether parts of values can go from one operator to another: all between have as many ranks, through which they pass.
+ */
+static int is_together(const builder *b, const pst_node *d, const pst_node *with) {
+    uint32_t i = index_of(b, d), end = index_of(b, with);
+    if (b->o.parts_of_node && parts_of(b, d) < 2) return 0;
+    for (; i < end && b->o.parts_of_node; i++)
+        if (b->o.parts_of_node[i] != b->o.parts_of_node[end]) return 0;
+    return 1;
+}
 
 /* --- what is split ---------------------------------------------------------------------------------------------- */
 
@@ -49,21 +67,23 @@ static int used_once(const builder *b, const pst_node *d) {
 /* A linear whose output only cross_entropy reads: its rows are tokens. */
 static int is_output_layer(const builder *b, const pst_node *d) {
     const pst_node *reader = is_op(d, "linear") ? only_reader(b, d) : NULL;
-    return reader && is_op(reader, "cross_entropy") && reader->in[0] == d->out[0] &&
+    return reader && is_op(reader, "cross_entropy") && reader->in[0] == d->out[0] && is_together(b, d, reader) &&
            d->attr.activation == PST_ACT_NONE && (d->n_param == 1 || b->whole->param[d->param[1]].n_use == 1);
 }
 
-/* Whether all that use the parameter look tokens up in its rows. */
+/* Whether all that use the parameter look tokens up in its rows, each split among as many ranks. */
 static int is_vocabulary(const builder *b, uint32_t param) {
+    uint32_t parts = 0;
     for (uint32_t i = 0; i < b->whole->n_node; i++) {
         const pst_node *d = node_of(b, i);
         for (uint32_t k = 0; k < d->n_param; k++) {
             if (d->param[k] != param) continue;
             int looks_up = is_op(d, "embedding") && (d->n_param == 1 || b->whole->param[d->param[1]].n_use == 1);
-            if (k != 0 || !(looks_up || is_output_layer(b, d))) return 0;
+            if (k != 0 || !(looks_up || is_output_layer(b, d)) || (parts && parts != parts_of(b, d))) return 0;
+            parts = parts_of(b, d);
         }
     }
-    return 1;
+    return !b->o.parts_of_node || parts > 1;
 }
 
 static int can_be_row(const builder *b, const pst_node *d) {
@@ -74,9 +94,9 @@ static int can_be_row(const builder *b, const pst_node *d) {
 static int can_be_column(const builder *b, const pst_node *d) {
     const pst_node *reader = only_reader(b, d);
     if (!used_once(b, d) || !reader) return 0;
-    if (!is_op(reader, "attention")) return can_be_row(b, reader);
+    if (!is_op(reader, "attention")) return can_be_row(b, reader) && is_together(b, d, reader);
     const pst_node *behind = only_reader(b, reader);
-    return d->attr.activation == PST_ACT_NONE && behind && can_be_row(b, behind);
+    return d->attr.activation == PST_ACT_NONE && behind && can_be_row(b, behind) && is_together(b, d, behind);
 }
 
 static split split_of(const builder *b, const pst_node *d) {
@@ -93,23 +113,23 @@ static split split_of(const builder *b, const pst_node *d) {
 
 /* --- parts of parameters ---------------------------------------------------------------------------------------- */
 
-static pst_status enough(const builder *b, uint64_t n, const char *what, const char *name) {
-    if (n >= b->o.parts) return PST_OK;
-    return pst_fail(PST_EINPUT, "%u tensor ranks are too many: %s has %lu %s", b->o.parts, name, (unsigned long)n,
-                    what);
+static pst_status enough(uint32_t parts, uint64_t n, const char *what, const char *name) {
+    if (n >= parts) return PST_OK;
+    return pst_fail(PST_EINPUT, "%u tensor ranks are too many: %s has %lu %s", parts, name, (unsigned long)n, what);
 }
 
 /* This rank's part of n things of `size` elements each, in `blocks` blocks of dimension `dim` one after the other. */
-static pst_slice slice_of(const builder *b, uint32_t dim, uint32_t blocks, uint64_t n, uint64_t size) {
-    pst_part own = pst_part_of(n, b->o.parts, b->o.part);
+static pst_slice slice_of(const builder *b, const pst_node *d, uint32_t dim, uint32_t blocks, uint64_t n,
+                          uint64_t size) {
+    pst_part own = pst_part_of(n, parts_of(b, d), part_of(b, d));
     pst_slice s = {.held = PST_HELD_PART, .whole = blocks * n * size, .dim = dim, .n_range = blocks};
     for (uint32_t k = 0; k < blocks; k++)
         s.range[k].first = (k * n + own.first) * size, s.range[k].count = own.count * size;
     return s;
 }
 
-static void elsewhere(builder *b, uint32_t param) {
-    b->slice[param].held = b->o.part ? PST_HELD_ELSEWHERE : PST_HELD_ALONE;
+static void elsewhere(builder *b, const pst_node *d, uint32_t param) {
+    b->slice[param].held = part_of(b, d) ? PST_HELD_ELSEWHERE : PST_HELD_ALONE;
 }
 
 /* Columns go to a part of the features, or of the heads of q, k and v. */
@@ -117,26 +137,28 @@ static pst_status slice_column(builder *b, const pst_node *d) {
     const pst_node *reader = only_reader(b, d);
     uint64_t n = b->whole->param[d->param[0]].dim[0], heads = reader->attr.heads;
     int attends = is_op(reader, "attention");
-    PST_TRY(attends ? enough(b, heads, "heads", reader->name) : enough(b, n, "features", d->name));
+    PST_TRY(attends ? enough(parts_of(b, d), heads, "heads", reader->name)
+                    : enough(parts_of(b, d), n, "features", d->name));
     for (uint32_t k = 0; k < d->n_param; k++)
-        b->slice[d->param[k]] = attends ? slice_of(b, 0, 3, heads, n / 3 / heads) : slice_of(b, 0, 1, n, 1);
+        b->slice[d->param[k]] = attends ? slice_of(b, d, 0, 3, heads, n / 3 / heads) : slice_of(b, d, 0, 1, n, 1);
     return PST_OK;
 }
 
 static void slice_row(builder *b, const pst_node *d) {
     const pst_node *before = node_of(b, b->producer[d->in[0]]);
     uint64_t n = b->whole->param[d->param[0]].dim[1], heads = before->attr.heads;
-    b->slice[d->param[0]] = is_op(before, "attention") ? slice_of(b, 1, 1, heads, n / heads) : slice_of(b, 1, 1, n, 1);
-    if (d->n_param > 1) elsewhere(b, d->param[1]);
+    b->slice[d->param[0]] =
+        is_op(before, "attention") ? slice_of(b, d, 1, 1, heads, n / heads) : slice_of(b, d, 1, 1, n, 1);
+    if (d->n_param > 1) elsewhere(b, d, d->param[1]);
 }
 
 static pst_status slice_vocabulary(builder *b, const pst_node *d) {
     const pst_param *table = b->whole->param + d->param[0];
-    PST_TRY(enough(b, table->dim[0], "tokens", table->name));
-    b->slice[d->param[0]] = slice_of(b, 0, 1, table->dim[0], 1);
+    PST_TRY(enough(parts_of(b, d), table->dim[0], "tokens", table->name));
+    b->slice[d->param[0]] = slice_of(b, d, 0, 1, table->dim[0], 1);
     if (d->n_param == 1) return PST_OK;
-    if (is_op(d, "embedding")) elsewhere(b, d->param[1]);
-    else b->slice[d->param[1]] = slice_of(b, 0, 1, table->dim[0], 1);
+    if (is_op(d, "embedding")) elsewhere(b, d, d->param[1]);
+    else b->slice[d->param[1]] = slice_of(b, d, 0, 1, table->dim[0], 1);
     return PST_OK;
 }
 
@@ -188,26 +210,29 @@ static pst_status add_extra(builder *b, const char *op, const char *name, const 
     return pst_graph_add(b->g, op, text, attr, in, n_in, NULL, 0, out);
 }
 
-static pst_attr group(const builder *b, uint32_t tensor) {
+static pst_attr group(const builder *b, const pst_node *d, uint32_t tensor) {
     uint64_t length = b->whole->tensor[tensor].n_dim > 1 ? b->whole->tensor[tensor].dim[1] : 1;
-    return (pst_attr){.parts = b->o.parts, .part = b->o.part, .length = (uint32_t)length};
+    return (pst_attr){.parts = parts_of(b, d), .part = part_of(b, d), .length = (uint32_t)length};
 }
 
-/* What a column-split operator reads: all of the tensor, whose gradient is a sum over the ranks. Made once per
- * tensor. */
-static pst_status enter(builder *b, uint32_t tensor, uint32_t *in) {
-    pst_attr attr = group(b, tensor);
+/* What a column-split operator reads: all of the tensor, whose gradient is a sum over the ranks. Made once per tensor,
+ * and anew where other numbers of ranks lie between. */
+static pst_status enter(builder *b, const pst_node *d, uint32_t tensor, uint32_t *in) {
+    pst_attr attr = group(b, d, tensor);
     const char *op = b->o.sequence ? "tensor_gather" : "tensor_copy";
-    if (b->entered[tensor] == PST_NONE)
-        PST_TRY(add_extra(b, op, node_of(b, b->producer[tensor])->name, "copy", &attr, &b->now[tensor], 1,
-                          &b->entered[tensor]));
+    int first = b->entered[tensor] == PST_NONE;
+    const char *name = first ? node_of(b, b->producer[tensor])->name : d->name;
+    if (first || !is_together(b, node_of(b, b->reached[tensor]), d)) {
+        PST_TRY(add_extra(b, op, name, first ? "copy" : "enter", &attr, &b->now[tensor], 1, &b->entered[tensor]));
+        b->reached[tensor] = index_of(b, d);
+    }
     *in = b->entered[tensor];
     return PST_OK;
 }
 
 /* Behind a row-split operator, whose output is a summand. */
 static pst_status leave(builder *b, const pst_node *d, uint32_t summand) {
-    pst_attr attr = group(b, d->out[0]);
+    pst_attr attr = group(b, d, d->out[0]);
     return add_extra(b, b->o.sequence ? "tensor_scatter" : "tensor_sum", d->name, "sum", &attr, &summand, 1,
                      &b->now[d->out[0]]);
 }
@@ -215,32 +240,32 @@ static pst_status leave(builder *b, const pst_node *d, uint32_t summand) {
 static pst_status add_linear(builder *b, const pst_node *d, split how) {
     uint32_t in = b->now[d->in[0]], out, n_param = d->n_param;
     pst_attr attr = d->attr;
-    if (how == COLUMN || how == VOCABULARY) PST_TRY(enter(b, d->in[0], &in));
+    if (how == COLUMN || how == VOCABULARY) PST_TRY(enter(b, d, d->in[0], &in));
     if (how == COLUMN || how == VOCABULARY) attr.features = 0; /* as many as the rank's weight has */
-    if (how == ROW && b->o.part) n_param = 1;
+    if (how == ROW && part_of(b, d)) n_param = 1;
     PST_TRY(pst_graph_add(b->g, "linear", d->name, &attr, &in, 1, d->param, n_param, &out));
     b->now[d->out[0]] = out;
     return how == ROW ? leave(b, d, out) : PST_OK;
 }
 
-static void name_tokens(const builder *b, uint64_t tokens, pst_attr *attr) {
-    attr->first = pst_part_of(tokens, b->o.parts, b->o.part).first;
+static void name_tokens(const builder *b, const pst_node *d, uint64_t tokens, pst_attr *attr) {
+    attr->first = pst_part_of(tokens, parts_of(b, d), part_of(b, d)).first;
     attr->total = tokens;
 }
 
 static pst_status add_embedding(builder *b, const pst_node *d) {
     uint32_t out;
     pst_attr attr = d->attr;
-    name_tokens(b, b->whole->param[d->param[0]].dim[0], &attr);
-    PST_TRY(pst_graph_add(b->g, "embedding", d->name, &attr, &b->now[d->in[0]], 1, d->param, b->o.part ? 1 : d->n_param,
-                          &out));
+    name_tokens(b, d, b->whole->param[d->param[0]].dim[0], &attr);
+    PST_TRY(pst_graph_add(b->g, "embedding", d->name, &attr, &b->now[d->in[0]], 1, d->param,
+                          part_of(b, d) ? 1 : d->n_param, &out));
     return leave(b, d, out);
 }
 
 static pst_status add_loss(builder *b, const pst_node *d) {
     uint32_t in[] = {b->now[d->in[0]], b->now[d->in[1]], 0}, part;
-    pst_attr attr = group(b, d->in[0]);
-    name_tokens(b, b->whole->tensor[d->in[0]].dim[2], &attr);
+    pst_attr attr = group(b, d, d->in[0]);
+    name_tokens(b, d, b->whole->tensor[d->in[0]].dim[2], &attr);
     PST_TRY(add_extra(b, "vocabulary_part", d->name, "part", &attr, in, 2, &part));
     PST_TRY(add_extra(b, "tensor_stack", d->name, "stack", &attr, &part, 1, &in[2]));
     return pst_graph_add(b->g, "vocabulary_loss", d->name, &attr, in, 3, NULL, 0, &b->now[d->out[0]]);
@@ -251,9 +276,9 @@ static pst_status add_plain(builder *b, const pst_node *d, split how) {
     pst_attr attr = d->attr;
     const pst_tensor *x = b->whole->tensor + d->in[0];
     for (uint32_t i = 0; i < d->n_in; i++) in[i] = b->now[d->in[i]];
-    if (how == HEADS) attr.heads = (uint32_t)pst_part_of(attr.heads, b->o.parts, b->o.part).count;
+    if (how == HEADS) attr.heads = (uint32_t)pst_part_of(attr.heads, parts_of(b, d), part_of(b, d)).count;
     if (is_op(d, "dropout") && b->o.sequence)
-        attr.first = pst_part_of(x->dim[1], b->o.parts, b->o.part).first * pst_tensor_columns(x);
+        attr.first = pst_part_of(x->dim[1], parts_of(b, d), part_of(b, d)).first * pst_tensor_columns(x);
     PST_TRY(pst_graph_add(b->g, d->op->name, d->name, &attr, in, d->n_in, d->param, d->n_param, &out));
     for (uint32_t i = 0; i < d->n_out; i++) b->now[d->out[i]] = b->g->node[b->g->n_node - 1].out[i];
     b->g->tensor[out].role = b->whole->tensor[d->out[0]].role;
@@ -272,12 +297,15 @@ static pst_status build(builder *b) {
     PST_TRY(decide(b));
     for (uint32_t t = 0; b->o.sequence && t < whole->n_tensor; t++)
         if (whole->tensor[t].role != PST_TENSOR_DATA && whole->tensor[t].n_dim == 3)
-            PST_TRY(enough(b, whole->tensor[t].dim[1], "positions", whole->tensor[t].name));
+            PST_TRY(enough(b->o.parts, whole->tensor[t].dim[1], "positions", whole->tensor[t].name));
     PST_TRY(pst_graph_open(whole->name, whole->micro_batch, &b->g));
-    b->g->dtype = whole->dtype;
+    pst_graph_compute(b->g, pst_graph_factors(whole));
     PST_TRY(add_params(b));
     PST_TRY(add_data(b));
-    for (uint32_t i = 0; i < whole->n_node; i++) PST_TRY(add_node(b, i));
+    for (uint32_t i = 0, n = 0; i < whole->n_node; i++) {
+        PST_TRY(add_node(b, i));
+        for (; b->o.origin && n < b->g->n_node; n++) b->o.origin[n] = i;
+    }
     return PST_OK;
 }
 
@@ -288,10 +316,11 @@ pst_status pst_graph_shard(const pst_graph *whole, const pst_shard_options *opti
     b.slice = calloc(whole->n_param + (size_t)1, sizeof *b.slice);
     b.reader = malloc(n * sizeof *b.reader), b.producer = malloc(n * sizeof *b.producer);
     b.now = malloc(n * sizeof *b.now), b.entered = malloc(n * sizeof *b.entered);
-    pst_status status = b.split && b.slice && b.reader && b.producer && b.now && b.entered
+    b.reached = malloc(n * sizeof *b.reached);
+    pst_status status = b.split && b.slice && b.reader && b.producer && b.now && b.entered && b.reached
                             ? build(&b)
                             : pst_fail(PST_ENOMEM, "no memory to split graph %s", whole->name);
-    free(b.split), free(b.slice), free(b.reader), free(b.producer), free(b.now), free(b.entered);
+    free(b.split), free(b.slice), free(b.reader), free(b.producer), free(b.now), free(b.entered), free(b.reached);
     if (status == PST_OK) *shard = b.g;
     else pst_graph_close(b.g);
     return status;

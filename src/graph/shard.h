@@ -25,8 +25,16 @@ static inline pst_part pst_part_of(uint64_t n, uint32_t parts, uint32_t part) {
 
 typedef struct {
     uint32_t parts, part;
-    int sequence; /* see above */
+    int sequence; /* see above; not with parts_of_node */
+    /* [n_node of the whole] where operators are split among different numbers of ranks: into how many parts each is, of
+     * which this is `part` modulo that number; `parts` is the most. What would be split together with an operator
+     * across such a change is not split, nor is a parameter that two numbers of ranks use. NULL: all into `parts`. */
+    const uint32_t *parts_of_node;
+    uint32_t *origin; /* of each operator of the shard, the operator of the whole that it stands for or, an exchange,
+                         that needs it. Room for PST_SHARD_NODES of the whole; NULL */
 } pst_shard_options;
+/* A shard has no more operators than so many times those of the whole. */
+enum { PST_SHARD_NODES = 4 };
 
 /* Parameters keep their indices and names, operators their names. EINPUT: more parts than heads, hidden features,
  * tokens or, along the sequence, positions; or a graph whose sequence cannot be split. *shard is the caller's. */

@@ -1,7 +1,7 @@
 /* The text form of a graph, written and read back to the same graph:
  *
  *     penstock-graph 1
- *     graph gpt micro_batch 4                          (F32; "dtype BF16" or "dtype F16" may follow)
+ *     graph gpt micro_batch 4                          (F32; "dtype" and TF32, BF16, F16 or F8 may follow)
  *     param wte.weight [256,128] normal 0.02 decay
  *     data tokens [4,64]
  *     node embedding embedding in tokens param wte.weight,wpe.weight
@@ -67,7 +67,7 @@ static uint32_t print_data(const pst_graph *g, uint32_t from, uint32_t end, FILE
 pst_status pst_graph_print(const pst_graph *g, FILE *out) {
     if (!g || !out) return pst_fail(PST_EINPUT, "pst_graph_print: %s is NULL", g ? "out" : "graph");
     fprintf(out, "penstock-graph 1\ngraph %s micro_batch %u", g->name, g->micro_batch);
-    if (g->dtype != PST_F32) fprintf(out, " dtype %s", pst_dtype_name(g->dtype));
+    if (pst_graph_factors(g) != PST_F32) fprintf(out, " dtype %s", pst_dtype_name(pst_graph_factors(g)));
     fputc('\n', out);
     for (uint32_t i = 0; i < g->n_param; i++) print_param(&g->param[i], out);
     uint32_t next = 0;
@@ -236,14 +236,16 @@ static pst_status parse_graph(const line *l, pst_graph **graph) {
     uint64_t micro_batch = 0;
     int typed = l->n == 6 && strcmp(l->word[4], "dtype") == 0;
     if ((l->n != 4 && !typed) || strcmp(l->word[0], "graph") != 0 || strcmp(l->word[2], "micro_batch") != 0)
-        return pst_fail(PST_EINPUT, "expected: graph NAME micro_batch N [dtype F32|BF16|F16]");
+        return pst_fail(PST_EINPUT, "expected: graph NAME micro_batch N [dtype F32|TF32|BF16|F16|F8]");
     PST_TRY(read_u64(l->word[3], 1, INT32_MAX, &micro_batch));
-    static const pst_dtype known[] = {PST_F32, PST_BF16, PST_F16};
+    static const pst_dtype known[] = {PST_F32, PST_TF32, PST_BF16, PST_F16, PST_F8};
+    enum { KNOWN = sizeof known / sizeof *known };
     uint32_t i = 0;
-    while (typed && i < 3 && strcmp(l->word[5], pst_dtype_name(known[i]))) i++;
-    if (i == 3) return pst_fail(PST_EINPUT, "a graph computes in F32, BF16 or F16, not in \"%.40s\"", l->word[5]);
+    while (typed && i < KNOWN && strcmp(l->word[5], pst_dtype_name(known[i]))) i++;
+    if (i == KNOWN)
+        return pst_fail(PST_EINPUT, "a graph computes in F32, TF32, BF16, F16 or F8, not in \"%.40s\"", l->word[5]);
     PST_TRY(pst_graph_open(l->word[1], (uint32_t)micro_batch, graph));
-    (*graph)->dtype = known[i];
+    pst_graph_compute(*graph, known[i]);
     return PST_OK;
 }
 

@@ -41,7 +41,8 @@ static void draw_kind(const column *c, int kind, uint32_t row, const char *look,
         if (to == from) continue;
         if (!any++) fprintf(out, "<path class=\"%s\" d=\"", look);
         long a = lround((double)first * PST_LANES_WIDTH / COLUMNS), b = lround((double)end * PST_LANES_WIDTH / COLUMNS);
-        fprintf(out, "M%ld %gh%ldv%gh-%ldz", a, row * PST_LANES_ROW + 1 + from * level, b - a, (to - from) * level, b - a);
+        fprintf(out, "M%ld %gh%ldv%gh-%ldz", a, row * PST_LANES_ROW + 1 + from * level, b - a, (to - from) * level,
+                b - a);
     }
     if (any) fputs("\"/>", out);
 }

@@ -1,5 +1,5 @@
-/* A plan's report: what `penstock plan --report` shows, as plain numbers. The engine fills them from what it has prepared
- * (engine/plan_page.c); nothing here computes a prediction. */
+/* A plan's report: what `penstock plan --report` shows, as plain numbers. The engine fills them from what it has
+ * prepared (engine/plan_page.c); nothing here computes a prediction. */
 #ifndef PST_REPORT_PLAN_H
 #define PST_REPORT_PLAN_H
 #include "graph/graph.h"
@@ -18,7 +18,8 @@ enum { PST_PLAN_ROWS = 64, PST_PLAN_TEXT = 160 };
     X(AGAIN, "recomputation", "kagain", "activations that were not kept")                                              \
     X(EXCHANGE, "tensor exchange", "kexchange", "sums and gathers among tensor ranks, within passes")                  \
     X(MESSAGE, "messages", "ktransfer", "nothing to compute while a message between stages is on its way here")        \
-    X(REPLICA, "gradient sums", "kreplica", "adding gradients of replicas and of shared parameters, and waiting for them, or for weights") \
+    X(REPLICA, "gradient sums", "kreplica",                                                                            \
+      "adding gradients of replicas and of shared parameters, and waiting for them, or for weights")                   \
     X(STEP, "optimizer", "kflush", "norm and step")                                                                    \
     X(IDLE, "bubble", "kidle", "the rest")
 typedef enum {
@@ -64,7 +65,8 @@ typedef struct {
 
 /* A row of the comparison. */
 typedef struct {
-    uint32_t pipeline, tensor, data, micro_batch, micro_batches, chunks, zero;
+    uint32_t pipeline, data, micro_batch, micro_batches, chunks, zero;
+    char tensor[48]; /* of all stages; "2-1-1": of each */
     char schedule[32], recompute[32];
     uint64_t step_ns, peak_bytes;
     double bubble;

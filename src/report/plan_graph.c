@@ -1,6 +1,6 @@
-/* Of a plan's report: the operators in their order, one line per chunk in its stage's colour. Widths are predicted time,
- * so that lines of unequal length are stages out of balance. Operators of a layer stand together; of many operators only
- * layers are drawn, of many layers several as one. */
+/* Of a plan's report: the operators in their order, one line per chunk in its stage's colour. Widths are predicted
+ * time, so that lines of unequal length are stages out of balance. Operators of a layer stand together; of many
+ * operators only layers are drawn, of many layers several as one. */
 #include "report/html.h"
 #include "report/plan.h"
 #include <math.h>

@@ -123,11 +123,12 @@ static void draw_table(const pst_plan_page *page, FILE *out) {
 }
 
 void pst_plan_draw_memory(const pst_plan_page *page, FILE *out) {
-    double most = 0, room = 0;
+    double most = 0, room = 0, least = INFINITY;
     char text[PST_HTML_NUMBER];
     for (uint32_t i = 0; i < page->n_rank; i++) {
         most = fmax(most, (double)page->rank[i].total);
         room = fmax(room, (double)page->rank[i].room);
+        if (page->rank[i].room) least = fmin(least, (double)page->rank[i].room);
     }
     if (!(most > 0)) return;
     int drawn = room > 0 && room <= FAR * most;
@@ -137,8 +138,9 @@ void pst_plan_draw_memory(const pst_plan_page *page, FILE *out) {
         "<p class=\"sub\">Everything has its place before the first step: the end of the arena is the predicted peak, "
         "whatever is in use at a time.",
         out);
-    if (room > 0 && !drawn)
-        fprintf(out, " A rank may use up to %s (outside the pictures).", pst_html_bytes(room, text));
+    if (room > 0 && !drawn) fprintf(out, " A rank may use up to %s", pst_html_bytes(least, text));
+    if (room > 0 && !drawn && room > least) fprintf(out, ", on other devices up to %s", pst_html_bytes(room, text));
+    if (room > 0 && !drawn) fputs(" (outside the pictures).", out);
     fputs("</p>\n<p class=\"legend\"><span class=\"key\"><i class=\"fixed\"></i>held all the time: weights, optimizer "
           "state, gradients, data</span>"
           "<span class=\"key\"><i class=\"slots\"></i>activations and messages of micro-batches in flight</span>"

@@ -7,7 +7,7 @@
 enum { SEEN = 16, MOST_ROWS = 200 };
 
 static void draw_layout(const pst_plan_row *r, FILE *out) {
-    fprintf(out, "<td class=\"n\">%u</td><td class=\"n\">%u</td><td class=\"n\">%u</td>", r->pipeline, r->tensor,
+    fprintf(out, "<td class=\"n\">%u</td><td class=\"n\">%s</td><td class=\"n\">%u</td>", r->pipeline, r->tensor,
             r->data);
     if (!r->possible) {
         fputs("<td>–</td><td class=\"n\">–</td><td>–</td>", out);
@@ -29,7 +29,8 @@ static void draw_row(const pst_plan_row *r, int best, uint64_t shortest, FILE *o
     if (!r->possible)
         fputs("<td class=\"n\">–</td><td class=\"n\">–</td><td class=\"n\">–</td><td class=\"n\">–</td>", out);
     else {
-        fprintf(out, "<td class=\"n\">%s</td>", pst_html_ms((double)r->step_ns * 1e-6, text));
+        fprintf(out, "<td class=\"n\">%s%s</td>", r->fits || r->exact ? "" : "≥ ",
+                pst_html_ms((double)r->step_ns * 1e-6, text));
         if (best || !shortest || !r->fits) fputs("<td class=\"n\"></td>", out);
         else fprintf(out, "<td class=\"n\">+%s</td>", pst_html_share((double)r->step_ns / (double)shortest - 1, text));
         fprintf(out, "<td class=\"n\">%s%s</td>", r->exact ? "" : "≈ ", pst_html_bytes((double)r->peak_bytes, text));

@@ -53,8 +53,10 @@ static void draw_model(const pst_report_data *d, FILE *out) {
 static uint32_t degree(int64_t given) { return given > 1 ? (uint32_t)given : 1; }
 
 pst_grid pst_report_grid(const pst_report_data *d) {
-    return (pst_grid){d->plan ? d->plan->n_rank : 1, d->config ? degree(d->config->parallel.data) : 1,
-                      d->config ? degree(d->config->parallel.tensor) : 1};
+    if (d->plan && d->plan->before) return pst_plan_grid(d->plan);
+    return (pst_grid){.pipeline = d->plan ? d->plan->n_rank : 1,
+                      .data = d->config ? degree(d->config->parallel.data) : 1,
+                      .tensor = d->config ? degree(d->config->parallel.tensor) : 1};
 }
 
 static void draw_layout(const pst_report_data *d, FILE *out) {
@@ -90,8 +92,15 @@ static void draw_machine(const pst_report_data *d, FILE *out) {
     pst_html_text(out, pst_report_text(machine, "cpu"));
     fprintf(out, ", %s processors usable, ", pst_html_whole(pst_report_number(machine, "processors"), text));
     pst_html_text(out, pst_report_text(machine, "kernels"));
-    fprintf(out, " kernels, peak of all ranks %s GFLOP/s; rank 0 on ",
-            pst_html_whole(pst_report_number(d->metrics.start, "peak_flops") * 1e-9, text));
+    fputs(" kernels", out);
+    if (pst_report_number(d->metrics.start, "peak_flops") > 0) {
+        const char *from = pst_report_text(d->metrics.start, "peak_from");
+        fprintf(out, ", peak of all ranks %s GFLOP/s%s",
+                pst_html_whole(pst_report_number(d->metrics.start, "peak_flops") * 1e-9, text), *from ? " (" : "");
+        pst_html_text(out, from);
+        if (*from) fputc(')', out);
+    }
+    fputs("; rank 0 on ", out);
     pst_html_text(out, pst_report_text(machine, "host"));
     close_fact(out);
 }

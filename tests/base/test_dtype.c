@@ -30,7 +30,11 @@ static void names_and_sizes(void **state) {
     assert_string_equal(pst_dtype_name(PST_F16), "F16");
     assert_string_equal(pst_dtype_precision(PST_F16), "fp16");
     assert_int_equal(pst_dtype_of_precision("bf16"), PST_BF16);
-    assert_int_equal(pst_dtype_of_precision("fp8"), PST_DTYPE_COUNT);
+    assert_int_equal(pst_dtype_of_precision("fp4"), PST_DTYPE_COUNT);
+    assert_int_equal(pst_dtype_stored(pst_dtype_of_precision("tf32")), PST_F32);
+    assert_int_equal(pst_dtype_stored(pst_dtype_of_precision("fp8")), PST_BF16);
+    assert_int_equal(pst_dtype_stored(PST_F16), PST_F16);
+    assert_int_equal(pst_dtype_bytes(PST_F8), 1);
     assert_string_equal(pst_dtype_name(PST_DTYPE_COUNT), "?");
     assert_int_equal(pst_dtype_bytes(PST_DTYPE_COUNT), 0);
 }
@@ -134,12 +138,46 @@ static void clocks(void **state) {
     assert_true(pst_clock_now(&real) >= b);
 }
 
+/* Every code is its own number, and what lies between two goes to the nearer, in the middle to the even one. */
+static void f8_rounds_to_nearest_even(void **state) {
+    (void)state;
+    static const struct {
+        float most, least;
+        uint8_t code, nan;
+    } want[] = {{448, 0x1p-9f, 0x7e, 0x7f}, {57344, 0x1p-16f, 0x7b, 0x7f}};
+    for (int wide = 0; wide < 2; wide++) {
+        uint8_t largest = want[wide].code;
+        assert_true(pst_f32_from_f8(wide, largest) == want[wide].most && pst_f32_from_f8(wide, 1) == want[wide].least);
+        assert_true(isnan(pst_f32_from_f8(wide, want[wide].nan)));
+        for (int code = 0; code < largest; code++) {
+            float low = pst_f32_from_f8(wide, (uint8_t)code), high = pst_f32_from_f8(wide, (uint8_t)(code + 1));
+            float middle = (low + high) / 2;
+            assert_true(low < high);
+            assert_int_equal(pst_f8_from_f32(wide, low), code);
+            assert_int_equal(pst_f8_from_f32(wide, -low), code | 0x80);
+            assert_int_equal(pst_f8_from_f32(wide, middle), code + code % 2);
+            assert_int_equal(pst_f8_from_f32(wide, nextafterf(middle, 0)), code);
+            assert_int_equal(pst_f8_from_f32(wide, nextafterf(middle, INFINITY)), code + 1);
+        }
+        assert_int_equal(pst_f8_from_f32(wide, 1e30f), largest);
+        assert_int_equal(pst_f8_from_f32(wide, -1e30f), largest | 0x80);
+        assert_int_equal(pst_f8_from_f32(wide, INFINITY), want[wide].nan);
+        assert_int_equal(pst_f8_from_f32(wide, NAN) & 0x7f, want[wide].nan);
+    }
+    assert_true(isinf(pst_f32_from_f8(1, 0x7c)));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(names_and_sizes),        cmocka_unit_test(bf16_rounds_to_nearest_even),
-        cmocka_unit_test(bf16_picks_the_nearest), cmocka_unit_test(fp16_rounds_to_nearest_even),
-        cmocka_unit_test(fp16_picks_the_nearest), cmocka_unit_test(hashes_are_xxhash),
-        cmocka_unit_test(hash_in_parts),          cmocka_unit_test(clocks),
+        cmocka_unit_test(names_and_sizes),
+        cmocka_unit_test(bf16_rounds_to_nearest_even),
+        cmocka_unit_test(f8_rounds_to_nearest_even),
+        cmocka_unit_test(bf16_picks_the_nearest),
+        cmocka_unit_test(fp16_rounds_to_nearest_even),
+        cmocka_unit_test(fp16_picks_the_nearest),
+        cmocka_unit_test(hashes_are_xxhash),
+        cmocka_unit_test(hash_in_parts),
+        cmocka_unit_test(clocks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

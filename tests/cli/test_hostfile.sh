@@ -64,6 +64,8 @@ timeout 30 "$PENSTOCK" train run.yaml --hostfile hosts name=stage parallel.pipel
     fail "one stage: $(cat out)"
 grep -q ', 1 rank of' out || fail "not one rank: $(cat out)"
 [ "$(hash_of runs/one)" = "$(hash_of runs/stage)" ] || fail 'other weights in one stage'
+timeout 30 "$PENSTOCK" train run.yaml --hostfile hosts name=planned parallel.plan=auto >out 2>&1 || fail "planned: $(cat out)"
+grep -q '^planned: ' out && [ -s runs/planned/plan.yaml ] || fail "not planned: $(cat out)"
 echo 'localhost slots=3' >hosts
 timeout 30 "$PENSTOCK" train run.yaml --hostfile hosts name=replicas parallel.data=2 >out 2>&1 ||
     fail "replicas: $(cat out)"

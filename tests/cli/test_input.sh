@@ -50,6 +50,14 @@ printf 'model: {kind: gpt}\ndata: {paths: [x]}\ntrain: [3]\n' >list.yaml
 expect 2 'list.yaml:3:' "$PENSTOCK" train list.yaml
 printf 'model: {kind: gpt\n' >open.yaml
 expect 2 'open.yaml:' "$PENSTOCK" train open.yaml
+{ printf 'nodes: '; head -c 200000 /dev/zero | tr '\0' '['; } >deep.yaml
+for reader in "train deep.yaml" "plan run.yaml --cluster deep.yaml" "plan run.yaml --profile deep.yaml" "simulate deep.yaml" \
+    "profile deep.yaml deep.yaml -o p.yaml"; do
+    # shellcheck disable=SC2086
+    expect 2 'deep.yaml:1:.* 64 deep in each other' "$PENSTOCK" $reader
+done
+{ echo nodes:; seq 80000 | sed 's/.*/- \&&/'; } >names.yaml
+expect 2 'names.yaml:.*1024 anchors' "$PENSTOCK" plan run.yaml --cluster names.yaml
 printf 'data: {paths: [x]}\n' >nomodel.yaml
 expect 2 'model.kind is missing' "$PENSTOCK" train nomodel.yaml
 expect 2 'nosuch.yaml' "$PENSTOCK" train nosuch.yaml
@@ -185,7 +193,7 @@ train 2 'cannot make the folder /proc/x: .*; --runs DIR chooses another' --runs 
 train 2 'expected the path of a folder' --runs ''
 expect 2 'cannot make the folder text.txt: Not a directory' "$PENSTOCK" convert runs/run text.txt
 expect 2 'cannot make the folder /proc/x: ' "$PENSTOCK" convert runs/run /proc/x
-expect 2 'cannot write /proc/x.svg: ' "$PENSTOCK" simulate runs/run/plan.yaml --svg /proc/x.svg
+expect 2 'cannot write /proc/x.svg.new: ' "$PENSTOCK" simulate runs/run/plan.yaml --svg /proc/x.svg
 expect 2 'cannot write /proc/x.html.new: ' "$PENSTOCK" report runs/run -o /proc/x.html
 full() { # COMMAND...: no file may grow
     rc=0
@@ -197,9 +205,13 @@ full() { # COMMAND...: no file may grow
 }
 expect 4 'cannot write full/new/run.yaml.new: File too large' full train run.yaml --runs full name=new
 expect 4 'cannot write full-hf/.tmp-model: File too large' full convert runs/run full-hf
-expect 4 'cannot write t.json: File too large' full simulate runs/run/plan.yaml --trace t.json
+for file in t.json here.yaml; do echo before >$file; done
+expect 4 'cannot write .*t.json.new: File too large' full simulate runs/run/plan.yaml --trace t.json
+expect 4 'cannot write .*here.yaml.new: File too large' full doctor --cluster-out here.yaml
+grep -qx before t.json && grep -qx before here.yaml ||
+    { echo 'FAILED: a file that could not be replaced is gone'; bad=1; }
 expect 4 'cannot write man/man/man1/penstock.1: File too large' full help --write man
-for left in full/new full-hf t.json man; do
+for left in full/new full-hf t.json.new here.yaml.new man; do
     [ ! -e $left ] || { echo "FAILED: $left is left behind on a full disk"; bad=1; }
 done
 if [ -e /dev/full ]; then

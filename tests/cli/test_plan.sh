@@ -16,6 +16,7 @@ grep -q '^    0  1 accelerator  *8.5  *2: 1 2$' out || fail "$(cat out)"
 "$PENSTOCK" plan --graph chain.json --devices 1 --memory 120 --json >out 2>err || fail "$(cat err)"
 grep -q '^{"objective":16,"lower_bound":16,.*"devices":1,"tensor":1,"data":1,"load":16,"nodes":\[1,2,3\]}\]}$' out ||
     fail "$(cat out)"
+"$PENSTOCK" plan --graph chain.json --devices 1 --memory 1KiB --json >out 2>err || fail "$(cat err)"
 cat >graph.txt <<'END'
 node1 -- Linear -- forward_compute_time=1.0, backward_compute_time=1.0, activation_size=1.0, parameter_size=0.0
 node2 -- Linear -- forward_compute_time=3.0, backward_compute_time=3.0, activation_size=1.0, parameter_size=0.0
@@ -23,6 +24,9 @@ node2 -- Linear -- forward_compute_time=3.0, backward_compute_time=3.0, activati
 END
 "$PENSTOCK" plan --graph graph.txt --devices 4 --bandwidth 1e9 >out 2>err || fail "$(cat err)"
 grep -q '^pipedream  0.002 s  lower bound 0.002 s' out || fail "$(cat out)"
+sed 's/; [0-9.]* s$//' out >plain
+"$PENSTOCK" plan --graph graph.txt --devices 4 --bandwidth 1GB/s >out 2>err && sed 's/; [0-9.]* s$//' out | cmp -s - plain ||
+    fail "1GB/s: $(cat err out)"
 
 "$PENSTOCK" plan --graph graph.txt --devices 2 --machines 2 --bandwidth 1e9 --between 1e8 --compression 1 --json >plan.json \
     2>err || fail "$(cat err)"
@@ -41,27 +45,34 @@ ways='import json; assert all(len(s["nodes"]) == len(s["ways"]) for s in json.lo
 "$PENSTOCK" plan --graph "$SOURCE_DIR/tests/fuzz/corpus/planner/piper.json" >out 2>err || fail "$(cat err)"
 grep -q '^piper  .*none is better$' out && grep -q '^    0  [0-9]* devices\{0,1\} x [12] ' out || fail "$(cat out)"
 
-# expect PATTERN ARGUMENT...: status 2, and one line on stderr that matches
+# expect PATTERN ARGUMENT...: status 2, and one line on stderr that matches; or another status
+status=2
 expect() {
     pattern=$1 rc=0
     shift
     "$PENSTOCK" plan "$@" >out 2>err </dev/null || rc=$?
-    [ $rc = 2 ] && grep -q -e "^penstock: .*$pattern" err && [ "$(wc -l <err)" = 1 ] ||
-        fail "plan $*: status $rc, expected 2 and '$pattern': $(cat err)"
+    [ $rc = $status ] && grep -q -e "^penstock: .*$pattern" err && [ "$(wc -l <err)" = 1 ] ||
+        fail "plan $*: status $rc, expected $status and '$pattern': $(cat err)"
 }
 expect 'nothing to plan for'
 expect 'nosuch.json: No such file' --graph nosuch.json
-expect '100 bytes each; 120 would do' --graph chain.json --devices 1
 expect 'chain.json has the times of transfers' --graph chain.json --bandwidth 1e9
 expect 'has the costs of max-load, not of pipedream' --graph chain.json --cost-model pipedream
+status=4
+expect '100 bytes each; 120 would do' --graph chain.json --devices 1
 expect 'bytes each; [0-9]* would do' --graph "$SOURCE_DIR/tests/fuzz/corpus/planner/piper.json" --memory 1
+status=2
 expect "cost model 'alpa': expected max-load" --graph chain.json --cost-model alpa
-expect 'graph.txt says nothing of devices' --graph graph.txt
-expect 'graph.txt says nothing of the bandwidth' --graph graph.txt --devices 2
+expect 'graph.txt says nothing of devices: give --devices' --graph graph.txt
+expect 'graph.txt says nothing of the bandwidth: give --bandwidth' --graph graph.txt --devices 2
 expect 'know no memory' --graph graph.txt --devices 2 --bandwidth 1e9 --memory 1e9
+sed 's/forward_compute_time=3.0/forward_compute_time=-3.0/' graph.txt >negative.txt
+expect "negative.txt:2: forward_compute_time: '-3.0': expected a number" --graph negative.txt --devices 2 --bandwidth 1e9
 expect 'from 1 to 4096' --graph chain.json --devices 0
 expect 'from 1 to 1e+18' --graph graph.txt --devices 2 --bandwidth 0
-expect 'bandwidth between machines, which has to be given' --graph graph.txt --devices 2 --bandwidth 1e9 --machines 2
+expect "bytes per second, such as 25GB/s, from 1 .*found '1GB'" --graph graph.txt --devices 2 --bandwidth 1GB
+expect "bytes, such as 8GiB, from 1 .*found 'lots'" --graph chain.json --memory lots
+expect 'bandwidth between machines: give --between' --graph graph.txt --devices 2 --bandwidth 1e9 --machines 2
 expect "machines, straight and compression are PipeDream's" --graph chain.json --machines 2
 expect 'leave these out' --graph graph.txt --devices 2 --cluster '1x2 h100'
 expect 'says nothing of its links' --graph graph.txt --cluster '1x1 h100 + 1x1 a100-80'

@@ -43,9 +43,24 @@ has err 'is for 4 ranks, not 2: planning anew'
 "$PENSTOCK" train -q --resume runs/run/checkpoints/step-00000002 steps=3 data=1 -n 1 2>err || fail "elsewhere: $(cat err)"
 [ -e runs/run-3/plan.yaml ] || fail "an older checkpoint has no folder of its own"
 
+# an order that is solved for is found within the limit that the run has
+"$PENSTOCK" train run.yaml name=solved -n 3 layers=3 pipeline=3 micro_batch=1 schedule=solved >out 2>err || fail "solved: $(cat err)"
+has out '^planned: .* solved, '
+planned=$(sed -n 's/^planned: .*: \([0-9.]*\) ms per step.*/\1/p' out)
+step=$(sed -n 's/^ *step_ns: \([0-9]*\).*/\1/p' runs/solved/plan.yaml)
+[ "$planned" ] && [ "$planned" = "$(echo "$step" | awk '{ printf "%.3f", $1 * 1e-6 }')" ] ||
+    fail "solved: planned $planned ms, the run's plan $step ns"
+
 # ranks that are there are used, all of them
 "$PENSTOCK" train -q run.yaml name=eleven -n 11 layers=4 || fail "eleven ranks"
 [ "$(ranks runs/eleven)" = 11 ] || fail "11 ranks, planned for $(ranks runs/eleven)"
+
+# what it would be, before it runs
+"$PENSTOCK" train -q run.yaml name=again -n 4 || fail "four ranks"
+"$PENSTOCK" inspect run.yaml -n 4 >again.yaml || fail "inspected"
+cmp again.yaml runs/again/plan.yaml || fail "another plan than the run has"
+"$PENSTOCK" inspect run.yaml -n 4 --show memory | grep -q '^rank 3' || fail "no memory of rank 3"
+sed 's/plan: auto/plan: auto, memory: 100K/' run.yaml >tight.yaml
 
 # expect STATUS PATTERN ARGUMENT...: one line, and no folder
 rm -r runs
@@ -61,7 +76,7 @@ expect 4 'no layout fits in the memory of 4 devices.*it would fit with' train ru
 expect 4 'no layout fits in the memory of 3 devices' train run.yaml -n 3 memory=100K transport=auto
 expect 2 'the job has 4 ranks, but parallel.pipeline is 3' train run.yaml -n 4 pipeline=3
 expect 2 'which device has which rank is for the plan to say' train run.yaml -n 2 'devices=[1, 0]'
-expect 2 'parallel.plan is auto' inspect run.yaml
+expect 4 'no layout fits in the memory of 2 devices' inspect tight.yaml -n 2
 [ ! -e runs/run ] || fail "a run that failed has a folder"
 
 exit $bad

@@ -1,16 +1,10 @@
 #!/bin/sh
-# test: label=quick timeout=120
+# test: label=quick timeout=60
 # penstock plan RUN.yaml: what the run file gives is fixed, the plan trains to the bits of the same layout by keys, what
 # does not fit is said with what would, and wrong input is refused in one line.
 . "$(dirname "$0")/../script.sh"
 
-cat >run.yaml <<'END'
-model: {kind: gpt, layers: 2, heads: 2, channels: 32, context: 16}
-data: {paths: [text.txt]}
-train: {steps: 2, batch: 8}
-checkpoint: {every: 0}
-END
-for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do echo "a pipeline of $i stages is filled by $i micro-batches"; done >text.txt
+write_run 2
 weights() { sed -n 's/.*"weights_xxh64": *"\([0-9a-f]*\)".*/\1/p' "$1/metrics.jsonl"; }
 
 "$PENSTOCK" plan run.yaml -n 4 -o plan.yaml --report plan.html >out || fail "plan"
@@ -40,6 +34,19 @@ grep -q 'zero 1, recompute full' out || fail "not what is fixed: $(cat out)"
 peak() { grep peak_bytes "$1"; }
 [ "$(peak fixed.yaml)" = "$(peak runs/run/plan.yaml)" ] || fail "the plan's memory is $(peak fixed.yaml), the run's $(peak runs/run/plan.yaml)"
 
+# devices that cannot compute in this precision are left out
+"$PENSTOCK" plan run.yaml precision=bf16 --cluster '1x2 h100 nvlink:900GB/s + 1x2 v100 nvlink:300GB/s ib:200Gb/s' -o mixed.yaml >out || fail "two kinds"
+grep -q '^devices: \[0, 1\]' mixed.yaml || fail "not on devices 0 and 1: $(grep '^devices' mixed.yaml)"
+
+# of a job that is too large to be simulated whole, the pipeline that was planned for
+"$PENSTOCK" plan run.yaml layers=4 batch=64 --cluster '16x8 h100 ib:400Gb/s' --time-limit 1 -o large.yaml >out || fail "128 devices"
+"$PENSTOCK" simulate large.yaml --json --execute --svg large.svg >out 2>err || fail "simulate 128 devices: $(cat err)"
+grep -q "\"makespan_ns\": $(step large.yaml)" out || fail "planned $(step large.yaml) ns: $(grep makespan out)"
+grep -q ' 0 with another start or end' err || fail "128 devices: $(cat err)"
+stages=$(sed -n 's/^ranks: \([0-9]*\).*/\1/p' large.yaml)
+[ "$(grep -c '"busy_ns"' out)" = "$stages" ] && [ "$(grep -c '>rank [0-9]*<title>' large.svg)" = "$stages" ] ||
+    fail "not $stages ranks: $(cat out)"
+
 # what is open is no longer than what is given, and the plainer of equals
 for zero in 0 1; do "$PENSTOCK" plan run.yaml -n 2 data=2 tensor=1 micro_batch=2 zero=$zero -o zero$zero.yaml >out || fail "zero $zero"; done
 "$PENSTOCK" plan run.yaml -n 2 data=2 tensor=1 micro_batch=2 -o open.yaml >out || fail "zero open"
@@ -53,6 +60,29 @@ for key in fits step_s tokens_per_s lower_bound_s gap layout predicted peak_byte
     grep -q "\"$key\":" out || fail "no $key in the JSON"
 done
 
+# of a layout, its bound and what is in flight are what simulate says of its plan
+"$PENSTOCK" plan run.yaml -n 4 pipeline=4 micro_batch=1 schedule=zb-h2 -o h2.yaml --json >json || fail "zb-h2"
+"$PENSTOCK" simulate h2.yaml --json >out || fail "simulate zb-h2"
+bound=$(sed -n 's/.*"bound_s": \([0-9.e-]*\).*/\1/p' json | head -n 1)
+least=$(sed -n 's/.*"lower_bound": \([0-9.e-]*\).*/\1/p' out)
+awk -v a="$bound" -v b="$least" 'BEGIN { exit !(a > 0 && a * 1e3 - b < 1e-6 && b - a * 1e3 < 1e-6) }' || fail "bound $bound s, simulated $least ms"
+numbers() { tr -d ' \n' <"$2" | sed "s/.*\"$1\":\[\([^]]*\)\].*/\1/"; }
+held=$(tr -d ' \n' <json | sed 's/"rows".*//; s/.*"in_flight":\[\([^]]*\)\].*/\1/')
+[ "$held" = 7.0,5.0,3.0,1.0 ] && [ "$held" = "$(numbers peak_activations out)" ] || fail "in flight $held, simulated $(numbers peak_activations out)"
+"$PENSTOCK" plan run.yaml -n 20 layers=4 pipeline=20 schedule=1f1b -o deep.yaml >out || fail "20 stages"
+most=$(sed -n 's/^ *peak_bytes: \[\(.*\)\].*/\1/p' deep.yaml | tr ',' '\n' | awk '$1 > most { most = $1; at = NR - 1 } END { print at }')
+grep -q "more, none fuller than stage $most\$" out || fail "stage $most has most: $(cat out)"
+"$PENSTOCK" plan run.yaml -n 2 pipeline=1 data=2 tensor=1 -o two.yaml >out || fail "two replicas"
+"$PENSTOCK" simulate two.yaml --what-if device.1.speed=0.25 >out || fail "a slow replica"
+awk '/no order can take less/ { bound = $13 - $5 } $1 == 1 { busy = $2 } END { exit !(busy > 0 && bound + 0.001 >= busy) }' out ||
+    fail "the bound is below what the slow replica computes: $(cat out)"
+
+"$PENSTOCK" plan run.yaml -n 4 memory=100K --json >out 2>err && fail "100K fits"
+grep -q '"lower_bound_s": null' out || fail "a bound of nothing: $(grep lower_bound_s out)"
+"$PENSTOCK" plan run.yaml -n 2 pipeline=2 threads=4096 >out || fail "4096 threads"
+grep -q '^crowded  *2 ranks of 4096 threads take turns on' out || fail "not crowded: $(cat out)"
+"$PENSTOCK" plan run.yaml -n 1 threads=1 >out && ! grep -q '^crowded' out || fail "one rank is crowded: $(cat out)"
+
 # expect STATUS PATTERN ARGUMENT...: exit status, and one line on stderr that matches
 expect() {
     status=$1 pattern=$2
@@ -63,6 +93,9 @@ expect() {
         fail "plan $*: status $rc, expected $status and '$pattern': $(cat err)"
 }
 expect 4 'no layout fits.*over on stage.*it would fit with [0-9.]* KiB of memory per device' run.yaml -n 4 memory=100K --report none.html
+kib=$(sed -n 's/.*it would fit with \([0-9]*\)\.[0-9]* KiB .*/\1/p' err)
+"$PENSTOCK" plan run.yaml -n 4 memory=$((kib + 1))K >out 2>err || fail "it does not fit with $kib KiB, as was said: $(cat err)"
+! "$PENSTOCK" plan run.yaml -n 4 memory=$((kib * 9 / 10))K >out 2>err || fail "it fits with much less than $kib KiB"
 expect 4 'it would fit with [a-z]*\.[a-z_]*=' run.yaml -n 2 pipeline=2 schedule=gpipe micro_batch=1 recompute=none memory=515K
 [ -s none.html ] && grep -q 'It would fit with' none.html || fail "no page about what does not fit"
 expect 2 'h10.*H100' run.yaml --cluster '2x8 h10'
@@ -70,6 +103,7 @@ expect 2 "'2xh100' is neither a file nor such as" run.yaml --cluster 2xh100
 expect 4 'memory per device (parallel.memory)' run.yaml -n 1 memory=100K
 least=$(sed -n 's/.*it would fit with \([0-9.]*\) \([KM]\)iB of memory.*/\1\2iB/p' err)
 "$PENSTOCK" plan run.yaml -n 1 memory="$least" >out || fail "it does not fit with $least, as was said"
+expect 2 'no link between devices.*such as ib:400Gb/s' run.yaml --cluster '2x1 h100'
 expect 2 'run.yaml is what is planned with' run.yaml -n 2 -o ./run.yaml
 expect 2 'run.yaml is what is planned with' run.yaml -n 2 --report run.yaml
 rc=0
@@ -77,18 +111,17 @@ rc=0
 [ $rc = 2 ] && grep -q 'another model.*made with model.channels=48' err || fail "plan of another model: status $rc, $(cat err)"
 expect 2 'from 1 to' run.yaml -n 0
 expect 2 'at least 8, but there are 4 devices' run.yaml -n 4 pipeline=8
+expect 2 'no pipeline of 64 stages is possible: the model has 22 operators' run.yaml -n 64 pipeline=64
 expect 2 'has 4 devices' run.yaml --cluster '1x4 h100' -n 5
 expect 2 'micro_batch: 3 does not divide' run.yaml -n 4 micro_batch=3
-expect 2 'schedule solved cannot be planned with' run.yaml -n 4 schedule=solved
+expect 2 'schedule solved is planned with for up to 64 devices' run.yaml --cluster '16x8 h100 ib:400Gb/s' schedule=solved
+expect 2 'schedule custom cannot be planned with' run.yaml -n 4 schedule=custom
 expect 2 'one way for all chunks' run.yaml -n 4 'recompute=[none, full]'
 expect 2 'no layout is possible' run.yaml -n 4 tensor=4
 expect 2 'parallel.replicas has 2 numbers' run.yaml -n 4 data=4 'replicas=[4, 4]'
 expect 2 'do not share out train.batch, 8' run.yaml -n 2 'replicas=[2, 3]'
 printf 'machine: {cpu: A, isa: avx2, cpus: 2, threads: 1, ranks: 2}\nprecision: fp32\noptimizer: adamw\noperators: [{op: a, ns: 1}]\n' >other.yaml
 expect 2 "other.yaml: the profile is of processor 'A'" run.yaml -n 2 --profile other.yaml
-rm -f own.yaml # by one rank, which has no peer
-"$PENSTOCK" profile run.yaml --seconds 0.01 -o own.yaml >out || fail "profile of one rank"
-expect 2 'it is of another model' run.yaml -n 1 channels=48 --profile own.yaml
 "$PENSTOCK" plan run.yaml -n 2 'replicas=[1, 3]' >out && grep -q 'of the replicas 1, 3$\|of the replicas 1, 3,' out || fail "replicas as given: $(cat out)"
 expect 2 'leave those out' run.yaml --graph x
 expect 2 'go with --graph' run.yaml --devices 4

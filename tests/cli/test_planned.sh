@@ -27,6 +27,12 @@ grep -q 'zb-v, 8 ranks (2 stages x 2 replicas x 2 tensor ranks), 4 chunks, 8 mic
 grep -q 'micro-batches of each replica: 3, 5' out || fail "inspect: $(cat out)"
 "$PENSTOCK" train -q --resume runs/run-2 steps=3 || fail "resumed by the plan"
 
+# a plan that was made with a profile says so to a run without one
+{ cat runs/run/plan.yaml && echo 'overrides: ["parallel.profile=somewhere.yaml"]'; } >profiled.yaml
+"$PENSTOCK" train run.yaml plan=profiled.yaml steps=1 >out 2>err || fail "$(cat err)"
+[ "$(grep -c 'made with parallel.profile=somewhere.yaml' err)" = 1 ] || fail "its profile is not named: $(cat err)"
+"$PENSTOCK" train run.yaml plan=runs/run/plan.yaml steps=1 2>err >out && ! grep -q 'made with' err || fail "$(cat err)"
+
 # expect PATTERN KEY=VALUE...: refused with one line
 expect() {
     pattern=$1

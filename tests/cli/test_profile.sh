@@ -25,4 +25,15 @@ expect 2 "other.yaml: the profile is of processor 'B', not 'A'; --force" profile
 [ -f d.yaml ] && fail "a profile was written all the same"
 "$PENSTOCK" profile a.yaml other.yaml --force -o d.yaml >out && grep -q 'ns: 5}' d.yaml || fail "--force: $(cat d.yaml)"
 
+# what could not be added to a file is not measured; the file is named for what it is
+yes "the quick brown fox" | head -n 200 >text
+printf 'model: {kind: gpt, layers: 2, heads: 2, channels: 32, context: 16}\ndata: {paths: [text]}\nparallel: {threads: 3}\n' >run.yaml
+expect 2 "a.yaml: the profile is of .*, and cannot be added to" profile run.yaml -o a.yaml --seconds 60
+# a run whose degrees are open is measured as it is planned, with a rank for each processor
+sed -i '$d' run.yaml
+"$PENSTOCK" profile run.yaml --seconds 0.01 -o open.yaml >out 2>err || fail "profile: $(cat err)"
+"$PENSTOCK" plan run.yaml --profile open.yaml >out 2>err || fail "plan with what was measured: $(cat err)"
+sed 's/threads: 1/threads: 7/' open.yaml >seven.yaml
+expect 2 'ranks with 7 threads, not 1: penstock profile -n [1-9][0-9]* into another file' plan run.yaml -n "$(nproc)" --profile seven.yaml
+
 exit $bad

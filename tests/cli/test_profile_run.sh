@@ -12,15 +12,8 @@ expect() {
     [ $rc = "$status" ] && grep -q -e "^penstock: .*$pattern" err && [ "$(wc -l <err)" = 1 ] ||
         fail "$*: status $rc, expected $status and '$pattern': $(cat err)"
 }
-yes "the quick brown fox" | head -n 2000 >text
-cat >run.yaml <<END
-name: run
-model: {kind: gpt, layers: 2, heads: 2, channels: 32, context: 16}
-data: {kind: text, paths: [text], validation: 0}
-train: {steps: 2, batch: 4, micro_batch: 2}
-parallel: {pipeline: 2, threads: 1}
-checkpoint: {every: 0}
-END
+write_measured 2 2 'pipeline: 2'
+echo 'checkpoint: {every: 0}' >>run.yaml
 expect 2 "--micro-batches '0': expected up to" profile run.yaml --micro-batches 0 -o p.yaml
 expect 2 "expected up to" profile run.yaml --tensor 1,,2 -o p.yaml
 "$PENSTOCK" profile run.yaml --seconds 0.05 -o p.yaml >out 2>err || fail "profile: $(cat err)"

@@ -1,5 +1,5 @@
-/* A world whose ranks have changed places: values, messages and collectives are among the new ranks, and every process is
- * the rank that it was told to be. */
+/* A world whose ranks have changed places: values, messages and collectives are among the new ranks, and every process
+ * is the rank that it was told to be. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

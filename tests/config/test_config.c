@@ -162,7 +162,7 @@ static const bad wrong[] = {
     {LEAST "train: {steps: 10,\n  warmup: 11}", NULL, "run.yaml:4:11: train.warmup: 11 is more than train.steps, 10"},
     {LEAST "train: {lr_min: 1}", NULL, "run.yaml:3:17: train.lr_min: 1 is more than train.lr, 0.0003"},
     {LEAST "parallel: {tensor: -1}", NULL,
-     "run.yaml:3:20: parallel.tensor: expected a whole number from 0 to 1024, found '-1'"},
+     "run.yaml:3:20: parallel.tensor: expected a whole number from 0 to 1024 or a list of them, found '-1'"},
     {LEAST "parallel: {data: -4}", NULL,
      "run.yaml:3:18: parallel.data: expected a whole number from 0 to 1024, found '-4'"},
     {LEAST "parallel: {zero: 3}", NULL, "run.yaml:3:18: parallel.zero: expected a whole number from 0 to 2, found '3'"},

@@ -108,16 +108,4 @@ static inline run_result run_program(const char *binary, const char *yaml, const
     run_read(&r);
     return r;
 }
-
-/* Two runs with the same bits: losses, norms, weights. A macro, for not every test that has runs has cmocka. */
-#define run_assert_same(a, b, what)                                                                                    \
-    do {                                                                                                               \
-        const run_result *run_is = (a), *run_of = (b);                                                                 \
-        assert_int_equal(run_is->steps, run_of->steps);                                                                \
-        for (int run_i = 0; run_i < run_is->steps; run_i++)                                                            \
-            if (strcmp(run_is->loss[run_i], run_of->loss[run_i]) || run_is->norm[run_i] != run_of->norm[run_i])        \
-                fail_msg("%s: loss of step %d is %s, not %s", what, run_i + 1, run_is->loss[run_i],                    \
-                         run_of->loss[run_i]);                                                                         \
-        assert_string_equal(run_is->hash, run_of->hash);                                                               \
-    } while (0)
 #endif

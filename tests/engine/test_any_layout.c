@@ -2,8 +2,9 @@
  * Any layout: random models and steps, each trained in random layouts over `self` (stages, chunks, schedule, threads,
  * recomputation, sharding, post-validation, and stopped and resumed as another layout). Those of as many replicas and
  * tensor ranks, with `reproducible` of any replicas, have the same bits of losses, norms, validation and weights (with
- * zero: 2, those with it), and touch the memory that was predicted; all are close to one rank; what cannot be is
- * refused in one line, with status 2. PST_SEED=N draws others; PST_VERBOSE=1 says why layouts are refused. */
+ * zero: 2, those with it), and touch the memory that was predicted; all, also those whose stages have different numbers
+ * of tensor ranks, are close to one rank; what cannot be is refused in one line, with status 2. PST_SEED=N draws
+ * others; PST_VERBOSE=1 says why layouts are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +29,7 @@ typedef struct {
 } model;
 
 typedef struct {
-    uint32_t stages, data;
+    uint32_t stages, data, ranks; /* ranks: where not all stages have as many tensor ranks, else 0 */
     size_t n;
     char override[MOST_OVERRIDE][MOST_KEY];
 } layout;
@@ -131,7 +132,7 @@ static layout draw_layout(model *m) {
 /* --- running and comparing --------------------------------------------------------------------------------------- */
 
 static void say(const model *m, const layout *l, const char *what) {
-    fprintf(stderr, "%s\n%s-n %u", what, m->yaml, l->stages * l->data * m->tensor);
+    fprintf(stderr, "%s\n%s-n %u", what, m->yaml, l->ranks ? l->ranks : l->stages * l->data * m->tensor);
     for (size_t i = 0; i < l->n; i++) fprintf(stderr, " %s", l->override[i]);
     fputc('\n', stderr);
 }
@@ -160,7 +161,7 @@ static run_result train(const model *m, const layout *l, const char *resume) {
     for (size_t i = 0; i < l->n; i++) override[i] = l->override[i];
     snprintf(runs, sizeof runs, "%s/runs", run_folder());
     pst_train_options o = {.size = sizeof o,
-                           .ranks = (int)(l->stages * l->data * m->tensor),
+                           .ranks = (int)(l->ranks ? l->ranks : l->stages * l->data * m->tensor),
                            .runs = runs,
                            .resume = resume,
                            .canary = 1, /* memory is touched as predicted, validation included */
@@ -193,13 +194,36 @@ static void same(const model *m, const layout *l, const run_result *r, const run
 }
 
 /* Replicas and tensor ranks add in another order, and must scale nothing. */
-static void near(const model *m, const layout *l, const run_result *r, const run_result *one) {
+static void near_from(const model *m, const layout *l, const run_result *r, const run_result *one, int from) {
     double tolerance = m->half ? 1e-2 : 1e-5;
-    for (int i = 0; i < STEPS; i++)
+    for (int i = from; i < STEPS; i++)
         if (!(fabs(r->value[i] - one->value[i]) <= tolerance * one->value[i]))
             wrong(m, l, "loss of step %d is %s, that of one rank %s", i + 1, r->loss[i], one->loss[i]);
-    if (!(fabs(r->norm[0] - one->norm[0]) <= 100 * tolerance * one->norm[0]) && !m->half)
-        wrong(m, l, "norm of step 1 is %.9g, that of one rank %.9g", r->norm[0], one->norm[0]);
+    if (!(fabs(r->norm[from] - one->norm[from]) <= 100 * tolerance * one->norm[from]) && !m->half)
+        wrong(m, l, "norm of step %d is %.9g, that of one rank %.9g", from + 1, r->norm[from], one->norm[from]);
+}
+
+static void near(const model *m, const layout *l, const run_result *r, const run_result *one) {
+    near_from(m, l, r, one, 0);
+}
+
+/* Stages with different numbers of tensor ranks: as close to one rank. */
+static int is_uneven(const layout *l) { return l->n && strstr(l->override[l->n - 1], "tensor=[") != NULL; }
+
+/* The last one has another number than the first, if there are several. */
+static void draw_uneven(model *m, layout *l) {
+    char text[MOST_KEY] = "parallel.tensor=[";
+    uint32_t first = 1 + (uint32_t)below(&m->state, 3), ranks = first;
+    snprintf(text + strlen(text), 4, "%u", first);
+    for (uint32_t s = 1; s < l->stages; s++) {
+        uint32_t degree = 1 + (uint32_t)below(&m->state, 3);
+        if (s + 1 == l->stages && degree == first) degree = first % 3 + 1;
+        snprintf(text + strlen(text), 4, ",%u", degree);
+        ranks += degree;
+    }
+    set(l, "parallel.sequence=false");
+    set(l, "%s]", text);
+    l->ranks = ranks * l->data;
 }
 
 /* --- one model ---------------------------------------------------------------------------------------------------- */
@@ -223,15 +247,18 @@ static void compare_with_one(const model *m, const layout *first, const run_resu
 }
 
 /* From step 2 on as another layout: the checkpoint of the last step is taken away first. */
-static void go_on(model *m, const run_result *run, const run_result *base, tally *n) {
+static void go_on(model *m, const layout *from, const run_result *run, const run_result *base, tally *n) {
     char last[700], folder[600];
     layout l = draw_layout(m);
     snprintf(last, sizeof last, "%s/checkpoints/step-%08d", run->folder, STEPS);
     snprintf(folder, sizeof folder, "%s", run->folder);
     remove_folder(last);
+    int uneven = is_uneven(from) || (l.stages > 1 && below(&m->state, 4) == 0);
+    if (uneven && l.stages > 1) draw_uneven(m, &l);
     run_result r = train(m, &l, folder);
     if (r.exit_status) return; /* refused: its own check is another layout's */
-    same(m, &l, &r, base, 2);
+    if (uneven) near_from(m, &l, &r, base, 2);
+    else same(m, &l, &r, base, 2);
     n->resumed++;
 }
 
@@ -249,11 +276,13 @@ static void one_model(uint64_t seed, tally *n) {
     n->models++;
     for (int i = 0; i < LAYOUTS; i++) {
         layout l = draw_layout(&m);
+        if (l.stages > 1 && below(&m.state, 4) == 0) draw_uneven(&m, &l);
         run_result r = train(&m, &l, "");
         r.exit_status ? n->refused++ : n->layouts++;
         if (r.exit_status) continue;
-        same(&m, &l, &r, &base, 0);
-        if (below(&m.state, 3) == 0) go_on(&m, &r, &base, n);
+        if (is_uneven(&l)) near(&m, &l, &r, &base);
+        else same(&m, &l, &r, &base, 0);
+        if (below(&m.state, 3) == 0) go_on(&m, &l, &r, &base, n);
         remove_folder(r.folder);
     }
 }

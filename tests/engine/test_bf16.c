@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "engine/runs.h"
+#include "engine/runs_assert.h"
 #include "kernels/kernel.h"
 #include <math.h>
 
@@ -21,12 +21,7 @@
 static run_result base;
 
 static void same(const run_result *r, const char *what) {
-    if (r->exit_status) fail_msg("%s: exit status %d", what, r->exit_status);
-    for (int i = 0; i < base.steps; i++)
-        if (strcmp(r->loss[i], base.loss[i]))
-            fail_msg("%s: loss of step %d is %s, not %s", what, i + 1, r->loss[i], base.loss[i]);
-    assert_string_equal(r->hash, base.hash);
-    for (int k = 0; k < r->n_rank; k++) assert_int_equal(r->peak[k], r->predicted[k]);
+    run_assert_same(r, &base, what);
 }
 
 static void test_every_layout(void **state) {
@@ -136,6 +131,27 @@ static void test_refused_elsewhere(void **state) {
     assert_int_equal(r.exit_status, 0);
 }
 
+/* Only a GPU has such products; a step can be timed without. */
+static void test_refused_on_cpus(void **state) {
+    (void)state;
+    static const char *const precision[][2] = {
+        {"train.precision=tf32", "tf32: a CPU has no such products, only a GPU has; use fp32"},
+        {"train.precision=fp8", "fp8: a CPU has no such products, only a GPU has; use bf16"}};
+    for (int i = 0; i < 2; i++) {
+        const char *override[] = {precision[i][0], "parallel.device=cpu"};
+        run_result r = run_here(YAML, "factors", 1, "", override, 2);
+        assert_int_equal(r.exit_status, 2);
+        assert_non_null(strstr(pst_error(), precision[i][1]));
+        override[1] = "parallel.device=timed";
+        r = run_here(YAML, "factors-timed", 2, "", override, 2);
+        assert_int_equal(r.exit_status, 0);
+    }
+    const char *override[] = {"train.precision=fp8", "parallel.device=timed", "parallel.reproducible=2"};
+    run_result r = run_here(YAML, "factors-reproducible", 1, "", override, 3);
+    assert_int_equal(r.exit_status, 2);
+    assert_non_null(strstr(pst_error(), "parallel.reproducible: each replica scales its 8-bit factors"));
+}
+
 static int cleanup(void **state) {
     (void)state;
     run_folder_remove();
@@ -143,13 +159,15 @@ static int cleanup(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest without[] = {cmocka_unit_test(test_refused_elsewhere)};
+    const struct CMUnitTest without[] = {cmocka_unit_test(test_refused_elsewhere),
+                                         cmocka_unit_test(test_refused_on_cpus)};
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_layout),
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_resume),
         cmocka_unit_test(test_loss_near_fp32),
         cmocka_unit_test(test_refused_elsewhere),
+        cmocka_unit_test(test_refused_on_cpus),
     };
     if (pst_cpu_isa() & PST_ISA_AVX512_BF16) return cmocka_run_group_tests(tests, NULL, cleanup);
     int failed = cmocka_run_group_tests(without, NULL, cleanup);

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "engine/runs.h"
+#include "engine/runs_assert.h"
 
 #define YAML                                                                                                           \
     "name: run\n"                                                                                                      \
@@ -87,7 +87,8 @@ static void processes_take_their_places(void **state) {
 static void what_cannot_be(void **state) {
     (void)state;
     static const char *const wrong[] = {"parallel.devices=[0, 1]", "parallel.devices=[0, 1, 1]",
-                                        "parallel.devices=[0, 1, -1]", "parallel.devices=[0, 1, x]"}; /* of 3 */
+                                        "parallel.devices=[0, 1, 3]", "parallel.devices=[0, 1, -1]",
+                                        "parallel.devices=[0, 1, x]"}; /* of 3 */
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         const char *override[] = {"parallel.transport=self", wrong[i]};
         assert_int_equal(run_here(YAML, "wrong", 3, "", override, 2).exit_status, 2);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "base/status.h"
-#include "engine/runs.h"
+#include "engine/runs_assert.h"
 #include "engine/scaler.h"
 #include <math.h>
 
@@ -45,12 +45,7 @@ static int read_scales(const run_result *r, double scale[STEPS], int skipped[STE
 static void same(const run_result *r, const char *what) {
     double scale[STEPS];
     int skipped[STEPS];
-    if (r->exit_status) fail_msg("%s: exit status %d", what, r->exit_status);
-    for (int i = 0; i < base.steps; i++)
-        if (strcmp(r->loss[i], base.loss[i]))
-            fail_msg("%s: loss of step %d is %s, not %s", what, i + 1, r->loss[i], base.loss[i]);
-    assert_string_equal(r->hash, base.hash);
-    for (int k = 0; k < r->n_rank; k++) assert_int_equal(r->peak[k], r->predicted[k]);
+    run_assert_same(r, &base, what);
     assert_int_equal(read_scales(r, scale, skipped), STEPS);
     assert_memory_equal(scale, base_scale, sizeof scale);
 }

@@ -1,5 +1,5 @@
-/* One pipeline of a job, prepared on its own: its memory is that of the whole job to the byte, and its step takes as long;
- * with replicas, whose exchange it only summarises, nearly so. */
+/* One pipeline of a job, prepared on its own: its memory is that of the whole job to the byte, and its step takes as
+ * long; with replicas, whose exchange it only summarises, nearly so. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "engine/runs.h"
+#include "engine/runs_assert.h"
 #include "pipeline/schedule_csv.h"
 #include <signal.h>
 #include <sys/time.h>
@@ -23,12 +23,7 @@
 static run_result base;
 
 static void same(const run_result *r, const char *what) {
-    if (r->exit_status) fail_msg("%s: exit status %d", what, r->exit_status);
-    assert_int_equal(r->steps, base.steps);
-    for (int i = 0; i < base.steps; i++)
-        if (strcmp(r->loss[i], base.loss[i]))
-            fail_msg("%s: loss of step %d is %s, not %s", what, i + 1, r->loss[i], base.loss[i]);
-    assert_string_equal(r->hash, base.hash);
+    run_assert_same(r, &base, what);
 }
 
 static void test_base(void **state) {

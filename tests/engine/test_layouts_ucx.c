@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "engine/process.h"
+#include "engine/runs_assert.h"
 #include "pipeline/schedule.h"
 
 #define MODEL                                                                                                          \
@@ -25,12 +26,7 @@
 static run_result base, long_base;
 
 static void same(const run_result *r, const run_result *of, const char *what) {
-    if (r->exit_status) fail_msg("%s: exit status %d", what, r->exit_status);
-    assert_int_equal(r->steps, of->steps);
-    for (int i = 0; i < of->steps; i++)
-        if (strcmp(r->loss[i], of->loss[i]))
-            fail_msg("%s: loss of step %d is %s, not %s", what, i + 1, r->loss[i], of->loss[i]);
-    assert_string_equal(r->hash, of->hash);
+    run_assert_same(r, of, what);
     assert_true(r->validation == of->validation);
 }
 

@@ -1,7 +1,8 @@
 #!/bin/sh
 # test: label=net timeout=120
 # Real Slurm: a controller and two node daemons on this machine. srun --mpi=pmix starts four ranks on both nodes, which
-# end with the same weights as four local ones; a killed rank is named.
+# end with the same weights as four local ones, and with a plan that rank 0 finds (parallel.plan auto) as one process has
+# with that plan; a killed rank is named.
 . "$(dirname "$0")/../script.sh"
 skip() { echo "skipped: $*"; exit 77; }
 for program in slurmctld slurmd munged srun; do
@@ -86,6 +87,12 @@ timeout 60 "$PENSTOCK" train run.yaml name=local -n 4 -q || fail 'four local ran
 job name=slurm >slurm.log 2>&1 || fail "srun: $(cat slurm.log)"
 [ -n "$(hash_of runs/local)" ] && [ "$(hash_of runs/local)" = "$(hash_of runs/slurm)" ] ||
     fail "other weights: $(cat slurm.log)"
+
+job name=auto plan=auto >auto.log 2>&1 || fail "srun, plan auto: $(cat auto.log)"
+[ "$(grep -c '^planned: ' auto.log)" = 1 ] || fail "not planned once: $(cat auto.log)"
+timeout 60 "$PENSTOCK" train run.yaml name=by_plan -q transport=self plan=runs/auto/plan.yaml || fail "by srun's plan"
+[ -n "$(hash_of runs/auto)" ] && [ "$(hash_of runs/auto)" = "$(hash_of runs/by_plan)" ] ||
+    fail "other weights by srun's plan: $(cat auto.log)"
 
 job name=kill train.steps=10000 >kill.log 2>&1 &
 run=$!

@@ -1,6 +1,6 @@
-/* What the report of a plan says of real layouts: every rank's times add up to the step, its passes to what the simulator
- * counts, nothing is held beyond its place, all that is held is given back, and the largest use is the predicted peak where
- * nothing lies idle. */
+/* What the report of a plan says of real layouts: every rank's times add up to the step, its passes to what the
+ * simulator counts, nothing is held beyond its place, all that is held is given back, and the largest use is the
+ * predicted peak where nothing lies idle. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

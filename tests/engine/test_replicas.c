@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "engine/runs.h"
+#include "engine/runs_assert.h"
 #include "pipeline/schedule.h"
 #include <math.h>
 

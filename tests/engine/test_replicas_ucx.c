@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "engine/process.h"
+#include "engine/runs_assert.h"
 
 #define YAML                                                                                                           \
     "name: run\n"                                                                                                      \
@@ -18,15 +19,6 @@
     "checkpoint: {every: 3}\n"
 enum { LONG_STEPS = 240 };
 #define LONG "train.steps=240 train.validate_every=0 train.lr=1e-3 checkpoint.every=20 parallel.reproducible=4"
-
-static void same(const run_result *r, const run_result *of, const char *what) {
-    if (r->exit_status) fail_msg("%s: exit status %d", what, r->exit_status);
-    assert_int_equal(r->steps, of->steps);
-    for (int i = 0; i < of->steps; i++)
-        if (strcmp(r->loss[i], of->loss[i]) || r->norm[i] != of->norm[i])
-            fail_msg("%s: loss of step %d is %s, not %s", what, i + 1, r->loss[i], of->loss[i]);
-    assert_string_equal(r->hash, of->hash);
-}
 
 static void as_in_one_process(void **state) {
     (void)state;
@@ -49,7 +41,7 @@ static void as_in_one_process(void **state) {
         run_result r = run_program(PST_BINARY, YAML, name, more);
         assert_int_equal(self.exit_status, 0);
         assert_int_equal(self.steps, 6);
-        same(&r, &self, words[i]);
+        run_assert_same(&r, &self, words[i]);
         assert_true(r.validation == self.validation);
         for (int k = 0; k < r.n_rank; k++) assert_int_equal(r.peak[k], r.predicted[k]);
     }
@@ -65,7 +57,7 @@ static void same_bits_as_one_rank(void **state) {
         snprintf(name, sizeof name, "many-%d", i);
         snprintf(more, sizeof more, "-q %s parallel.reproducible=4", words[i]);
         run_result r = run_program(PST_BINARY, YAML, name, more);
-        same(&r, &one, words[i]);
+        run_assert_same(&r, &one, words[i]);
     }
 }
 
@@ -102,7 +94,7 @@ static void goes_on(void **state) {
         snprintf(words, sizeof words, "-q -n %d --resume '%s' parallel.data=%d " LONG, kills ? 4 : 1, run,
                  kills ? 4 : 1);
         run_result r = run_program(PST_BINARY, YAML, name, words);
-        same(&r, &one, name);
+        run_assert_same(&r, &one, name);
     }
 }
 

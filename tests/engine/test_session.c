@@ -462,7 +462,7 @@ static void wrong_graphs(void **state) {
     REFUSED(pst_graph_add_residual(g, "r", x, t, &x), "floating point");
     REFUSED(pst_graph_add_cross_entropy(g, "c", x, x, &x), "I32");
     REFUSED(pst_graph_set_precision(g, "bf16"), "before its first operator");
-    REFUSED(pst_graph_set_precision(g, "fp8"), "fp32, bf16");
+    REFUSED(pst_graph_set_precision(g, "fp4"), "fp32, tf32, bf16");
     uint32_t n_dim;
     REFUSED(pst_graph_shape(g, 99, &n_dim, dim), "none of number 99");
     MUST(pst_graph_shape(g, x, &n_dim, dim));

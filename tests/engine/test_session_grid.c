@@ -197,7 +197,7 @@ static void plans(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(checkpoints), cmocka_unit_test(evaluated_after_a_load),
-                                       cmocka_unit_test(plans)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(layouts), cmocka_unit_test(checkpoints),
+                                       cmocka_unit_test(evaluated_after_a_load), cmocka_unit_test(plans)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

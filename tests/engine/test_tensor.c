@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "engine/runs.h"
+#include "engine/runs_assert.h"
 #include <math.h>
 
 #define YAML                                                                                                           \
@@ -24,23 +24,6 @@
     "checkpoint: {every: 3}\n"
 
 static run_result base;
-
-static void close_to(const run_result *r, const run_result *want, const char *what) {
-    if (r->exit_status) fail_msg("%s: exit status %d", what, r->exit_status);
-    assert_int_equal(r->steps, want->steps);
-    for (int i = 0; i < want->steps; i++)
-        if (!(fabs(r->value[i] - want->value[i]) <= 1e-5 * want->value[i]))
-            fail_msg("%s: loss of step %d is %s, not %s", what, i + 1, r->loss[i], want->loss[i]);
-    for (int k = 0; k < r->n_rank; k++) assert_int_equal(r->peak[k], r->predicted[k]);
-}
-
-static void same(const run_result *r, const run_result *want, const char *what) {
-    close_to(r, want, what);
-    for (int i = 0; i < want->steps; i++)
-        if (strcmp(r->loss[i], want->loss[i]))
-            fail_msg("%s: loss of step %d is %s, not %s", what, i + 1, r->loss[i], want->loss[i]);
-    assert_string_equal(r->hash, want->hash);
-}
 
 static run_result run(const char *name, int ranks, int tensor, const char *more, const char *more2) {
     char degree[64];
@@ -64,15 +47,15 @@ static void check_degree(int tensor, const char *along) {
     char name[64];
     snprintf(name, sizeof name, "tensor-%d-%s", tensor, along + strlen("parallel."));
     run_result first = run(name, tensor, tensor, along, NULL);
-    close_to(&first, &base, name);
+    run_assert_close(&first, &base, name);
     snprintf(name, sizeof name, "again-%d-%s", tensor, along + strlen("parallel."));
     run_result again = run(name, tensor, tensor, along, NULL);
-    same(&again, &first, name);
+    run_assert_same(&again, &first, name);
     for (int p = 2; p <= 3; p++)
         for (size_t s = 0; s < sizeof schedule / sizeof *schedule; s++) {
             snprintf(name, sizeof name, "tensor-%d-%d-%zu-%s", tensor, p, s, along + strlen("parallel."));
             run_result r = run(name, p * tensor, tensor, schedule[s], along);
-            same(&r, &first, name);
+            run_assert_same(&r, &first, name);
         }
 }
 
@@ -98,13 +81,13 @@ static void test_resume(void **state) {
         const char *override[] = {degree};
         snprintf(name, sizeof name, "resume-%zu", i);
         run_result r = run(name, way[i].ranks, way[i].tensor, NULL, NULL);
-        close_to(&r, &base, name);
+        run_assert_close(&r, &base, name);
         snprintf(command, sizeof command, "rm -r '%s/checkpoints/step-00000006'", r.folder);
         assert_int_equal(system(command), 0);
         snprintf(from, sizeof from, "%s", r.folder);
         snprintf(degree, sizeof degree, "parallel.tensor=%d", way[i].to_tensor);
         r = run_here(YAML, name, way[i].to_ranks, from, override, 1);
-        close_to(&r, &base, "resumed");
+        run_assert_close(&r, &base, "resumed");
     }
 }
 
@@ -112,13 +95,13 @@ static void test_resume(void **state) {
 static void test_data(void **state) {
     (void)state;
     run_result first = run("data", 4, 2, "parallel.data=2", "parallel.zero=0");
-    close_to(&first, &base, "data");
+    run_assert_close(&first, &base, "data");
     run_result deep = run("data", 8, 2, "parallel.data=2", "parallel.zero=1");
-    same(&deep, &first, "data, deep");
+    run_assert_same(&deep, &first, "data, deep");
     run_result along = run("along", 4, 2, "parallel.data=2", "parallel.sequence=true");
-    close_to(&along, &base, "data, sequence");
+    run_assert_close(&along, &base, "data, sequence");
     deep = run("along, deep", 8, 2, "parallel.data=2", "parallel.sequence=true");
-    same(&deep, &along, "data, sequence, deep");
+    run_assert_same(&deep, &along, "data, sequence, deep");
 }
 
 static void test_refused(void **state) {

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "engine/process.h"
+#include "engine/runs_assert.h"
 #include <math.h>
 
 #define MODEL                                                                                                          \
@@ -24,14 +25,8 @@
     MODEL "train: {steps: 1000000, batch: 4, micro_batch: 1, warmup: 0, hang_slack: 0.3}\ncheckpoint: {every: 0}\n"
 
 static void same(const run_result *r, const run_result *of, const char *what) {
-    if (r->exit_status) fail_msg("%s: exit status %d", what, r->exit_status);
-    assert_int_equal(r->steps, 6);
-    for (int i = 0; i < of->steps; i++)
-        if (strcmp(r->loss[i], of->loss[i]))
-            fail_msg("%s: loss of step %d is %s, not %s", what, i + 1, r->loss[i], of->loss[i]);
-    assert_string_equal(r->hash, of->hash);
+    run_assert_same(r, of, what);
     assert_true(r->validation == of->validation);
-    for (int k = 0; k < r->n_rank; k++) assert_int_equal(r->peak[k], r->predicted[k]);
 }
 
 static void test_layouts(void **state) {
@@ -43,7 +38,9 @@ static void test_layouts(void **state) {
                {"t3", {"parallel.tensor=3", "parallel.sequence=true"}, 3},
                {"t2p2", {"parallel.tensor=2", "parallel.data=1"}, 4},
                {"t2d2", {"parallel.tensor=2", "parallel.data=2"}, 4},
-               {"t2p2d2", {"parallel.tensor=2", "parallel.data=2"}, 8}};
+               {"t2p2d2", {"parallel.tensor=2", "parallel.data=2"}, 8},
+               {"t12", {"parallel.tensor=[1,2]", "parallel.data=1"}, 3},
+               {"t31d2", {"parallel.tensor=[3,1]", "parallel.data=2"}, 8}};
     for (size_t i = 0; i < sizeof way / sizeof *way; i++) {
         const char *override[] = {"parallel.transport=self", "parallel.threads=1", way[i].degrees[0],
                                   way[i].degrees[1]};

@@ -59,7 +59,7 @@ static void errors(void **unused) {
         {"penstock-graph 2\n", "f:1:", "starts with"},
         {"penstock-graph 1\n\n# so far\ngraph g\n", "f:4:", "micro_batch N"},
         {"penstock-graph 1\ngraph g micro_batch 0\n", "f:2:", "\"0\""},
-        {"penstock-graph 1\ngraph g micro_batch 1 dtype\n", "f:2:", "dtype F32|BF16|F16"},
+        {"penstock-graph 1\ngraph g micro_batch 1 dtype\n", "f:2:", "dtype F32|TF32|BF16|F16|F8"},
         {"penstock-graph 1\ngraph g micro_batch 1 dtype I32\n", "f:2:", "\"I32\""},
         {"penstock-graph 1\ngraph g micro_batch 99999999999999999999999\n", "f:2:", "no number"},
         {HEAD "data t [2,3]\n", "f:5:", "named t"},

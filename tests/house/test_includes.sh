@@ -7,7 +7,7 @@ source_dir=${SOURCE_DIR:-$(cd "$(dirname "$0")/../.." && pwd)}
 
 check() { # TREE
     cd "$1"
-    find include src comm kernels models partition pipeline -name '*.[ch]' 2>/dev/null | sort | xargs awk '
+    find include src comm kernels models partition pipeline -name '*.[ch]' -o -name '*.cu' 2>/dev/null | sort | xargs awk '
     BEGIN {
         may["penstock"]  = "penstock"
         may["base"]      = "penstock base"

@@ -19,6 +19,7 @@ typedef struct {
     int second;             /* has its optional parameter (bias, wpe) */
     float rate;
     pst_dtype dtype;        /* of the graph */
+    pst_dtype factors;      /* of linear: TF32, F8 (then factors are numbers of 8 bits to begin with), or 0: as dtype */
     uint64_t first, total;  /* embedding, vocabulary_*: tokens of other tensor ranks; dropout: elements of others */
 } kernel_case;
 
@@ -28,9 +29,9 @@ static inline uint64_t case_round_up(uint64_t bytes) { return (bytes + 63) / 64 
 
 CASE_USED const char *case_text(const kernel_case *k) {
     static char text[176];
-    snprintf(text, sizeof text, "%s b=%lu t=%lu c=%lu f=%lu heads=%u act=%d second=%d %s", k->op, (unsigned long)k->b,
+    snprintf(text, sizeof text, "%s b=%lu t=%lu c=%lu f=%lu heads=%u act=%d second=%d %s %s", k->op, (unsigned long)k->b,
              (unsigned long)k->t, (unsigned long)k->c, (unsigned long)k->f, k->heads, (int)k->act, k->second,
-             pst_dtype_name(k->dtype));
+             pst_dtype_name(k->dtype), k->factors ? pst_dtype_name(k->factors) : "");
     return text;
 }
 
@@ -64,7 +65,7 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
                      .rate = k->rate, .first = k->first, .total = k->total};
     PST_TRY(pst_graph_open("case", (uint32_t)k->b, &g));
     *graph = g;
-    g->dtype = k->dtype;
+    g->dtype = k->dtype, g->factors = k->factors;
     PST_TRY(pst_graph_data(g, "tokens", 2, dim, &tokens));
     if (!strcmp(k->op, "embedding")) {
         in[0] = tokens;
@@ -171,6 +172,16 @@ static void case_put(case_buffer *b, uint64_t i, float value) {
     else ((float *)b->data)[i] = value;
 }
 
+/* To numbers of 8 bits times a power of two. */
+static void case_round_f8(case_buffer *b, float *value) {
+    float most = 0;
+    int exponent, wide = b->kind == PST_ARG_DOUT;
+    for (uint64_t i = 0; i < b->n; i++) most = fmaxf(most, fabsf(value[i]));
+    frexpf((wide ? 57344 : 448) / most, &exponent); /* below 2^exponent */
+    for (uint64_t i = 0; i < b->n; i++)
+        value[i] = ldexpf(pst_f32_from_f8(wide, pst_f8_from_f32(wide, ldexpf(value[i], exponent - 1))), 1 - exponent);
+}
+
 static void case_fill(case_state *s, case_buffer *b) {
     uint64_t key = pst_rng_key(s->seed, "case") + b->kind * 16u + b->index;
     const kernel_case *k = &s->spec;
@@ -179,6 +190,7 @@ static void case_fill(case_state *s, case_buffer *b) {
         float std = b->kind == PST_ARG_PARAM && !strcmp(k->op, "linear") ? 1 / sqrtf((float)k->c) : 1;
         float *value = malloc(b->n * sizeof *value);
         if (value) pst_rng_normal(key, b->kind == PST_ARG_IN ? 0.1f : 0.0f, std, value, b->n);
+        if (value && k->factors == PST_F8) case_round_f8(b, value);
         int sums = b->kind == PST_ARG_IN && b->index == 2; /* of exponentials */
         for (uint64_t i = 0; value && i < b->n; i++) case_put(b, i, sums ? 0.1f + fabsf(value[i]) : value[i]);
         free(value);

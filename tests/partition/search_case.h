@@ -21,7 +21,7 @@ typedef struct {
     double norm_ns, step_ns, reduce_ns;
     uint32_t n_table, n_verified;
     struct {
-        uint32_t kind, tensor, sequence, micro_batch;
+        uint32_t kind, tensor, sequence, untied, micro_batch;
         pst_cost_table *table;
     } made[CASE_TABLES];
     pst_search_problem problem;
@@ -37,9 +37,10 @@ static inline pst_cost_table *case_table(const search_case *k, uint32_t kind, ui
     t->cross = case_values(n), t->elements = case_values(n), t->accumulated = case_values(n), t->kept = case_values(n);
     for (int r = 0; r < PST_RECOMPUTE_COUNT; r++) {
         t->stash[r] = case_values(n), t->enter[r] = case_values(n), t->held[r] = r ? case_values(n) : NULL;
+        t->late[r] = case_values(n), t->apart[r] = case_values(n), t->held_apart[r] = r ? case_values(n) : NULL;
         if (r) t->again_ns[r] = case_values(n);
     }
-    t->scratch = case_values(n);
+    t->scratch = case_values(n), t->scratch_apart = case_values(n);
     for (uint32_t i = 0; i < n; i++) {
         uint64_t exchange = k->exchange * (tensor - 1) * micro / tensor, longer = micro * (kind ? k->other[i] : 1);
         t->f_ns[i] = k->f[i] * longer / tensor + exchange, t->b_ns[i] = k->b[i] * longer / tensor + exchange;
@@ -51,7 +52,11 @@ static inline pst_cost_table *case_table(const search_case *k, uint32_t kind, ui
         t->cross[i] = i ? k->cross[i] * micro / (sequence ? tensor : 1) : 0;
         for (int r = 0; r < PST_RECOMPUTE_COUNT; r++) t->enter[r][i] = i ? k->enter[i] * micro / tensor : 0;
         t->held[1][i] = t->stash[0][i] / 2, t->held[2][i] = t->stash[0][i];
-        t->scratch[i] = k->work * micro / tensor;
+        for (int r = 0; r < PST_RECOMPUTE_COUNT; r++) {
+            if (r) t->held_apart[r][i] = t->held[r][i] / 2;
+            t->late[r][i] = t->stash[r][i] / 2, t->apart[r][i] = t->stash[0][i] / 4 + (r ? t->held_apart[r][i] : 0);
+        }
+        t->scratch[i] = k->work * micro / tensor, t->scratch_apart[i] = t->scratch[i] / 2;
         t->elements[i] = t->accumulated[i] = k->elements[i] / tensor;
     }
     t->norm_ns = k->norm_ns, t->step_ns = k->step_ns, t->reduce_ns = k->reduce_ns;
@@ -62,23 +67,28 @@ static inline void case_table_close(pst_cost_table *t) {
     free(t->f_ns), free(t->b_ns), free(t->w_ns), free(t->exchange_ns), free(t->cross), free(t->elements);
     free(t->accumulated), free(t->kept);
     for (int r = 0; r < PST_RECOMPUTE_COUNT; r++)
-        free(t->stash[r]), free(t->again_ns[r]), free(t->enter[r]), free(t->held[r]);
-    free(t->scratch);
+        free(t->stash[r]), free(t->again_ns[r]), free(t->enter[r]), free(t->held[r]), free(t->late[r]),
+            free(t->apart[r]), free(t->held_apart[r]);
+    free(t->scratch), free(t->scratch_apart);
     free(t);
 }
 
-static inline pst_status case_get(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence, uint32_t micro_batch,
-                                  const pst_cost_table **table) {
+static inline pst_status case_get(void *arg, uint32_t kind, uint32_t tensor, uint32_t sequence, uint32_t untied,
+                                  uint32_t micro_batch, const pst_cost_table **table) {
     search_case *k = arg;
     for (uint32_t i = 0; i < k->n_table; i++)
-        if (k->made[i].kind == kind && k->made[i].tensor == tensor && k->made[i].sequence == sequence && k->made[i].micro_batch == micro_batch) {
+        if (k->made[i].kind == kind && k->made[i].tensor == tensor && k->made[i].sequence == sequence &&
+            k->made[i].untied == untied &&
+            k->made[i].micro_batch == micro_batch) {
             *table = k->made[i].table;
             return PST_OK;
         }
     if (k->n_table == CASE_TABLES) return pst_fail(PST_ENOMEM, "too many tables");
-    *table = case_table(k, kind, tensor, sequence, micro_batch);
+    pst_cost_table *t = case_table(k, kind, tensor, sequence, micro_batch);
+    if (untied) t->elements[0] = t->accumulated[0] = k->elements[0];
+    *table = t;
     k->made[k->n_table].kind = kind, k->made[k->n_table].tensor = tensor, k->made[k->n_table].sequence = sequence;
-    k->made[k->n_table].micro_batch = micro_batch, k->made[k->n_table++].table = (pst_cost_table *)*table;
+    k->made[k->n_table].untied = untied, k->made[k->n_table].micro_batch = micro_batch, k->made[k->n_table++].table = (pst_cost_table *)*table;
     return PST_OK;
 }
 
@@ -173,5 +183,12 @@ static inline search_case *case_small(uint64_t *state) {
     for (uint32_t i = 0, first = case_below(state, 8); i < 3; i++)
         k->problem.schedule[i] = schedule[(first + i * 3) % 8];
     return k;
+}
+
+/* Prepared, it takes less than so many per cent more than was thought, by what it is, not by what was asked. */
+static inline void case_take_more(pst_search_layout *l, uint32_t percent) {
+    uint64_t state = l->pipeline * 8191u + l->data * 127u + l->tensor + l->micro_batch * 31u + (uint64_t)l->schedule[0];
+    l->exact = 1;
+    for (uint32_t s = 0; s < l->pipeline; s++) l->peak_bytes[s] += l->peak_bytes[s] * case_below(&state, percent) / 100;
 }
 #endif

@@ -189,7 +189,7 @@ static void too_little_memory_says_how_much_would_do(void **unused) {
     for (uint32_t v = 0; v < 6; v++) im->size[v] = 10;
     pst_import_plan plan;
     im->kind[0].memory = 29;
-    assert_int_equal(pst_import_solve(im, 60, &plan), PST_EINPUT);
+    assert_int_equal(pst_import_solve(im, 60, &plan), PST_ENOMEM);
     assert_non_null(strstr(pst_error(), "29 bytes each; 30 would do"));
     im->kind[0].memory = 30;
     MUST(pst_import_solve(im, 60, &plan));

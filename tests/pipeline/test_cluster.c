@@ -18,8 +18,8 @@ static void devices_stand_in_the_order_of_the_file(void **unused) {
     assert_int_equal(pst_cluster_parse(text, strlen(text), "c.yaml", &c), PST_OK);
     assert_int_equal(c->n_node, 3);
     assert_int_equal(c->n_device, 7);
-    static const pst_cluster_device want[] = {{1, 1 << 30, 0, 0}, {1, 1 << 30, 0, 0}, {0.25, 0, 0, 0},
-                                              {1, 1 << 30, 1, 0}, {1, 1 << 30, 1, 0}, {0.25, 0, 1, 0},
+    static const pst_cluster_device want[] = {{1, 1 << 30, 0, 0},  {1, 1 << 30, 0, 0}, {0.25, 0, 0, 0},
+                                              {1, 1 << 30, 1, 0},  {1, 1 << 30, 1, 0}, {0.25, 0, 1, 0},
                                               {2.5, 1 << 29, 2, 0}};
     for (uint32_t i = 0; i < 7; i++) {
         assert_true(c->device[i].speed == want[i].speed);
@@ -32,7 +32,7 @@ static void devices_stand_in_the_order_of_the_file(void **unused) {
     assert_true(link.latency_ns == 30000 && link.bytes_per_s == 4e9);
     assert_int_equal(pst_cluster_between(c, 0, 6, &link), PST_OK); /* between nodes, too, */
     assert_true(link.latency_ns == 30000 && link.bytes_per_s == 4e9);
-    assert_true(c->node[0].node_bytes_per_s == 3 * 4e9);           /* and no device stands in another's way */
+    assert_true(c->node[0].node_bytes_per_s == 3 * 4e9); /* and no device stands in another's way */
     pst_cluster_close(c);
 }
 
@@ -52,7 +52,8 @@ static void kinds_and_links(void **unused) {
         "    devices: [{count: 8, kind: h100}]\n"
         "    links: {ib: {bandwidth: 400Gb/s, nics: 4}}\n"
         "  - devices: [{count: 4, kind: A100-80, memory: 64GiB, speed: 0.5}]\n"
-        "    links: {device: {bandwidth: 300GB/s, latency: 2us}, nic: {bandwidth: 25GB/s, oversubscription: 2, latency: "
+        "    links: {device: {bandwidth: 300GB/s, latency: 2us}, nic: {bandwidth: 25GB/s, oversubscription: 2, "
+        "latency: "
         "0.02ms}}\n",
         "2x8 h100 ib:4x400Gb/s nvlink:900GB/s + 4 a100-80 memory:64GiB speed:0.5 nvlink:600GB/s ib:200Gb/s/2\n"};
     for (int f = 0; f < 2; f++) {
@@ -74,10 +75,11 @@ static void kinds_and_links(void **unused) {
         assert_true(link.bytes_per_s == 25e9 && link.latency_ns == (f ? 10000 : 20000));
         pst_cluster_close(c);
     }
-    pst_cluster *c = parse("kinds: [{name: x1, bf16: 300e12, bandwidth: 2TB/s, memory: 64GiB}]\n"
+    pst_cluster *c = parse("kinds: [{name: x1, bf16: 300e12, fp8: 600e12, bandwidth: 2TB/s, memory: 64GiB}]\n"
                            "nodes: [{devices: [{count: 2, kind: X1}]}, {name: b, devices: [{kind: v100}]}]\n");
     pst_cluster_link link;
-    assert_true(c->kind[0].flops[PST_BF16] == 300e12 && c->kind[0].flops[PST_F32] == 0 && c->kind[0].bytes_per_s == 2e12);
+    assert_true(c->kind[0].flops[PST_BF16] == 300e12 && c->kind[0].flops[PST_F32] == 0 &&
+                c->kind[0].flops[PST_F8] == 600e12 && c->kind[0].bytes_per_s == 2e12);
     assert_int_equal(pst_cluster_between(c, 0, 1, &link), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "no link between the devices of node 0"));
     assert_int_equal(pst_cluster_between(c, 0, 2, &link), PST_EINPUT);
@@ -134,6 +136,15 @@ static void one_value_is_changed(void **unused) {
         if (!strstr(pst_error(), wrong[i][1])) fail_msg("%s says: %s", wrong[i][0], pst_error());
     }
     pst_cluster_close(c);
+    c = parse("4 a100-40"); /* links that are not there */
+    assert_int_equal(pst_cluster_change(c, "link.nvlink=300GB/s"), PST_OK);
+    assert_int_equal(pst_cluster_change(c, "link.ib=200Gb/s"), PST_EINPUT);
+    assert_non_null(strstr(pst_error(), "one node"));
+    pst_cluster_close(c);
+    c = parse("2x1 a100-40 ib:200Gb/s");
+    assert_int_equal(pst_cluster_change(c, "link.nvlink.latency=1us"), PST_EINPUT);
+    assert_non_null(strstr(pst_error(), "no node has several devices"));
+    pst_cluster_close(c);
 }
 
 static void faults_are_named_with_their_place(void **unused) {
@@ -146,6 +157,7 @@ static void faults_are_named_with_their_place(void **unused) {
         {"{}\n", "c.yaml:1:1", "missing key: nodes"},
         {"nodes: 3\n", "c.yaml:1:8", "a list of nodes"},
         {"nodes: []\n", "c.yaml:1:8", "1 to 65536 nodes"},
+        {"nodes: [{devices: [{memory: 0}]}]\n", "c.yaml:1:29", "expected bytes, such as 64GiB"},
         {"nodes: [{name: a}]\n", "c.yaml:1:9", "missing key: devices"},
         {"nodes: [{devices: {count: 2}}]\n", "c.yaml:1:19", "a list of devices"},
         {"nodes: [{devices: [{sped: 2}]}]\n", "c.yaml:1:21", "\"sped\" is no key of a cluster here; there are count"},
@@ -155,6 +167,16 @@ static void faults_are_named_with_their_place(void **unused) {
         {"nodes: [{count: 60000, devices: [{count: 60000}]}]\n", "c.yaml:1:9", "more than 65536 devices"},
         {"nodes: [1, 2", "c.yaml:", "expected"},
         {"nodes: [{devices: [{kind: h10}]}]\n", "c.yaml:1:27", "did you mean 'H100'?"},
+        {"nodes: [{devices: [{kind: a100}]}]\n", "c.yaml:1:27", "did you mean 'A100-40' or 'A100-80'?"},
+        {"kinds: [{name: zeta, bandwidth: 1GB/s, fp32: 1e12}]\nnodes: [{devices: [{kind: zet}]}]\n", "c.yaml:2:27",
+         "did you mean 'zeta'?"},
+        {"kinds: [{name: zeta, bandwidth: 1GB/s, fp32: 1e12}]\nnodes: [{devices: [{kind: abacus}]}]\n", "c.yaml:2:27",
+         "there are zeta, cpu, V100"},
+        {"kinds: [{name: zeta, bandwidth: 1e9, fp32: 1e12}]\nnodes: [{devices: [{}]}]\n", "c.yaml:1:33",
+         "with its unit"},
+        {"links: {ib: 400}\nnodes: [{devices: [{}]}]\n", "c.yaml:1:13", "with its unit, such as 450GB/s"},
+        {"2 h100 nvlink:900", "c.yaml:1:8", "with its unit, such as nvlink:900GB/s"},
+        {"2 h100 ib:400", "c.yaml:1:8", "with its unit, such as ib:400Gb/s"},
         {"nodes: [{devices: [{kind: abacus}]}]\n", "c.yaml:1:27", "there are cpu, V100, A100-40"},
         {"nodes: [{devices: [{count: 0}]}]\n", "c.yaml:1:28", "whole number from 1"},
         {"nodes: [{devices: [{speed: .nan}]}]\n", "c.yaml:1:28", "a number from 0.001"},

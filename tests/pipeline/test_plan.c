@@ -16,6 +16,8 @@
 #define HEAD "graph_hash: \"0123456789abcdef\"\nschedule: gpipe\nranks: 2\nmicro_batches: 4\nmicro_batch: 1\n"
 #define CHUNKS "chunks:\n  - {chunk: 0, rank: 0, nodes: [0, 3]}\n  - {chunk: 1, rank: 1, nodes: [4, 4]}\n"
 
+#define LONG "0123456789abcdef 0123456789abcdef "
+
 static pst_plan *plan_for(const pst_graph *g, uint32_t n_rank) {
     pst_plan *p;
     assert_int_equal(pst_plan_open(g->n_node, n_rank, n_rank, &p), PST_OK);
@@ -33,18 +35,29 @@ static pst_plan *plan_for(const pst_graph *g, uint32_t n_rank) {
     assert_true(p->micros && p->device);
     p->micros[0] = 3, p->micros[1] = 5;
     for (uint32_t r = 0; r < 6 * n_rank; r++) p->device[r] = 6 * n_rank - 1 - r;
+    if (n_rank % 2 == 0 && (p->before = calloc(n_rank + 1, sizeof *p->before))) /* 3, 1, 3, 1, ... */
+        for (uint32_t s = 0; s < n_rank; s++) p->before[s + 1] = p->before[s] + (s % 2 ? 1 : 3);
     assert_int_equal(pst_plan_set_text(&p->cluster, "2x8 h100 \"ib\": 400Gb/s # \xc3\xa9"), PST_OK);
     assert_int_equal(pst_plan_set_text(&p->run, "/some where/run.yaml"), PST_OK);
+    const pst_choice choice[] = {{"A \"device\" x132, of: 1x2x3", "0000000000000066 7"}, {"a", "b: c #"}};
+    assert_int_equal(pst_plan_set_choices(p, choice, n_rank % 3), PST_OK);
     return p;
 }
 
 static void assert_same_job(const pst_plan *p, const pst_plan *q) {
     assert_true(q->data == p->data && q->tensor == p->tensor && q->sequence == p->sequence && q->zero == p->zero);
     assert_memory_equal(q->micros, p->micros, p->data * sizeof(uint32_t));
+    assert_int_equal(!q->before, !p->before);
+    if (p->before) assert_memory_equal(q->before, p->before, (p->n_rank + 1) * sizeof(uint32_t));
     assert_memory_equal(q->device, p->device, pst_plan_job_ranks(p) * sizeof(uint32_t));
     assert_string_equal(q->cluster, p->cluster);
     assert_string_equal(q->run, p->run);
     assert_true(q->bound_ns == p->bound_ns);
+    assert_int_equal(q->n_choice, p->n_choice);
+    for (uint32_t i = 0; i < p->n_choice; i++) {
+        assert_string_equal(q->choice[i].of, p->choice[i].of);
+        assert_string_equal(q->choice[i].is, p->choice[i].is);
+    }
 }
 
 static pst_status print_and_parse(const pst_plan *p, const pst_graph *g, pst_plan **again) {
@@ -97,6 +110,22 @@ static void what_is_not_said_stays_open(void **state) {
     pst_plan_close(p);
 }
 
+static void stages_have_their_own_tensor_ranks(void **state) {
+    (void)state;
+    static const char differ[] = HEAD "data: 2\ntensor: [1, 3]\n" CHUNKS,
+                      equal[] = HEAD "data: 2\ntensor: [3, 3]\n" CHUNKS;
+    pst_plan *p;
+    assert_int_equal(pst_plan_parse(differ, sizeof differ - 1, "p.yaml", &p), PST_OK);
+    assert_int_equal(p->tensor, 3);
+    assert_int_equal(pst_plan_job_ranks(p), 8);
+    assert_int_equal(pst_grid_degree(pst_plan_grid(p), 0), 1);
+    pst_plan_close(p);
+    assert_int_equal(pst_plan_parse(equal, sizeof equal - 1, "p.yaml", &p), PST_OK);
+    assert_null(p->before);
+    assert_int_equal(p->tensor, 3);
+    pst_plan_close(p);
+}
+
 static void faults_are_named_with_their_place(void **state) {
     (void)state;
     static const struct {
@@ -120,6 +149,9 @@ static void faults_are_named_with_their_place(void **state) {
          "p.yaml:2:11", "did you mean \"gpipe\""},
         {"graph_hash: \"0123456789abcdef\"\nschedule: gpipe\nranks: -2\nmicro_batches: 4\nmicro_batch: 1\n" CHUNKS,
          "p.yaml:3:8", "whole number from 1"},
+        {"graph_hash: \"0123456789abcdef\"\nschedule: gpipe\nranks: 7\nmicro_batches: 4\nmicro_batch: 1\ndata: 2\n"
+         "devices: [0, 1, 2, 3]\n" CHUNKS,
+         "p.yaml:3:8", "ranks is 7, but chunks are on ranks 0 to 1: expected 2"},
         {HEAD "tensor: 2\n" CHUNKS, "p.yaml:6:9", "missing key: data"},
         {HEAD "data: 2\nreplicas: [1, 2]\n" CHUNKS, "p.yaml:7:11", "together"},
         {HEAD "data: 2\nreplicas: [4]\n" CHUNKS, "p.yaml:7:11", "2 numbers"},
@@ -127,6 +159,14 @@ static void faults_are_named_with_their_place(void **state) {
         {HEAD "data: 2\nsequence: yes\n" CHUNKS, "p.yaml:7:11", "true or false"},
         {HEAD "data: 2\nzero: 3\n" CHUNKS, "p.yaml:7:7", "from 0 to 2"},
         {HEAD "data: 60000\ntensor: 60000\n" CHUNKS, "p.yaml:6:7", "65536"},
+        {HEAD "data: 2\ntensor: [1]\n" CHUNKS, "p.yaml:7:9", "2 numbers, tensor ranks of each stage"},
+        {HEAD "data: 2\ntensor: [1, 0]\n" CHUNKS, "p.yaml:7:13", "from 1 to 65535"},
+        {HEAD "data: 2\ntensor: [1, 2]\ndevices: [0]\n" CHUNKS, "p.yaml:8:10", "6 numbers"},
+        {HEAD "data: 2\ntensor: [65535, 65535]\n" CHUNKS, "p.yaml:6:7", "65536"},
+        {HEAD CHUNKS "products: fast\n", "p.yaml:9:11", "choices, {of: TEXT, is: TEXT} each"},
+        {HEAD CHUNKS "products:\n  - {of: a}\n", "p.yaml:10:5", "missing key: is"},
+        {HEAD CHUNKS "products:\n  - {of: [a], is: b}\n", "p.yaml:10:10", "expected text"},
+        {HEAD CHUNKS "products:\n  - {of: a, is: " LONG LONG LONG LONG LONG "}\n", "p.yaml:10:17", "a shorter text"},
         {"[1, 2", "p.yaml:", "expected"},
         {"- a\n", "p.yaml:1:1", "keys and values"},
     };
@@ -184,6 +224,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(printed_plans_come_back),
         cmocka_unit_test(what_is_not_said_stays_open),
+        cmocka_unit_test(stages_have_their_own_tensor_ranks),
         cmocka_unit_test(faults_are_named_with_their_place),
         cmocka_unit_test(files_are_read_and_missing_ones_named),
         cmocka_unit_test(misfits_are_refused),

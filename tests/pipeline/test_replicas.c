@@ -21,8 +21,8 @@ typedef struct {
     uint32_t n;
 } replicas;
 
-/* With zero 2 all kinds of schedules, and parameters of up to three pieces. The last replica has one micro-batch more, or as
- * many less as `fewer`. */
+/* With zero 2 all kinds of schedules, and parameters of up to three pieces. The last replica has one micro-batch more,
+ * or as many less as `fewer`. */
 static replicas open_replicas(uint64_t k, uint32_t n, int zero, uint32_t fewer, uint64_t *seed) {
     replicas r = {.t = {.g = random_graph(k)}, .n = n};
     uint32_t kind = (uint32_t)(k % (zero == 2 ? CASE_KINDS : 3)), n_micro = 4 - fewer;
@@ -124,7 +124,8 @@ static void changes_are_refused(void **state) {
                     if (change == 4) in->use = in->use == PST_NONE ? 0 : PST_NONE;
                     if (change == 5 && in->opcode == PST_OP_RECV && before.buffer)
                         in->buffer = pst_job_buffers(t.job) + 1;
-                    if (change > 5 && (i < list->n_head || i >= list->n_instr - list->n_flush)) continue; /* these are of rounds */
+                    if (change > 5 && (i < list->n_head || i >= list->n_instr - list->n_flush))
+                        continue; /* these are of rounds */
                     if (change == 6) in->micro = (in->micro + 1) % t.job->n_micro;
                     if (change == 7) in->into = in->into == PST_INTO_SHARD ? 0 : PST_INTO_SHARD;
                     if (change == 7 && in->opcode != PST_OP_REDUCE) *in = before;
@@ -155,7 +156,8 @@ static uint32_t partner(const pst_job *job, uint32_t rank, uint32_t at) {
     const pst_instr *in = &job->list[rank].instr[at];
     const pst_instr_list *list = &job->list[in->peer];
     for (uint32_t i = 0; i < list->n_head; i++)
-        if (list->instr[i].opcode != in->opcode && list->instr[i].peer == rank && list->instr[i].seq == in->seq) return i;
+        if (list->instr[i].opcode != in->opcode && list->instr[i].peer == rank && list->instr[i].seq == in->seq)
+            return i;
     fail_msg("a message of the head has one end");
     return 0;
 }

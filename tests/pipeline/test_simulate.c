@@ -118,8 +118,8 @@ static pst_instr large(pst_opcode op, uint32_t peer, uint32_t channel) {
     return m;
 }
 
-/* What leaves a rank takes turns; where it is known who shares a host, what leaves the host: at the rate of all its NICs,
- * where that is known, too. */
+/* What leaves a rank takes turns; where it is known who shares a host, what leaves the host: at the rate of all its
+ * NICs, where that is known, too. */
 static void messages_take_turns(void **state) {
     (void)state;
     pst_instr a[] = {large(PST_OP_SEND, 2, 1), large(PST_OP_SEND, 2, 0), large(PST_OP_RECV, 2, 0)};
@@ -137,7 +137,8 @@ static void messages_take_turns(void **state) {
         job.host = layout ? host : NULL;
         job.host_bytes_per_s = layout > 1 ? nics[layout - 2] : NULL;
         assert_int_equal(pst_simulate(&job, &t), PST_OK);
-        assert_span(t, 0, 0, shared ? 20 : 10, shared ? 35 : 25); /* all were there at once: the lower channel goes first */
+        assert_span(t, 0, 0, shared ? 20 : 10, shared ? 35 : 25); /* all were there at once: the lower channel goes
+                                                                     first */
         assert_span(t, 0, 1, 0, 15);
         assert_span(t, 2, 2, 0, 15); /* the other way is free */
         assert_span(t, 3, 0, shared ? 10 : 0, shared ? 25 : 15);

@@ -1,5 +1,5 @@
-/* A plan's page, from numbers made here: every section is there, nothing is asked for from elsewhere, text is never markup,
- * and the largest layouts make a page of bounded size. */
+/* A plan's page, from numbers made here: every section is there, nothing is asked for from elsewhere, text is never
+ * markup, and the largest layouts make a page of bounded size. */
 #include "report/plan.h"
 #include <math.h>
 #include <setjmp.h>
@@ -57,7 +57,7 @@ static pst_plan_page made(uint32_t n_rank, uint32_t n_micro, uint32_t layers) {
         to->us[PST_PLAN_F] = n_micro, to->us[PST_PLAN_BW] = 2.0 * n_micro;
     }
     p.row[0] = (pst_plan_row){.pipeline = n_rank,
-                              .tensor = 1,
+                              .tensor = "1",
                               .data = 1,
                               .micro_batch = 1,
                               .micro_batches = n_micro,
@@ -67,7 +67,7 @@ static pst_plan_page made(uint32_t n_rank, uint32_t n_micro, uint32_t layers) {
                               .fits = 1,
                               .possible = 1,
                               .exact = 1};
-    p.row[1] = (pst_plan_row){.pipeline = 1, .tensor = 64, .data = 1, .why = "heads are no multiple of 64"};
+    p.row[1] = (pst_plan_row){.pipeline = 1, .tensor = "64", .data = 1, .why = "heads are no multiple of 64"};
     return p;
 }
 

@@ -1,0 +1,58 @@
+#!/bin/sh
+# A folder with which bench/cuda.py runs on a machine that has a GPU, its driver and the vendor's libraries (cuBLASLt, cuDNN,
+# Python with PyTorch for the peer's rows), but nothing else of what penstock needs:
+#
+#     bench/bundle.sh DIR              here, after ./dev build (PRESET=release)
+#     DIR/run bench/cuda.py [options]  there; DIR/run penstock doctor, ... likewise
+#
+# It holds the program, its module, the tests that need a GPU, the scripts, and every library but the C library's and
+# the vendor's; `run` lets them be found. An x86-64 Linux with a C library no older than this one's is needed there.
+set -eu
+[ $# = 1 ] || { echo "usage: bench/bundle.sh DIR" >&2; exit 2; }
+root=$(cd "$(dirname "$0")/.." && pwd)
+build=$root/build/${PRESET:-release}
+[ -e "$build/libpenstock-cuda.so" ] || { echo "bundle: $build has no CUDA module: ./dev build" >&2; exit 2; }
+mkdir -p "$1/lib/old" "$1/bin/gpu-tests"
+to=$(cd "$1" && pwd)
+
+cp -a "$build/penstock" "$build"/*.so "$build"/*.so.* "$to/bin/"
+ctest --test-dir "$build" -N -V -L gpu | sed -n 's/.*Test command: *//p' | tr -d '"' | while read -r program _; do
+    cp "$program" "$to/bin/gpu-tests/"
+done
+mkdir -p "$to/tests"
+cp -r "$root/bench" "$root/src" "$to/"
+cp -r "$root/tests/parity" "$to/tests/"
+
+# What is loaded by name at run time lies beside what links it: UCX's and PMIx's components.
+pmix=$(ldd "$build/libpenstock.so" | awk '/libpmix/ {print $3}')
+ucx=$(dirname "$(ldd "$build/libpenstock.so" | awk '/libuct/ {print $3}')")/ucx
+cp -rL "$ucx" "$to/lib/ucx"
+rm -f "$to"/lib/ucx/*.a
+cp -rL "$(dirname "$pmix")/pmix" "$to/lib/pmix"
+share=$(dirname "$(dirname "$pmix")")/share
+[ ! -d "$share" ] || cp -rL "$share" "$to/share"
+for binary in "$build"/libpenstock.so "$build"/penstock-commands.so "$to"/bin/gpu-tests/* "$to"/lib/ucx/*.so "$to"/lib/pmix/*.so; do
+    ldd "$binary"
+done | awk '$3 ~ /^\// {print $1, $3}' | sort -u | while read -r name path; do
+    case $name in
+    libstdc++* | libgcc_s* | libgomp* | libz.so* | libcrypto*) cp -L "$path" "$to/lib/old/$name" ;; # where there are none
+    libc.so* | libm.so* | libdl.so* | libpthread.so* | librt.so* | libresolv.so* | libpenstock*) ;;
+    libcublas* | libcudnn* | libnccl* | libcuda.so*) ;;
+    *) cp -L "$path" "$to/lib/$name" ;;
+    esac
+done
+
+cat >"$to/run" <<'END'
+#!/bin/sh
+# Runs what follows with the libraries of this folder; the vendor's are looked for where Python packages have them, too.
+here=$(cd "$(dirname "$0")" && pwd)
+vendor=$(python3 -c 'import glob, sys
+print(":".join(f for p in sys.path if p for f in glob.glob(p + "/nvidia/*/lib")))' 2>/dev/null)
+export LD_LIBRARY_PATH="$here/bin:$here/lib:${vendor:+$vendor:}${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib64:$here/lib/old"
+export PATH="$here/bin:$PATH" PENSTOCK="$here/bin/penstock" UCX_MODULE_DIR="$here/lib/ucx"
+export PMIX_MCA_mca_base_component_path="$here/lib/pmix" PMIX_PREFIX="$here"
+cd "$here" && exec "$@"
+END
+chmod +x "$to/run"
+strip --strip-unneeded "$to"/bin/*.so* "$to"/bin/gpu-tests/* "$to"/lib/*.so* 2>/dev/null || true
+du -sh "$to" | cut -f1

@@ -1,0 +1,244 @@
+#!/usr/bin/env python3
+"""Everything that is to be known of a GPU, in one go: one run on a machine with a GPU answers all questions.
+
+    bench/cuda.py [--only PART ...] [--presets NAME ...] [--steps N] [--rounds N] [--sanitize] [--out FILE] [--dry]
+
+    tests      the tests that need a GPU; with --sanitize again below compute-sanitizer's memcheck and racecheck
+    kernels    penstock bench kernels: rate and share of the peak of every operator of GPT-2 124M and XL; of products the
+               algorithm that is taken beside the fastest of all that cuBLASLt proposes
+    step       GPT-2 124M and XL, T=1024, bf16: a full step beside PyTorch's (compile, SDPA, fused AdamW), in turn; as a
+               share of the measured matrix rate (alone: penstock bench step); predicted beside measured peak bytes
+    predict    penstock profile, then the step that is predicted with it beside the measured one
+    shared     two ranks that share the GPU, 1F1B, beside one rank with the same batch: their losses
+
+--dry tries all parts on the CPU with a small model. Needs ./dev build, or a bundle (bench/bundle.sh) on machines that lack
+what penstock needs, and PyTorch for its rows; a few minutes."""
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import contenders as c
+
+BUILD = os.path.dirname(os.path.abspath(c.PENSTOCK))
+SIZES = {"gpt2": dict(layers=12, channels=768, micro=16, batch=32), "gpt2-xl": dict(layers=48, channels=1600, micro=8, batch=16),
+         "nano": dict(layers=4, channels=128, micro=2, batch=4)}
+
+
+def flops(preset, context, vocabulary=50257):
+    """Of a step's products and attention, for one token: forward, and twice as much backward."""
+    layers, channels = SIZES[preset]["layers"], SIZES[preset]["channels"]
+    return 3 * (2 * (12 * layers * channels ** 2 + vocabulary * channels) + 2 * layers * context * channels)
+
+
+def model(args, preset):
+    return f"kind: gpt, preset: {preset}" + ("" if args.dry else ", vocabulary: 50257")
+
+
+def run_file(args, preset, folder, steps):
+    size = SIZES[preset]
+    path = os.path.join(folder, "run.yaml")
+    shutil.copytree(os.path.join(c.HERE, "..", "src"), os.path.join(folder, "text"))
+    with open(path, "w", encoding="ascii") as f:
+        f.write(c.RUN.format(model=model(args, preset), data=os.path.join(folder, "text"), steps=steps, batch=size["batch"],
+                             micro=size["micro"]))
+    return path
+
+
+def keys_of(args):
+    return ["parallel.device=" + ("cpu" if args.dry else "cuda"), "parallel.products=measured", "train.precision=" + ("fp32" if args.dry else "bf16")]
+
+
+def train(args, preset, steps, *keys):
+    """The lines of a run's steps, those of the warm-up first. It is killed when it has made them: the checkpoint at the end of a model
+    of 1.5 billion parameters takes longer than all steps."""
+    wanted, lines = steps + args.warmup, []
+    with tempfile.TemporaryDirectory() as folder, open(os.path.join(folder, "errors"), "w+", errors="replace") as errors:
+        path = run_file(args, preset, folder, wanted + 1000)
+        command = [c.PENSTOCK, "train", path, "--runs", folder, "--quiet", *keys_of(args), *keys]
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
+                                 start_new_session=True)
+        end = time.monotonic() + args.limit
+        try:
+            while len(lines) < wanted:
+                ended = child.poll() is not None or time.monotonic() > end
+                metrics = os.path.join(folder, "run", "metrics.jsonl")
+                if os.path.exists(metrics):
+                    with open(metrics, encoding="ascii") as f:
+                        lines = [json.loads(line) for line in f if line.endswith("\n") and '"event"' not in line]
+                if ended and len(lines) < wanted:
+                    errors.seek(0)
+                    raise c.Failed(f"{' '.join(command)}: {len(lines)} of {wanted} steps: {errors.read()[-800:].strip()}")
+                time.sleep(0.2)
+        finally:
+            if child.poll() is None:
+                os.killpg(child.pid, signal.SIGKILL)
+            child.wait()
+    return lines[:wanted]
+
+
+def median(args, lines):
+    return statistics.median(line["step_ms"] for line in lines[args.warmup:])
+
+
+FOUND = {}  # by part and row; written as it grows, for a run may be cut short
+
+
+def say(args, part, name, row):
+    FOUND.setdefault(part, {})[name] = row
+    text = json.dumps(row)
+    print(f"{name}: {text if part != 'kernels' else text[:200]}", flush=True)
+    if args.out:
+        with open(args.out, "w", encoding="ascii") as f:
+            json.dump(FOUND, f, indent=1)
+
+
+def presets(args):
+    return ["nano"] if args.dry else args.presets
+
+
+def gpu_tests():
+    """name: program, of those that need a GPU: in a bundle (bench/bundle.sh) a folder of them, else as ctest knows them."""
+    folder = os.path.join(BUILD, "gpu-tests")
+    if os.path.isdir(folder):
+        return {name: os.path.join(folder, name) for name in sorted(os.listdir(folder))}
+    found = subprocess.run(["ctest", "--test-dir", BUILD, "-N", "-V", "-L", "gpu"], capture_output=True, text=True, check=False)
+    programs = [line.split("Test command:")[1].strip().strip('"') for line in found.stdout.splitlines() if "Test command:" in line]
+    return {os.path.basename(program): program for program in programs}
+
+
+def tests(args):
+    """`skipped` where there is no GPU (status 77)."""
+    rows = {}
+    for name, program in gpu_tests().items():
+        tools = [[]] + [["compute-sanitizer", "--tool", tool, "--error-exitcode", "9"] for tool in ("memcheck", "racecheck")
+                        if args.sanitize]
+        for tool in tools:
+            try:
+                done = subprocess.run([*tool, program], capture_output=True, text=True, check=False, timeout=300)
+                said = {0: "passed", 77: "skipped"}.get(done.returncode) or done.stdout[-1500:] + done.stderr[-1500:]
+            except (OSError, subprocess.SubprocessError) as wrong:
+                said = str(wrong)
+            rows[" ".join([*tool[:3], name])] = said
+            say(args, "tests", " ".join([*tool[:3], name]), said)
+    return rows
+
+
+def kernels(args):
+    rows = {}
+    for preset in presets(args):
+        words = ["bench", "kernels", "--preset", preset, "--json"]
+        words += ["-B", "2"] if args.dry else ["--device", "cuda", "--precision", "bf16", "-T", "1024", "-B",
+                                               str(SIZES[preset]["micro"])]
+        rows[preset] = json.loads(c.output_of([c.PENSTOCK, *words])[0])["kernels"]
+        for precision in rows[preset]["precisions"]:  # what a run takes, beside the fastest of all that cuBLASLt proposes
+            for way in ("first", "measured"):
+                shares = [row["best_s"] / row[way + "_s"] for row in precision["products"]]
+                if shares:
+                    precision[f"least {way} / best"] = min(shares)
+                    say(args, "products", f"{preset} {precision['precision']} {way}", min(shares))
+        say(args, "kernels", preset, rows[preset])
+    for precision in () if args.dry else ("tf32", "fp8"):
+        words = ["bench", "kernels", "--op", "linear", "--json", "--device", "cuda", "--precision", precision, "-T", "1024"]
+        try:
+            say(args, "kernels", precision, json.loads(c.output_of([c.PENSTOCK, *words])[0])["kernels"])
+        except c.Failed as wrong:  # fp8 needs sm_89
+            say(args, "kernels", precision, str(wrong))
+    return rows
+
+
+def peer(args, preset, context):
+    if not c.have_torch():
+        return None
+    size = SIZES[preset]
+    words = ["--preset", preset, "-B", str(size["batch"]), "--micro", str(size["micro"]), "-T", str(context), "--steps",
+             str(args.steps), "--warmup", str(args.warmup + 3), "--json"]
+    words += ["--mode", "eager"] if args.dry else ["--mode", "compile", "--device", "cuda", "--precision", "bf16"]
+    out, _ = c.output_of([sys.executable, os.path.join(c.HERE, "peer_torch.py"), *words])
+    return json.loads(out.splitlines()[-1])
+
+
+def step(args):
+    rows = {}
+    for preset in presets(args):
+        context, ours, peers, lines = 64 if args.dry else 1024, [], [], []
+        for _ in range(args.rounds):
+            lines = train(args, preset, args.steps)
+            ours.append(median(args, lines))
+            peers.append(peer(args, preset, context))
+        took = statistics.median(ours)
+        rate = SIZES[preset]["batch"] * context / took * 1e3
+        row = {"step_ms": took, "rounds_ms": ours, "tokens_per_s": rate, "tflops": flops(preset, context) * rate / 1e12,
+               "predicted_peak": lines[-1]["predicted_peak_bytes"], "peak": lines[-1]["peak_bytes"]}
+        if peers[0]:
+            row.update({"torch": peers[0]["version"], "torch_ms": statistics.median(p["step_ms"] for p in peers),
+                        "torch_mib": peers[0]["peak_mib"]})
+            row["torch / ours"] = row["torch_ms"] / took
+        with tempfile.TemporaryDirectory() as folder:  # by the program's own reckoning, beside datasheet and a large product
+            words = ["bench", "step", "--run", run_file(args, preset, folder, 1), "--json"]
+            words += ["--precision", "fp32"] if args.dry else ["--device", "cuda", "--precision", "bf16"]
+            row["alone"] = json.loads(c.output_of([c.PENSTOCK, *words])[0])["step"]["precisions"][0]
+        rows[preset] = row
+        say(args, "step", preset, row)
+    return rows
+
+
+def predict(args):
+    rows = {}
+    for preset in presets(args):
+        with tempfile.TemporaryDirectory() as folder:
+            path, profile = run_file(args, preset, folder, 1), os.path.join(folder, "profile.yaml")
+            c.output_of([c.PENSTOCK, "profile", path, "-n", "1", "-o", profile, *keys_of(args)])
+            lines = train(args, preset, args.steps, "parallel.profile=" + profile)
+        predicted, measured = lines[0]["predicted_step_ms"], median(args, lines)
+        rows[preset] = {"predicted_ms": predicted, "measured_ms": measured, "error": predicted / measured - 1}
+        say(args, "predict", preset, rows[preset])
+    return rows
+
+
+def shared(args):
+    preset = "nano" if args.dry else "gpt2"
+    one = train(args, preset, args.steps, "parallel.pipeline=1")
+    two = train(args, preset, args.steps, "parallel.pipeline=2", "parallel.schedule=1f1b", "parallel.transport=ucx")
+    apart = max(abs(a["loss"] - b["loss"]) / a["loss"] for a, b in zip(one, two))
+    row = {"one_ms": median(args, one), "two_ms": median(args, two), "losses_apart": apart, "first": [one[0]["loss"], two[0]["loss"]],
+           "last": [one[-1]["loss"], two[-1]["loss"]]}
+    say(args, "shared", preset, row)
+    return {preset: row}
+
+
+PARTS = {"tests": tests, "kernels": kernels, "step": step, "predict": predict, "shared": shared}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", nargs="*", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--warmup", type=int, default=5)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--presets", nargs="*", choices=["gpt2", "gpt2-xl"], default=["gpt2", "gpt2-xl"])
+    parser.add_argument("--limit", type=float, default=300, help="seconds that a run may take")
+    parser.add_argument("--sanitize", action="store_true")
+    parser.add_argument("--dry", action="store_true")
+    parser.add_argument("--out", help="all findings as JSON")
+    args = parser.parse_args()
+    failed = 0
+    for name in args.only:
+        print(f"== {name}", flush=True)
+        try:
+            PARTS[name](args)
+        except (c.Failed, KeyError, ValueError, OSError, subprocess.SubprocessError) as wrong:  # the others may tell something
+            say(args, name, "failed", str(wrong))
+            failed = 1
+    sys.exit(failed)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+/* The arithmetic of a step's end on the CPU: the flat loops of its instruction set, one array after the other. */
+#include "kernels/cpu/cpu.h"
+
+static const pst_flat *flat_of(const pst_device *device) { return pst_flat_choose(device->isa); }
+
+static pst_status update(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h, pst_dtype type,
+                         const pst_arith_param *list, uint32_t n) {
+    const pst_flat *flat = flat_of(device);
+    pst_optim_hyper own = *h;
+    for (uint32_t i = 0; i < n; i++) {
+        const pst_arith_param *p = list + i;
+        own.decay = p->decay;
+        flat->update(device->pool, kind, &own, p->weight, p->grad, p->state, p->n);
+        if (p->narrow) flat->narrow(device->pool, type, p->weight, p->narrow, p->n);
+    }
+    return PST_OK;
+}
+
+static pst_status sum_squares(pst_device *device, const float *const *x, const uint64_t *n, uint32_t count,
+                              double *out) {
+    const pst_flat *flat = flat_of(device);
+    for (uint32_t i = 0; i < count; i++) out[i] = flat->sum_squares(device->pool, x[i], n[i]);
+    return PST_OK;
+}
+
+static pst_status accumulate(pst_device *device, float *y, const float *x, uint64_t n) {
+    flat_of(device)->accumulate(device->pool, y, x, n);
+    return PST_OK;
+}
+
+static pst_status narrow(pst_device *device, pst_dtype type, const float *x, uint16_t *y, uint64_t n) {
+    flat_of(device)->narrow(device->pool, type, x, y, n);
+    return PST_OK;
+}
+
+const pst_arith pst_arith_cpu = {update, sum_squares, accumulate, narrow};

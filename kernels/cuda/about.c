@@ -1,0 +1,135 @@
+/* What the module finds on a machine: why there is nothing to compute on, and what doctor tells. */
+#include "kernels/cuda/cuda.h"
+#ifdef PST_NCCL
+#include "kernels/cuda/nccl.h"
+#endif
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LINE = 256 };
+
+/* CUDA counts 12.8 as 12080. */
+static int major(int version) { return version / 1000; }
+static int minor(int version) { return version % 1000 / 10; }
+
+static const char *no_driver(char line[LINE]) {
+    int driver = 0, runtime = 0;
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    if (!driver)
+        snprintf(line, LINE, "there is no NVIDIA driver here; the module needs one for CUDA %d.%d or later",
+                 major(runtime), minor(runtime));
+    else
+        snprintf(line, LINE, "the NVIDIA driver is for CUDA %d.%d; the module needs one for %d.%d or later",
+                 major(driver), minor(driver), major(runtime), minor(runtime));
+    return line;
+}
+
+static const char *no_device(char line[LINE]) {
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    if (visible) snprintf(line, LINE, "no GPU is visible: CUDA_VISIBLE_DEVICES is '%.100s'", visible);
+    else snprintf(line, LINE, "the NVIDIA driver sees no GPU");
+    return line;
+}
+
+static int capability_of(int ordinal) {
+    int high = 0, low = 0;
+    cudaDeviceGetAttribute(&high, cudaDevAttrComputeCapabilityMajor, ordinal);
+    cudaDeviceGetAttribute(&low, cudaDevAttrComputeCapabilityMinor, ordinal);
+    return 10 * high + low;
+}
+
+const char *pst_cuda_reject(const pst_device_config *config) {
+    static _Thread_local char line[LINE];
+    struct cudaDeviceProp of;
+    int count = 0;
+    cudaError_t error = cudaGetDeviceCount(&count);
+    cudaGetLastError();
+    if (error == cudaErrorInsufficientDriver) return no_driver(line);
+    if (error == cudaErrorNoDevice || (error == cudaSuccess && !count)) return no_device(line);
+    if (error != cudaSuccess) return snprintf(line, LINE, "CUDA: %s", cudaGetErrorString(error)), line;
+    int ordinal = (int)(config->local % (uint32_t)count), capability = capability_of(ordinal);
+    if (capability >= PST_CUDA_OLDEST) return NULL;
+    if (cudaGetDeviceProperties(&of, ordinal) != cudaSuccess) of.name[0] = 0;
+    snprintf(line, LINE, "GPU %d (%.100s, sm_%d) is too old: sm_%d at least", ordinal, of.name, capability,
+             PST_CUDA_OLDEST);
+    return line;
+}
+
+const char *pst_cuda_model(const pst_device_config *config) {
+    static _Thread_local char name[LINE];
+    struct cudaDeviceProp of;
+    int count = 0;
+    *name = 0;
+    if (cudaGetDeviceCount(&count) == cudaSuccess && count > 0 &&
+        cudaGetDeviceProperties(&of, (int)(config->local % (uint32_t)count)) == cudaSuccess)
+        snprintf(name, LINE, "%s", of.name);
+    cudaGetLastError();
+    return name;
+}
+
+static const char *nccl_version(char text[32]) {
+#ifdef PST_NCCL
+    const char *why;
+    int v = 0;
+    const pst_nccl *nccl = pst_nccl_get(&why);
+    if (!nccl || nccl->version(&v) != ncclSuccess) return "none";
+    snprintf(text, 32, "%d.%d.%d", v / 10000, v / 100 % 100, v % 100);
+    return text;
+#else
+    return (void)text, "left out";
+#endif
+}
+
+static const char *about_libraries(char line[LINE]) {
+    int driver = 0, runtime = 0;
+    char words[32] = "none", nccl[32];
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    if (driver) snprintf(words, sizeof words, "for CUDA %d.%d", major(driver), minor(driver));
+    size_t lt = cublasLtGetVersion(), dnn = cudnnGetVersion();
+    snprintf(line, LINE, "driver %s, runtime %d.%d, cuBLASLt %zu.%zu.%zu, cuDNN %zu.%zu.%zu, NCCL %s", words,
+             major(runtime), minor(runtime), lt / 10000, lt / 100 % 100, lt % 100, dnn / 10000, dnn / 100 % 100,
+             dnn % 100, nccl_version(nccl));
+    return line;
+}
+
+/* Free memory is known once a device is opened, which takes a moment and some of it. */
+static const char *about_device(int ordinal, char line[LINE]) {
+    struct cudaDeviceProp of;
+    size_t free_bytes = 0, total = 0;
+    cudaError_t error = cudaGetDeviceProperties(&of, ordinal);
+    if (error == cudaSuccess) error = cudaSetDevice(ordinal);
+    if (error == cudaSuccess) error = cudaMemGetInfo(&free_bytes, &total);
+    cudaGetLastError();
+    if (error != cudaSuccess) snprintf(line, LINE, "GPU %d: %s", ordinal, cudaGetErrorString(error));
+    else
+        snprintf(line, LINE, "GPU %d: %.100s, sm_%d, %d multiprocessors, %.1f of %.1f GiB free", ordinal, of.name,
+                 10 * of.major + of.minor, of.multiProcessorCount, (double)free_bytes / 0x1p30, (double)total / 0x1p30);
+    return line;
+}
+
+/* The ranks of a host take its GPUs in turn; each brings along what libraries need besides. */
+uint64_t pst_cuda_room(const pst_device_config *config, uint32_t ranks_here) {
+    size_t free_bytes = 0, total = 0;
+    int count = 0, before = 0;
+    cudaError_t error = cudaGetDeviceCount(&count);
+    if (error == cudaSuccess && count > 0) {
+        cudaGetDevice(&before);
+        error = cudaSetDevice((int)(config->local % (uint32_t)count));
+        if (error == cudaSuccess) error = cudaMemGetInfo(&free_bytes, &total);
+        cudaSetDevice(before);
+    }
+    cudaGetLastError();
+    if (error != cudaSuccess || count < 1) return 0;
+    uint64_t sharing = (ranks_here + (uint64_t)count - 1) / (uint64_t)count, own = free_bytes / (sharing ? sharing : 1);
+    return own > pst_cuda_reserve ? own - pst_cuda_reserve : 1;
+}
+
+const char *pst_cuda_about(uint32_t i) {
+    static _Thread_local char line[LINE];
+    int count = 0;
+    if (i == 0) return about_libraries(line);
+    if (cudaGetDeviceCount(&count) != cudaSuccess) cudaGetLastError(), count = 0;
+    return i <= (uint32_t)count ? about_device((int)i - 1, line) : NULL;
+}

@@ -1,0 +1,228 @@
+/* attention: cuDNN's fused kernels for bf16 and fp16, one plan per shape and pass, made at set-up; else, and where the
+ * library has none, our own (attention_plain.cu). The backward goes through samples and heads in parts where what it
+ * keeps between its products would be large. */
+#include "base/log.h"
+#include "kernels/cuda/attention_graph.h"
+#include "kernels/cuda/attention_plain.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/shape.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 256 }; /* of workspace, as an allocation of the runtime has it */
+
+typedef struct {
+    pst_cuda_attention_shape shape;
+    pst_dnn_plan plan; /* NULL: the library has none */
+} entry;
+
+struct pst_cuda_attentions {
+    entry *list;
+    uint32_t n, room;
+};
+
+static pst_cuda_attention_shape shape_of(const pst_graph *g, const pst_node *node, pst_pass pass) {
+    const pst_tensor *in = &g->tensor[node->in[0]];
+    pst_cuda_attention_shape s = {.b = in->dim[0],
+                                  .t = in->dim[1],
+                                  .c = in->dim[2] / 3,
+                                  .heads = node->attr.heads,
+                                  .dtype = g->dtype,
+                                  .backward = pass == PST_PASS_B};
+    pst_cuda_attention_divide(&s);
+    return s;
+}
+
+/* --- plans -------------------------------------------------------------------------------------------------------- */
+
+static void make_plan(pst_cuda_device *d, entry *e) {
+    pst_dnn_target target = {.handle = d->dnn};
+    pst_dnn_graph g;
+    pst_dnn_open(&g);
+    pst_cuda_attention_graph(&g, &e->shape);
+    if (pst_dnn_plan_make(&g, &target, pst_cuda_attention_workspace(&e->shape), &e->plan) != PST_OK)
+        pst_log(PST_LOG_WARN,
+                "attention %s of %llu x %llu positions, %llu heads of %llu: a slower kernel computes it; cuDNN: %s",
+                e->shape.backward ? "B" : "F", (unsigned long long)e->shape.b, (unsigned long long)e->shape.t,
+                (unsigned long long)e->shape.heads, (unsigned long long)(e->shape.c / e->shape.heads),
+                *g.why ? g.why : cudnnGetErrorString(g.error));
+    pst_dnn_close(&g);
+}
+
+static pst_status find(pst_cuda_device *d, const pst_cuda_attention_shape *shape, entry **found) {
+    struct pst_cuda_attentions *a = d->attentions;
+    for (uint32_t i = 0; a && i < a->n; i++)
+        if (!memcmp(&a->list[i].shape, shape, sizeof *shape)) {
+            *found = &a->list[i];
+            return PST_OK;
+        }
+    if (!a) a = d->attentions = calloc(1, sizeof *a);
+    if (a && a->n == a->room) {
+        entry *list = realloc(a->list, sizeof *list * (a->room + 4));
+        if (list) a->list = list, a->room += 4;
+    }
+    if (!a || a->n == a->room) return pst_fail(PST_ENOMEM, "no memory for the table of attention's plans");
+    *found = &a->list[a->n++];
+    **found = (entry){.shape = *shape};
+    make_plan(d, *found);
+    return PST_OK;
+}
+
+static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node *node, pst_pass pass) {
+    pst_cuda_device *d = (pst_cuda_device *)device;
+    pst_cuda_attention_shape shape = shape_of(g, node, pass);
+    entry *e;
+    PST_TRY(pst_cuda_status(cudaSetDevice(d->ordinal), "the GPU"));
+    return find(d, &shape, &e);
+}
+
+static pst_status prepare_f(pst_device *device, const pst_graph *g, const pst_node *node) {
+    return prepare(device, g, node, PST_PASS_F);
+}
+
+static pst_status prepare_b(pst_device *device, const pst_graph *g, const pst_node *node) {
+    return prepare(device, g, node, PST_PASS_B);
+}
+
+void pst_cuda_attentions_close(pst_cuda_device *device) {
+    struct pst_cuda_attentions *a = device->attentions;
+    for (uint32_t i = 0; a && i < a->n; i++) pst_dnn_plan_close(&a->list[i].plan);
+    if (a) free(a->list);
+    free(a);
+    device->attentions = NULL;
+}
+
+static uint64_t scratch_bytes(const pst_cuda_attention_shape *s) {
+    return pst_cuda_attention_delta(s) + pst_cuda_attention_workspace(s) + ALIGNMENT;
+}
+
+/* --- launches ----------------------------------------------------------------------------------------------------- */
+
+/* F: IN0 OUT0 SAVED0    B: IN0 OUT0 SAVED0 DOUT0 DIN0 */
+static pst_cuda_attention operands(const pst_call *call, const pst_cuda_attention_shape *s) {
+    return (pst_cuda_attention){.qkv = call->arg[0],
+                                .out = call->arg[1],
+                                .lse = call->arg[2],
+                                .dout = s->backward ? call->arg[3] : NULL,
+                                .dqkv = s->backward ? call->arg[4] : NULL,
+                                .b = s->b,
+                                .t = s->t,
+                                .c = s->c,
+                                .heads = s->heads,
+                                .scale = (float)(1 / sqrt((double)s->c / (double)s->heads))};
+}
+
+static pst_status plain(pst_device *device, const pst_call *call, pst_pass pass) {
+    pst_cuda_attention_shape s = shape_of(call->graph, call->node, pass);
+    pst_cuda_attention a = operands(call, &s);
+    if (s.backward) pst_cuda_attention_b(pst_cuda_stream(device), (pst_dtype)s.dtype, &a);
+    else pst_cuda_attention_f(pst_cuda_stream(device), (pst_dtype)s.dtype, &a);
+    return pst_cuda_launched("attention");
+}
+
+static pst_status plain_f(pst_device *device, const pst_call *call) { return plain(device, call, PST_PASS_F); }
+static pst_status plain_b(pst_device *device, const pst_call *call) { return plain(device, call, PST_PASS_B); }
+
+/* The part that begins at this sample and head. */
+static pst_status run_part(pst_cuda_device *d, const entry *e, const pst_cuda_attention *a, uint64_t b, uint64_t head,
+                           uint8_t *scratch) {
+    const pst_cuda_attention_shape *s = &e->shape;
+    const uint64_t size = 2, each = s->c / s->heads;
+    uint64_t in = (b * s->t * 3 * s->c + head * each) * size, out = (b * s->t * s->c + head * each) * size;
+    float scale = a->scale, masked = PST_ATT_MASKED_VALUE, one = 1;
+    uint8_t *q = (uint8_t *)(uintptr_t)a->qkv + in, *dq = (uint8_t *)a->dqkv + in;
+    int64_t number[] = {PST_ATT_Q,     PST_ATT_K,      PST_ATT_V,    PST_ATT_OUT, PST_ATT_LSE,
+                        PST_ATT_SCALE, PST_ATT_MASKED, PST_ATT_DOUT, PST_ATT_ONE, PST_ATT_DELTA,
+                        PST_ATT_DQ,    PST_ATT_DK,     PST_ATT_DV};
+    void *operand[] = {q,
+                       q + s->c * size,
+                       q + 2 * s->c * size,
+                       (uint8_t *)a->out + out,
+                       a->lse + (b * s->heads + head) * s->t,
+                       &scale,
+                       &masked,
+                       (uint8_t *)(uintptr_t)a->dout + out, /* from here on the backward's */
+                       &one,
+                       scratch,
+                       dq,
+                       dq + s->c * size,
+                       dq + 2 * s->c * size};
+    return pst_dnn_run(d->dnn, &e->plan, s->backward ? 13 : 7, number, operand, scratch + pst_cuda_attention_delta(s));
+}
+
+static pst_status launch(pst_device *device, const pst_call *call, pst_pass pass) {
+    pst_cuda_device *d = (pst_cuda_device *)device;
+    pst_cuda_attention_shape s = shape_of(call->graph, call->node, pass);
+    entry *e;
+    PST_TRY(find(d, &s, &e));
+    pst_cuda_mark(device, call->scratch, scratch_bytes(&s));
+    if (!e->plan.plan) return plain(device, call, pass);
+    pst_cuda_attention a = operands(call, &s);
+    uint8_t *scratch = (uint8_t *)(((uintptr_t)call->scratch + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
+    for (uint64_t b = 0; b < s.b; b += s.part_b)
+        for (uint64_t head = 0; head < s.heads; head += s.part_heads) PST_TRY(run_part(d, e, &a, b, head, scratch));
+    return pst_cuda_launched("attention (cuDNN)");
+}
+
+static pst_status launch_f(pst_device *device, const pst_call *call) { return launch(device, call, PST_PASS_F); }
+static pst_status launch_b(pst_device *device, const pst_call *call) { return launch(device, call, PST_PASS_B); }
+
+/* --- rows --------------------------------------------------------------------------------------------------------- */
+
+static uint64_t scratch_of(const pst_graph *g, const pst_node *node, pst_pass pass) {
+    pst_cuda_attention_shape s = shape_of(g, node, pass);
+    return scratch_bytes(&s);
+}
+
+static uint64_t scratch_f(const pst_graph *g, const pst_node *node, uint32_t threads) {
+    (void)threads;
+    return scratch_of(g, node, PST_PASS_F);
+}
+
+static uint64_t scratch_b(const pst_graph *g, const pst_node *node, uint32_t threads) {
+    (void)threads;
+    return scratch_of(g, node, PST_PASS_B);
+}
+
+static const char *refuses(const pst_graph *g, const pst_node *node, const pst_device *device) {
+    (void)device;
+    pst_cuda_attention_shape s = shape_of(g, node, PST_PASS_F);
+    return pst_cuda_attention_refuses(&s);
+}
+
+enum { TAKES_HALF = PST_TAKES_BF16 | PST_TAKES_F16, TAKES_ALL = PST_TAKES_F32 | TAKES_HALF };
+static const pst_kernel_row rows[] = {
+    {.op = "attention",
+     .pass = PST_PASS_F,
+     .name = "cuda/cudnn/attention",
+     .isa = PST_ISA_CUDA,
+     .reject = refuses,
+     .scratch = scratch_f,
+     .prepare = prepare_f,
+     .launch = launch_f,
+     .dtypes = TAKES_HALF},
+    {.op = "attention",
+     .pass = PST_PASS_B,
+     .name = "cuda/cudnn/attention",
+     .isa = PST_ISA_CUDA,
+     .reject = refuses,
+     .scratch = scratch_b,
+     .prepare = prepare_b,
+     .launch = launch_b,
+     .dtypes = TAKES_HALF},
+    {.op = "attention",
+     .pass = PST_PASS_F,
+     .name = "cuda/plain/attention",
+     .isa = PST_ISA_CUDA,
+     .launch = plain_f,
+     .dtypes = TAKES_ALL},
+    {.op = "attention",
+     .pass = PST_PASS_B,
+     .name = "cuda/plain/attention",
+     .isa = PST_ISA_CUDA,
+     .launch = plain_b,
+     .dtypes = TAKES_ALL},
+};
+
+pst_cuda_rows pst_cuda_attention_rows(void) { return (pst_cuda_rows){rows, sizeof rows / sizeof *rows}; }

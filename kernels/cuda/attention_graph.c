@@ -1,0 +1,171 @@
+#include "kernels/cuda/attention_graph.h"
+
+typedef struct {
+    pst_dnn_graph *g;
+    const pst_cuda_attention_shape *s;
+    cudnnDataType_t type;       /* of activations */
+    int64_t head[4], head_t[4]; /* [b,heads,t,d] and with the last two exchanged */
+    int64_t score[4], score_stride[4], score_t[4], row[4], row_stride[4];
+    int64_t lse_stride[4]; /* among all heads */
+} builder;
+
+static const int64_t ones[4] = {1, 1, 1, 1};
+
+static builder begin(pst_dnn_graph *g, const pst_cuda_attention_shape *s) {
+    int64_t b = (int64_t)s->part_b, h = (int64_t)s->part_heads, t = (int64_t)s->t, d = (int64_t)(s->c / s->heads);
+    int64_t all = (int64_t)s->heads;
+    return (builder){.g = g,
+                     .s = s,
+                     .type = s->dtype == PST_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF,
+                     .head = {b, h, t, d},
+                     .head_t = {b, h, d, t},
+                     .score = {b, h, t, t},
+                     .score_stride = {h * t * t, t * t, t, 1},
+                     .score_t = {h * t * t, t * t, 1, t},
+                     .row = {b, h, t, 1},
+                     .row_stride = {h * t, t, 1, 1},
+                     .lse_stride = {all * t, t, 1, 1}};
+}
+
+/* Of `width` channels per position: 3c for what lies in qkv, c for out. */
+static pst_dnn_desc heads(const builder *u, int64_t number, uint64_t width, int transposed) {
+    int64_t w = (int64_t)width, t = (int64_t)u->s->t, d = u->head[3];
+    const int64_t stride[4] = {t * w, d, w, 1}, turned[4] = {t * w, d, 1, w};
+    return pst_dnn_operand(u->g, number, u->type, transposed ? u->head_t : u->head, transposed ? turned : stride, 0);
+}
+
+static pst_dnn_desc scalar(const builder *u, int64_t number) {
+    return pst_dnn_operand(u->g, number, CUDNN_DATA_FLOAT, ones, ones, 1);
+}
+
+static pst_dnn_desc scores(const builder *u, cudnnDataType_t type) {
+    return pst_dnn_virtual(u->g, type, u->score, u->score_stride);
+}
+
+/* mode(x, b) as a new virtual tensor shaped as scores or, by `row`, as one number per query. */
+static pst_dnn_desc apply(const builder *u, cudnnPointwiseMode_t mode, pst_dnn_desc x, pst_dnn_desc b, int row) {
+    pst_dnn_desc y = row ? pst_dnn_virtual(u->g, CUDNN_DATA_FLOAT, u->row, u->row_stride) : scores(u, CUDNN_DATA_FLOAT);
+    pst_dnn_pointwise(u->g, mode, CUDNN_DATA_FLOAT, -1, x, b, NULL, y);
+    return y;
+}
+
+static pst_dnn_desc reduced(const builder *u, cudnnReduceTensorOp_t op, pst_dnn_desc x) {
+    pst_dnn_desc y = pst_dnn_virtual(u->g, CUDNN_DATA_FLOAT, u->row, u->row_stride);
+    pst_dnn_reduce(u->g, op, x, y);
+    return y;
+}
+
+/* Scores of later positions become so low that their exponential is 0. */
+static pst_dnn_desc masked(const builder *u, pst_dnn_desc x) {
+    pst_dnn_desc query = scores(u, CUDNN_DATA_INT32), key = scores(u, CUDNN_DATA_INT32);
+    pst_dnn_desc keep = scores(u, CUDNN_DATA_BOOLEAN), y = scores(u, CUDNN_DATA_FLOAT);
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_FLOAT, 2, x, NULL, NULL, query);
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_FLOAT, 3, x, NULL, NULL, key);
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_CMP_GE, CUDNN_DATA_BOOLEAN, -1, query, key, NULL, keep);
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_BINARY_SELECT, CUDNN_DATA_FLOAT, -1, x, scalar(u, PST_ATT_MASKED), keep, y);
+    return y;
+}
+
+static void forward(const builder *u) {
+    const uint64_t c = u->s->c;
+    pst_dnn_desc product = scores(u, CUDNN_DATA_FLOAT), p = scores(u, u->type);
+    pst_dnn_matmul(u->g, heads(u, PST_ATT_Q, 3 * c, 0), heads(u, PST_ATT_K, 3 * c, 1), product);
+    pst_dnn_desc score = masked(u, apply(u, CUDNN_POINTWISE_MUL, product, scalar(u, PST_ATT_SCALE), 0));
+    pst_dnn_desc max = reduced(u, CUDNN_REDUCE_TENSOR_MAX, score);
+    pst_dnn_desc power = apply(u, CUDNN_POINTWISE_EXP, apply(u, CUDNN_POINTWISE_SUB, score, max, 0), NULL, 0);
+    pst_dnn_desc sum = reduced(u, CUDNN_REDUCE_TENSOR_ADD, power);
+    pst_dnn_desc lse = pst_dnn_loose(u->g, PST_ATT_LSE, u->row, u->lse_stride);
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, -1, max, apply(u, CUDNN_POINTWISE_LOG, sum, NULL, 1),
+                      NULL, lse);
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_DIV, CUDNN_DATA_FLOAT, -1, power, sum, NULL, p);
+    pst_dnn_matmul(u->g, p, heads(u, PST_ATT_V, 3 * c, 0), heads(u, PST_ATT_OUT, c, 0));
+}
+
+/* delta = sum over channels of dout * out, in memory: other kernels read it. */
+static pst_dnn_desc delta_of(const builder *u, pst_dnn_desc dout, pst_dnn_desc out) {
+    int64_t h = u->head[1], t = u->head[2], d = u->head[3];
+    const int64_t stride[4] = {h * t * d, t * d, h * d, 1};
+    pst_dnn_desc each = pst_dnn_virtual(u->g, CUDNN_DATA_FLOAT, u->head, stride);
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, -1, dout, out, NULL, each);
+    pst_dnn_desc sum = reduced(u, CUDNN_REDUCE_TENSOR_ADD, each);
+    pst_dnn_desc delta = pst_dnn_operand(u->g, PST_ATT_DELTA, CUDNN_DATA_FLOAT, u->row, u->row_stride, 0);
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, -1, sum, scalar(u, PST_ATT_ONE), NULL, delta);
+    return delta;
+}
+
+/* x^T y into `to`, where x [b,heads,t,t] becomes a factor of a product. */
+static void turned_product(const builder *u, pst_dnn_desc x, pst_dnn_desc y, pst_dnn_desc to) {
+    pst_dnn_desc turned = pst_dnn_virtual(u->g, u->type, u->score, u->score_t);
+    pst_dnn_reshape(u->g, x, turned);
+    pst_dnn_matmul(u->g, turned, y, to);
+}
+
+static void backward(const builder *u) {
+    const uint64_t c = u->s->c;
+    int64_t w = (int64_t)(3 * c), t = u->head[2], d = u->head[3];
+    const int64_t k_stride[4] = {t * w, d, w, 1};
+    pst_dnn_desc q = heads(u, PST_ATT_Q, 3 * c, 0), k_t = heads(u, PST_ATT_K, 3 * c, 1);
+    pst_dnn_desc v_t = heads(u, PST_ATT_V, 3 * c, 1), dout = heads(u, PST_ATT_DOUT, c, 0);
+    pst_dnn_desc scale = scalar(u, PST_ATT_SCALE), product = scores(u, CUDNN_DATA_FLOAT);
+    pst_dnn_desc delta = delta_of(u, dout, heads(u, PST_ATT_OUT, c, 0));
+    pst_dnn_desc lse = pst_dnn_loose(u->g, PST_ATT_LSE, u->row, u->lse_stride);
+    pst_dnn_matmul(u->g, q, k_t, product);
+    pst_dnn_desc score = apply(u, CUDNN_POINTWISE_MUL, product, scale, 0);
+    score = masked(u, apply(u, CUDNN_POINTWISE_SUB, score, lse, 0));
+    pst_dnn_desc p = apply(u, CUDNN_POINTWISE_EXP, score, NULL, 0);
+    turned_product(u, p, dout, heads(u, PST_ATT_DV, 3 * c, 0));
+    pst_dnn_desc dp = scores(u, CUDNN_DATA_FLOAT);
+    pst_dnn_matmul(u->g, dout, v_t, dp);
+    pst_dnn_desc ds = apply(u, CUDNN_POINTWISE_SUB, dp, delta, 0);
+    ds = apply(u, CUDNN_POINTWISE_MUL, ds, p, 0);
+    pst_dnn_desc scaled = scores(u, u->type);
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_MUL, CUDNN_DATA_FLOAT, -1, ds, scale, NULL, scaled);
+    turned_product(u, scaled, q, heads(u, PST_ATT_DK, 3 * c, 0));
+    pst_dnn_desc k = pst_dnn_virtual(u->g, u->type, u->head, k_stride);
+    pst_dnn_reshape(u->g, k_t, k);
+    pst_dnn_matmul(u->g, scaled, k, heads(u, PST_ATT_DQ, 3 * c, 0));
+}
+
+void pst_cuda_attention_graph(pst_dnn_graph *g, const pst_cuda_attention_shape *shape) {
+    builder u = begin(g, shape);
+    if (shape->backward) backward(&u);
+    else forward(&u);
+}
+
+/* --- sizes ------------------------------------------------------------------------------------------------------- */
+
+static uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
+
+/* dS of one head: the library's tiles are 64 queries and 128 keys. */
+static uint64_t head_bytes(const pst_cuda_attention_shape *s) { return 2 * round_up(s->t, 64) * round_up(s->t, 128); }
+
+/* The largest divisor of n so that as many, `each` that large, are not more than `most`; 1 at least. */
+static uint64_t part_of(uint64_t n, uint64_t each, uint64_t most) {
+    uint64_t part = n;
+    while (part > 1 && (n % part || part * each > most)) part--;
+    return part;
+}
+
+uint64_t pst_cuda_attention_part_bytes = 256 << 20;
+
+void pst_cuda_attention_divide(pst_cuda_attention_shape *s) {
+    const uint64_t most = pst_cuda_attention_part_bytes;
+    s->part_b = s->backward ? part_of(s->b, s->heads * head_bytes(s), most) : s->b;
+    s->part_heads = s->backward ? part_of(s->heads, s->part_b * head_bytes(s), most) : s->heads;
+}
+
+uint64_t pst_cuda_attention_delta(const pst_cuda_attention_shape *s) {
+    return s->backward ? round_up(s->part_b * s->part_heads * s->t * sizeof(float), 256) : 0;
+}
+
+uint64_t pst_cuda_attention_workspace(const pst_cuda_attention_shape *s) {
+    return (s->backward ? s->part_b * s->part_heads * head_bytes(s) : 0) + 256;
+}
+
+/* 16 bytes at a time, of a head, too. */
+const char *pst_cuda_attention_refuses(const pst_cuda_attention_shape *s) {
+    uint64_t d = s->c / s->heads;
+    if (s->dtype == PST_F32) return "cuDNN's attention is for bf16 and fp16";
+    if (d % 8) return "cuDNN's attention needs a multiple of 8 channels per head";
+    return d > 256 ? "cuDNN's attention has at most 256 channels per head" : NULL;
+}

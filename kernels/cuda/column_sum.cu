@@ -1,0 +1,119 @@
+/* Sums over the rows of a matrix, for the gradients of biases and of layer norms, without atomics: blocks sum their
+ * part of the rows into scratch, then the parts are added. The parts follow from the shape alone. */
+#include "kernels/cuda/vector.cuh"
+
+enum { LINES = 8 /* warps of a block, one row each at a time */, SLICES = 16, MANY = 1024 /* blocks */, LEAST = 64 };
+
+/* Rows of a part: enough parts to keep a GPU busy, but not so many that adding them up takes its time. */
+static uint64_t part_rows(uint64_t rows, uint64_t columns) {
+    uint64_t rows_each = div_up(rows * div_up(columns, 256), MANY);
+    return div_up(rows_each > LEAST ? rows_each : (uint64_t)LEAST, LINES) * LINES;
+}
+
+uint64_t pst_cuda_column_sum_scratch(uint64_t rows, uint64_t columns, int arrays) {
+    return div_up(rows, part_rows(rows, columns)) * (uint64_t)arrays * columns * sizeof(float);
+}
+
+/* What a thread sums of its columns: dy, and with NORM dy * (x - mean) * rstd. */
+template <typename T, bool PACKED, bool NORM> struct column_lane {
+    static constexpr uint32_t N = lane<T, PACKED>::N;
+    float plain[N], scaled[N];
+    __device__ void take(const lane<T, PACKED> &dy, const lane<T, PACKED> &x, float mean, float rstd) {
+        float g[N], v[N];
+        dy.widened(g);
+        if constexpr (NORM) x.widened(v);
+#pragma unroll
+        for (uint32_t i = 0; i < N; i++) {
+            plain[i] += g[i];
+            if constexpr (NORM) scaled[i] = fmaf(g[i], (v[i] - mean) * rstd, scaled[i]);
+        }
+    }
+};
+
+struct column_job {
+    uint64_t rows, columns, part_rows;
+    const float *saved;
+    float *part; /* [parts][arrays][columns], the plain sums first */
+};
+
+/* Block: a warp's width of columns, one part of the rows. */
+template <typename T, bool PACKED, bool NORM>
+__global__ void __launch_bounds__(WARP *LINES) column_parts(column_job j, const T *x, const T *dy) {
+    constexpr uint32_t N = lane<T, PACKED>::N, ARRAYS = NORM ? 2 : 1, DEEP = 4;
+    __shared__ float line[ARRAYS][LINES][WARP * N];
+    uint64_t column = ((uint64_t)blockIdx.x * WARP + threadIdx.x) * N, row = blockIdx.y * j.part_rows + threadIdx.y;
+    uint64_t end = (blockIdx.y + 1) * j.part_rows < j.rows ? (blockIdx.y + 1) * j.part_rows : j.rows;
+    column_lane<T, PACKED, NORM> sum = {};
+    for (; column < j.columns && row < end; row += LINES * DEEP) {
+        lane<T, PACKED> g[DEEP], v[DEEP];
+        float2 saved[DEEP];
+#pragma unroll
+        for (uint32_t k = 0; k < DEEP; k++) {
+            uint64_t r = row + k * LINES;
+            if (r >= end) continue;
+            g[k].load(dy + r * j.columns + column);
+            if (NORM) v[k].load(x + r * j.columns + column);
+            if (NORM) saved[k] = make_float2(j.saved[2 * r], j.saved[2 * r + 1]);
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < DEEP; k++)
+            if (row + k * LINES < end) sum.take(g[k], v[k], saved[k].x, saved[k].y);
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < N; i++) {
+        line[0][threadIdx.y][i * WARP + threadIdx.x] = sum.plain[i];
+        if (NORM) line[ARRAYS - 1][threadIdx.y][i * WARP + threadIdx.x] = sum.scaled[i];
+    }
+    __syncthreads();
+    for (uint32_t c = threadIdx.y * WARP + threadIdx.x; c < ARRAYS * WARP * N; c += WARP * LINES) {
+        uint32_t a = c / (WARP * N), i = c % (WARP * N) / WARP, at = c % (WARP * N);
+        uint64_t to = ((uint64_t)blockIdx.x * WARP + at % WARP) * N + i;
+        float total = 0;
+        for (uint32_t l = 0; l < LINES; l++) total += line[a][l][at];
+        if (to < j.columns) j.part[((uint64_t)blockIdx.y * ARRAYS + a) * j.columns + to] = total;
+    }
+}
+
+struct column_end {
+    uint64_t columns, parts;
+    uint32_t arrays;
+    int first;
+    const float *part;
+    float *sum[2];
+};
+
+/* Block: 32 columns of one array; line s takes every 16th part. */
+__global__ void __launch_bounds__(WARP *SLICES) column_total(column_end j) {
+    __shared__ float slice[SLICES][WARP];
+    uint64_t column = (uint64_t)blockIdx.x * WARP + threadIdx.x;
+    float total = 0;
+    if (column < j.columns)
+        for (uint64_t p = threadIdx.y; p < j.parts; p += SLICES)
+            total += j.part[(p * j.arrays + blockIdx.y) * j.columns + column];
+    slice[threadIdx.y][threadIdx.x] = total;
+    __syncthreads();
+    if (threadIdx.y || column >= j.columns) return;
+    for (uint32_t s = 1; s < SLICES; s++) total += slice[s][threadIdx.x];
+    float *sum = blockIdx.y ? j.sum[1] : j.sum[0];
+    sum[column] = j.first ? total : sum[column] + total;
+}
+
+template <typename T, bool PACKED> static void parts_of(pst_cuda_queue q, const pst_cuda_columns *c, column_job j) {
+    dim3 grid(grid_of(c->columns, WARP * lane<T, PACKED>::N), grid_of(c->rows, j.part_rows)), block(WARP, LINES);
+    const T *x = (const T *)c->x, *dy = (const T *)c->dy;
+    if (c->saved) launch(q, column_parts<T, PACKED, true>, grid, block, j, x, dy);
+    else launch(q, column_parts<T, PACKED, false>, grid, block, j, x, dy);
+}
+
+void pst_cuda_column_sum(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_columns *c) {
+    column_job j = {c->rows, c->columns, part_rows(c->rows, c->columns), c->saved, c->scratch};
+    by_type(dtype, [&](auto type) {
+        typedef decltype(type) T;
+        bool packed = aligned(c->x) && aligned(c->dy) && c->columns % pack<T>::N == 0;
+        if (packed) parts_of<T, true>(q, c, j);
+        else parts_of<T, false>(q, c, j);
+    });
+    uint32_t arrays = c->saved ? 2 : 1;
+    column_end end = {c->columns, div_up(c->rows, j.part_rows), arrays, c->first, c->scratch, {c->sum[0], c->sum[1]}};
+    launch(q, column_total, dim3(grid_of(c->columns, WARP), arrays), dim3(WARP, SLICES), end);
+}

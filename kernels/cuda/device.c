@@ -1,0 +1,265 @@
+/* The device "cuda": one GPU, or a part of one that several ranks share. Four streams, one per queue, in which everything
+ * runs in the order in which it was queued; between queues only pst_device_ops.depend orders.
+ *
+ * All that is queued (launch, fill, copy with an event) returns at once and reports its own mistakes only; what the
+ * device finds out later, `test` says of the launch that caused it (events.c). memory, staging and copy without an event
+ * wait. One thread at a time uses a device; it may be another one each time. */
+#include "base/status.h"
+#include "kernels/cuda/events.h"
+#include "kernels/cuda/own.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 4096 };
+
+typedef struct block block;
+struct block {
+    block *next;
+    void *mem;
+    int of_host;
+};
+
+typedef struct {
+    pst_cuda_device shared; /* first: a pst_device points here */
+    pst_cuda_events *events;
+    block *block;
+} cuda_device;
+
+/* The runtime's calls are for the thread's current device; a thread may drive several. */
+static cuda_device *enter(pst_device *device) {
+    cuda_device *d = (cuda_device *)device;
+    int current = -1;
+    if (cudaGetDevice(&current) != cudaSuccess || current != d->shared.ordinal) cudaSetDevice(d->shared.ordinal);
+    return d;
+}
+
+/* --- opening ------------------------------------------------------------------------------------------------------ */
+
+/* Messages wait for no computing that is queued: their streams go first. */
+static pst_status open_streams(pst_cuda_device *d) {
+    int least, greatest;
+    PST_TRY(pst_cuda_status(cudaDeviceGetStreamPriorityRange(&least, &greatest), "priorities of streams"));
+    for (uint32_t q = 0; q < PST_Q_COUNT; q++)
+        PST_TRY(pst_cuda_status(
+            cudaStreamCreateWithPriority(&d->stream[q], cudaStreamNonBlocking, q == PST_Q_COMPUTE ? least : greatest),
+            "a stream"));
+    return PST_OK;
+}
+
+static pst_status open_libraries(pst_cuda_device *d) {
+    PST_TRY(pst_cublas_status(cublasLtCreate(&d->lt), "cublasLtCreate"));
+    PST_TRY(pst_cudnn_status(cudnnCreate(&d->dnn), "cudnnCreate"));
+    return pst_cudnn_status(cudnnSetStream(d->dnn, d->stream[PST_Q_COMPUTE]), "cudnnSetStream");
+}
+
+/* What our own kernels need beside their operands. */
+static pst_status open_own(pst_cuda_device *d) {
+    void *fault, *sums;
+    PST_TRY(pst_cuda_status(cudaHostAlloc(&fault, sizeof *d->fault, cudaHostAllocMapped), "memory that is pinned"));
+    d->fault = memset(fault, 0, sizeof *d->fault);
+    PST_TRY(pst_cuda_status(cudaMalloc(&sums, PST_CUDA_SUMS * sizeof *d->sums), "room for sums of squares"));
+    d->sums = sums;
+    return PST_OK;
+}
+
+pst_cuda_queue pst_cuda_queue_of(const pst_device *device) { return pst_cuda_stream(device); }
+pst_cuda_fault *pst_cuda_fault_of(const pst_device *device) { return ((const pst_cuda_device *)device)->fault; }
+uint64_t pst_cuda_launch_of(const pst_device *device) { return ((const pst_cuda_device *)device)->launch; }
+double *pst_cuda_sums_of(const pst_device *device, uint32_t *blocks) {
+    *blocks = PST_CUDA_SUMS;
+    return ((const pst_cuda_device *)device)->sums;
+}
+
+static pst_status open_parts(cuda_device *d, const pst_device_config *config) {
+    int count, major, minor, processors;
+    pst_cuda_device *s = &d->shared;
+    PST_TRY(pst_cuda_status(cudaGetDeviceCount(&count), "counting GPUs"));
+    s->ordinal = (int)(config->local % (uint32_t)count);
+    PST_TRY(pst_cuda_status(cudaSetDevice(s->ordinal), "opening the GPU"));
+    PST_TRY(pst_cuda_status(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, s->ordinal), "sm"));
+    PST_TRY(pst_cuda_status(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, s->ordinal), "sm"));
+    PST_TRY(pst_cuda_status(cudaDeviceGetAttribute(&processors, cudaDevAttrMultiProcessorCount, s->ordinal),
+                            "multiprocessors"));
+    s->capability = 10 * major + minor;
+    s->processors = (uint32_t)processors;
+    PST_TRY(open_streams(s));
+    PST_TRY(open_libraries(s));
+    PST_TRY(open_own(s));
+    return pst_cuda_events_open(s->stream, &d->events);
+}
+
+static void close_device(pst_device *device) {
+    if (!device) return;
+    cuda_device *d = enter(device);
+    for (uint32_t q = 0; q < PST_Q_COUNT; q++)
+        if (d->shared.stream[q]) cudaStreamSynchronize(d->shared.stream[q]);
+    pst_cuda_events_close(d->events);
+    pst_cuda_attentions_close(&d->shared);
+    pst_cuda_products_close(&d->shared);
+    pst_cuda_scalings_close(&d->shared);
+    if (d->shared.dnn) cudnnDestroy(d->shared.dnn);
+    if (d->shared.lt) cublasLtDestroy(d->shared.lt);
+    if (d->shared.fault) cudaFreeHost(d->shared.fault);
+    if (d->shared.sums) cudaFree(d->shared.sums);
+    for (block *b = d->block, *next; b; b = next) {
+        next = b->next;
+        if (b->of_host) cudaFreeHost(b->mem);
+        else cudaFree(b->mem);
+        free(b);
+    }
+    for (uint32_t q = 0; q < PST_Q_COUNT; q++)
+        if (d->shared.stream[q]) cudaStreamDestroy(d->shared.stream[q]);
+    cudaGetLastError(); /* what a failed device answers to all this */
+    free(d);
+}
+
+static pst_status open_device(const pst_device_config *config, pst_device **device) {
+    const char *why = pst_cuda_reject(config);
+    if (why) return pst_fail(PST_EINPUT, "device cuda: %s", why);
+    cuda_device *d = calloc(1, sizeof *d);
+    if (!d) return pst_fail(PST_ENOMEM, "no memory for the cuda device");
+    d->shared.base = (pst_device){.ops = &pst_device_cuda, .clock = config->clock, .isa = PST_ISA_CUDA, .threads = 1};
+    pst_status status = open_parts(d, config);
+    if (status != PST_OK) {
+        close_device(&d->shared.base);
+        return status;
+    }
+    *device = &d->shared.base;
+    return PST_OK;
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------------- */
+
+static pst_status keep(cuda_device *d, void *mem, int of_host) {
+    block *b = malloc(sizeof *b);
+    if (!b) {
+        if (of_host) cudaFreeHost(mem);
+        else cudaFree(mem);
+        return pst_fail(PST_ENOMEM, "no memory to note a block of the GPU's");
+    }
+    *b = (block){.next = d->block, .mem = mem, .of_host = of_host};
+    d->block = b;
+    return PST_OK;
+}
+
+static pst_status memory(pst_device *device, uint64_t bytes, void **base) {
+    cuda_device *d = enter(device);
+    size_t free_bytes = 0, total = 0;
+    void *mem = NULL;
+    cudaError_t error = cudaMemGetInfo(&free_bytes, &total);
+    if (error == cudaSuccess && free_bytes < bytes + ALIGNMENT + pst_cuda_reserve) error = cudaErrorMemoryAllocation;
+    if (error == cudaSuccess) error = cudaMalloc(&mem, bytes + ALIGNMENT);
+    if (error == cudaErrorMemoryAllocation) {
+        cudaGetLastError();
+        return pst_fail(PST_ENOMEM,
+                        "GPU %d has %.2f GiB of memory free (of %.2f); %.2f GiB are needed, and %.2f GiB for CUDA's "
+                        "libraries",
+                        d->shared.ordinal, (double)free_bytes / 0x1p30, (double)total / 0x1p30, (double)bytes / 0x1p30,
+                        (double)pst_cuda_reserve / 0x1p30);
+    }
+    if (error != cudaSuccess) return pst_cuda_events_failed(d->events, error, "cudaMalloc");
+    PST_TRY(keep(d, mem, 0));
+    *base = (void *)(((uintptr_t)mem + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
+    return PST_OK;
+}
+
+static pst_status staging(pst_device *device, uint64_t bytes, void **base) {
+    cuda_device *d = enter(device);
+    void *mem = NULL;
+    cudaError_t error = cudaHostAlloc(&mem, bytes, cudaHostAllocDefault);
+    if (error == cudaErrorMemoryAllocation) {
+        cudaGetLastError();
+        return pst_fail(PST_ENOMEM, "no %.1f MiB of this machine's memory can be pinned for copies from and to GPU %d",
+                        (double)bytes / 0x1p20, d->shared.ordinal);
+    }
+    if (error != cudaSuccess) return pst_cuda_events_failed(d->events, error, "cudaHostAlloc");
+    PST_TRY(keep(d, mem, 1));
+    *base = mem;
+    return PST_OK;
+}
+
+void pst_cuda_mark(pst_device *device, void *scratch, uint64_t bytes) {
+    enum { MARKS = 4096, LAST = 16 };
+    pst_cuda_device *d = (pst_cuda_device *)device;
+    if (d->marks == MARKS) return;
+    d->marks++;
+    cudaMemsetAsync((uint8_t *)scratch + bytes - LAST, 0, LAST, pst_cuda_stream(device)); /* pst_cuda_launched asks */
+}
+
+/* --- work --------------------------------------------------------------------------------------------------------- */
+
+static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call, uint64_t after_ns, uint64_t ns,
+                         uint64_t *event) {
+    (void)after_ns, (void)ns;
+    cuda_device *d = enter(device);
+    uint64_t submit = pst_monotonic_ns();
+    if (pst_cuda_events_lost(d->events)) return PST_EINTERNAL;
+    pst_cuda_take_name();
+    d->shared.launch = pst_cuda_events_next(d->events);
+    pst_status status = fn(device, call);
+    const char *name = pst_cuda_take_name();
+    if (status != PST_OK) { /* its own, or what it met of an earlier one's */
+        cudaError_t error = cudaStreamQuery(d->shared.stream[PST_Q_COMPUTE]);
+        int fine = error == cudaSuccess || error == cudaErrorNotReady;
+        return fine ? status : pst_cuda_events_failed(d->events, error, name ? name : "launch");
+    }
+    return pst_cuda_events_add(d->events, PST_Q_COMPUTE, name ? name : "an operator", submit, event);
+}
+
+static pst_status test(pst_device *device, uint64_t event, uint64_t *start_ns, uint64_t *end_ns) {
+    cuda_device *d = enter(device);
+    PST_TRY(pst_cuda_events_test(d->events, event, start_ns, end_ns));
+    return pst_cuda_fault_check(d->shared.fault, event);
+}
+
+static uint64_t next_ns(pst_device *device) {
+    (void)device;
+    return PST_NEVER;
+}
+
+/* On queue HEAD from any thread while another uses the device: it leaves what is known of events alone. */
+static pst_status copy_apart(cuda_device *d, void *to, const void *from, uint64_t bytes) {
+    cudaStream_t stream = d->shared.stream[PST_Q_HEAD];
+    cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream);
+    if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+    return pst_cuda_status(error, "copy");
+}
+
+static pst_status copy(pst_device *device, pst_queue queue, void *to, const void *from, uint64_t bytes,
+                       uint64_t *event) {
+    cuda_device *d = enter(device);
+    uint64_t submit = pst_monotonic_ns();
+    if (queue == PST_Q_HEAD && !event) return copy_apart(d, to, from, bytes);
+    if (pst_cuda_events_lost(d->events)) return PST_EINTERNAL;
+    cudaError_t error = cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, d->shared.stream[queue]);
+    if (error == cudaSuccess && !event) error = cudaStreamSynchronize(d->shared.stream[queue]);
+    if (error != cudaSuccess) return pst_cuda_events_failed(d->events, error, "copy");
+    return event ? pst_cuda_events_add(d->events, queue, "copy", submit, event) : PST_OK;
+}
+
+static pst_status fill(pst_device *device, pst_queue queue, void *to, uint8_t value, uint64_t bytes) {
+    cuda_device *d = enter(device);
+    if (pst_cuda_events_lost(d->events)) return PST_EINTERNAL;
+    cudaError_t error = cudaMemsetAsync(to, value, bytes, d->shared.stream[queue]);
+    return error == cudaSuccess ? PST_OK : pst_cuda_events_failed(d->events, error, "fill");
+}
+
+static pst_status depend(pst_device *device, pst_queue queue, uint64_t event) {
+    return pst_cuda_events_depend(enter(device)->events, queue, event);
+}
+
+const pst_device_ops pst_device_cuda = {.name = "cuda",
+                                        .reject = pst_cuda_reject,
+                                        .open = open_device,
+                                        .launch = launch,
+                                        .test = test,
+                                        .next_ns = next_ns,
+                                        .close = close_device,
+                                        .flags = PST_DEVICE_FAR | PST_DEVICE_AHEAD | PST_DEVICE_CUDA,
+                                        .memory = memory,
+                                        .staging = staging,
+                                        .copy = copy,
+                                        .fill = fill,
+                                        .depend = depend,
+                                        .model = pst_cuda_model,
+                                        .room = pst_cuda_room};

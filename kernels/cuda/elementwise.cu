@@ -1,0 +1,178 @@
+/* Kernels without a sum: addition, activations and their slopes, dropout, rounding of weights. A block takes 4 packs of
+ * each operand per thread, all loaded before the first is stored, so that enough bytes are under way. */
+#include "kernels/cuda/formula.cuh"
+
+enum { THREADS = 256, DEEP = 4 };
+
+/* An operation loads what it reads around element i as a value of its type `in`, and finishes from that; `one` does a
+ * single element. Elements that are left over, or all when `packed` is not set, go one by one. */
+template <typename Op> __global__ void __launch_bounds__(THREADS) each(Op op, uint64_t n, bool packed) {
+    uint64_t tile = (uint64_t)blockIdx.x * (THREADS * DEEP * Op::N), end = tile + THREADS * DEEP * Op::N;
+    uint64_t packs_end = packed ? n / Op::N * Op::N : 0;
+    typename Op::in in[DEEP];
+#pragma unroll
+    for (uint32_t k = 0; k < DEEP; k++) {
+        uint64_t i = tile + (k * THREADS + threadIdx.x) * Op::N;
+        if (i < packs_end) op.load(i, in[k]);
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < DEEP; k++) {
+        uint64_t i = tile + (k * THREADS + threadIdx.x) * Op::N;
+        if (i < packs_end) op.finish(i, in[k]);
+    }
+    uint64_t from = (tile > packs_end ? tile : packs_end) + threadIdx.x;
+    for (uint64_t i = from; i < end && i < n; i += THREADS) op.one(i);
+}
+
+template <typename Op> static void run(pst_cuda_queue q, const Op &op, uint64_t n, bool packed) {
+    if (n) launch(q, each<Op>, dim3(grid_of(n, THREADS * DEEP * Op::N)), dim3(THREADS), op, n, packed);
+}
+
+/* y = f(a) or f(a, b) */
+template <typename T, typename F> struct unary {
+    static constexpr uint32_t N = pack<T>::N;
+    struct in {
+        uint4 a;
+    };
+    const T *a;
+    T *y;
+    __device__ void load(uint64_t i, in &v) const { v.a = load_pack(a + i); }
+    __device__ void finish(uint64_t i, const in &v) const {
+        float x[N];
+        widen_pack<T>(v.a, x);
+#pragma unroll
+        for (uint32_t k = 0; k < N; k++) x[k] = F::of(x[k]);
+        store_pack(y + i, x);
+    }
+    __device__ void one(uint64_t i) const { y[i] = narrowed<T>(F::of(widen(a[i]))); }
+};
+
+template <typename T, typename F> struct binary {
+    static constexpr uint32_t N = pack<T>::N;
+    struct in {
+        uint4 a, b;
+    };
+    const T *a, *b;
+    T *y;
+    __device__ void load(uint64_t i, in &v) const { v.a = load_pack(a + i), v.b = load_pack(b + i); }
+    __device__ void finish(uint64_t i, const in &v) const {
+        float x[N], z[N];
+        widen_pack<T>(v.a, x), widen_pack<T>(v.b, z);
+#pragma unroll
+        for (uint32_t k = 0; k < N; k++) x[k] = F::of(x[k], z[k]);
+        store_pack(y + i, x);
+    }
+    __device__ void one(uint64_t i) const { y[i] = narrowed<T>(F::of(widen(a[i]), widen(b[i]))); }
+};
+
+struct same {
+    __device__ static float of(float a) { return a; }
+};
+struct sum {
+    __device__ static float of(float a, float b) { return a + b; }
+};
+template <int ACT> struct act {
+    __device__ static float of(float z) { return act_of<ACT>(z); }
+};
+template <int ACT> struct slope {
+    __device__ static float of(float z, float dy) { return dy * slope_of<ACT>(z); }
+};
+
+template <typename F, typename T> static void map(pst_cuda_queue q, const void *a, void *y, uint64_t n, T) {
+    run(q, unary<T, F>{(const T *)a, (T *)y}, n, aligned(a) && aligned(y));
+}
+template <typename F, typename T>
+static void map(pst_cuda_queue q, const void *a, const void *b, void *y, uint64_t n, T) {
+    run(q, binary<T, F>{(const T *)a, (const T *)b, (T *)y}, n, aligned(a) && aligned(b) && aligned(y));
+}
+
+void pst_cuda_add(pst_cuda_queue q, pst_dtype dtype, const void *a, const void *b, void *out, uint64_t n) {
+    by_type(dtype, [&](auto type) { map<sum>(q, a, b, out, n, type); });
+}
+
+void pst_cuda_copy(pst_cuda_queue q, pst_dtype dtype, const void *x, void *y, uint64_t n) {
+    by_type(dtype, [&](auto type) { map<same>(q, x, y, n, type); });
+}
+
+void pst_cuda_activation(pst_cuda_queue q, pst_dtype dtype, int kind, const void *z, void *y, uint64_t n) {
+    by_type(dtype, [&](auto type) {
+        if (kind == ACT_GELU_TANH) map<act<ACT_GELU_TANH>>(q, z, y, n, type);
+        else if (kind == ACT_GELU_ERF) map<act<ACT_GELU_ERF>>(q, z, y, n, type);
+        else map<act<ACT_RELU>>(q, z, y, n, type);
+    });
+}
+
+void pst_cuda_slope(pst_cuda_queue q, pst_dtype dtype, int kind, const void *z, const void *dy, void *dz, uint64_t n) {
+    by_type(dtype, [&](auto type) {
+        if (kind == ACT_GELU_TANH) map<slope<ACT_GELU_TANH>>(q, z, dy, dz, n, type);
+        else if (kind == ACT_GELU_ERF) map<slope<ACT_GELU_ERF>>(q, z, dy, dz, n, type);
+        else map<slope<ACT_RELU>>(q, z, dy, dz, n, type);
+    });
+}
+
+/* Four elements share a position of the stream; a pack of a sample whose elements here begin at a multiple of four, and
+ * are a multiple of a pack, has whole positions. */
+template <typename T> struct dropout {
+    static constexpr uint32_t N = pack<T>::N;
+    struct in {
+        uint4 a;
+    };
+    const T *a;
+    T *y;
+    uint64_t per_sample, first, key, sample;
+    uint32_t keep;
+    float scale;
+    __device__ void load(uint64_t i, in &v) const { v.a = load_pack(a + i); }
+    __device__ float kept(float x, uint32_t word) const { return word >> 8 >= keep ? x * scale : 0.0f; }
+    __device__ void finish(uint64_t i, const in &v) const {
+        uint64_t s = i / per_sample, position = (first + (i - s * per_sample)) / 4;
+        float x[N];
+        widen_pack<T>(v.a, x);
+#pragma unroll
+        for (uint32_t k = 0; k < N; k += 4) {
+            uint4 word = philox(key, sample + s, position + k / 4);
+            x[k] = kept(x[k], word.x), x[k + 1] = kept(x[k + 1], word.y);
+            x[k + 2] = kept(x[k + 2], word.z), x[k + 3] = kept(x[k + 3], word.w);
+        }
+        store_pack(y + i, x);
+    }
+    __device__ void one(uint64_t i) const {
+        uint64_t s = i / per_sample, e = first + (i - s * per_sample);
+        uint4 word = philox(key, sample + s, e / 4);
+        uint32_t w = e % 4 == 0 ? word.x : e % 4 == 1 ? word.y : e % 4 == 2 ? word.z : word.w;
+        y[i] = narrowed<T>(kept(widen(a[i]), w));
+    }
+};
+
+void pst_cuda_dropout(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_mask *m) {
+    by_type(dtype, [&](auto type) {
+        typedef decltype(type) T;
+        dropout<T> op = {(const T *)m->x, (T *)m->y, m->per_sample, m->first, m->key, m->sample, keep_from(m->rate),
+                         1.0f / (1.0f - m->rate)};
+        bool packed = aligned(m->x) && aligned(m->y) && m->per_sample % pack<T>::N == 0 && m->first % 4 == 0;
+        run(q, op, m->samples * m->per_sample, packed);
+    });
+}
+
+/* Four weights of 16 bytes become 8. */
+template <typename T> struct rounding {
+    static constexpr uint32_t N = 4;
+    struct in {
+        uint4 a;
+    };
+    const float *a;
+    T *y;
+    __device__ void load(uint64_t i, in &v) const { v.a = load_pack(a + i); }
+    __device__ void finish(uint64_t i, const in &v) const {
+        float x[N];
+        widen_pack<float>(v.a, x);
+        *reinterpret_cast<uint2 *>(y + i) = make_uint2(join(T(), x[0], x[1]), join(T(), x[2], x[3]));
+    }
+    __device__ void one(uint64_t i) const { y[i] = narrowed<T>(a[i]); }
+};
+
+void pst_cuda_narrow(pst_cuda_queue q, pst_dtype dtype, const float *x, uint16_t *y, uint64_t n) {
+    bool packed = aligned(x) && (uintptr_t)y % 8 == 0;
+    if (dtype == PST_BF16) run(q, rounding<bf16>{x, (bf16 *)y}, n, packed);
+    else run(q, rounding<f16>{x, (f16 *)y}, n, packed);
+}

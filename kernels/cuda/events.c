@@ -1,0 +1,288 @@
+/* See events.h.
+ *
+ * Times: an event knows the device's time. An anchor is an event whose time by the host's clock is known, too, for the
+ * host saw an idle stream run through it; another event lies as far behind it as cudaEventElapsedTime says. That is a
+ * float in milliseconds, and the two clocks drift: anchors are renewed every second. Only ends are recorded: what ended
+ * began when it was queued, or when what had stood before it ended, whichever was later.
+ *
+ * Failures: a kernel that fails takes the context with it, and from then on every call answers with its error. So the
+ * device writes numbers of launches into memory of the host behind them. Each write costs it a fence, so that only those
+ * with an event have one, and among others every eighth: what failed is between the latest number that is there and the
+ * next that was queued. */
+#include "kernels/cuda/events.h"
+#include <cudaTypedefs.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { RING = 4096, ANCHORS = 16, ANCHOR_NS = 1000000000, ANCHOR_TRY_NS = 200000, STRETCH = 8 };
+#define NONE UINT64_MAX
+
+typedef struct {
+    cudaEvent_t event;
+    const char *name;
+    uint64_t id, before, awaited; /* before: in its queue; awaited: by that queue since then; NONE */
+    uint64_t submit_ns, start_ns, end_ns;
+    uint32_t anchor;                      /* counted from the first */
+    uint8_t queue, ended, tested, silent, numbered; /* silent: nothing was recorded */
+} slot;
+
+typedef struct {
+    cudaEvent_t event;
+    uint64_t host_ns;
+} anchor;
+
+struct pst_cuda_events {
+    cudaStream_t stream[PST_Q_COUNT], idle;
+    /* Of each queue: the latest event, what it has waited for since, when the first work since was queued; NONE. */
+    uint64_t next, latest[PST_Q_COUNT], awaited[PST_Q_COUNT], since_ns[PST_Q_COUNT];
+    volatile uint64_t *progress;     /* [PST_Q_COUNT], pinned: number of the latest that ended, plus 1 */
+    uint64_t seen[PST_Q_COUNT];      /* likewise, by its event */
+    uint32_t unnumbered[PST_Q_COUNT]; /* launches since the last number */
+    PFN_cuStreamWriteValue64_v11070 write; /* NULL: the device writes no numbers */
+    uint64_t tried_ns; /* when an anchor was last tried */
+    uint32_t n_anchor;
+    anchor anchor[ANCHORS];
+    char lost[512]; /* why, once the device has failed */
+    slot slot[RING];
+};
+
+static slot *slot_of(pst_cuda_events *e, uint64_t id) { return e->slot + id % RING; }
+
+/* --- failures ----------------------------------------------------------------------------------------------------- */
+
+int pst_cuda_events_lost(const pst_cuda_events *e) {
+    if (*e->lost) pst_fail(PST_EINTERNAL, "%s", e->lost);
+    return *e->lost != 0;
+}
+
+/* All of that queue before this one has ended. */
+static uint64_t ended_before(const pst_cuda_events *e, uint32_t queue) {
+    return e->progress[queue] > e->seen[queue] ? e->progress[queue] : e->seen[queue];
+}
+
+/* The oldest launch that is not known to have ended; of several queues the one that computes. */
+static const slot *oldest_left(pst_cuda_events *e) {
+    uint64_t from = e->next > RING ? e->next - RING : 0;
+    const slot *other = NULL;
+    for (uint64_t id = from; id < e->next; id++) {
+        const slot *s = slot_of(e, id);
+        if (s->tested || id < ended_before(e, s->queue)) continue;
+        if (s->queue == PST_Q_COMPUTE) return s;
+        if (!other) other = s;
+    }
+    return other;
+}
+
+/* The last one that may have failed when `first` is the oldest left. */
+static const slot *last_suspect(pst_cuda_events *e, const slot *first, uint32_t *n) {
+    const slot *last = first;
+    *n = 1;
+    for (uint64_t id = first->id + 1; id < e->next && !last->numbered; id++)
+        if (slot_of(e, id)->queue == first->queue) last = slot_of(e, id), ++*n;
+    return last;
+}
+
+static void note_lost(pst_cuda_events *e, cudaError_t error) {
+    const slot *first = oldest_left(e);
+    uint32_t n = 1;
+    const slot *last = first ? last_suspect(e, first, &n) : NULL;
+    const char *why = cudaGetErrorString(error);
+    if (!first) snprintf(e->lost, sizeof e->lost, "CUDA: the device failed: %s", why);
+    else if (n == 1) snprintf(e->lost, sizeof e->lost, "CUDA: %s failed: %s", first->name, why);
+    else
+        snprintf(e->lost, sizeof e->lost, "CUDA: one of %u operators, from %s to %s, failed: %s", n, first->name,
+                 last->name, why);
+}
+
+/* Errors after which the context is of no use: asked of something else, it answers with the same. */
+static int is_lost(pst_cuda_events *e, cudaError_t error) {
+    cudaGetLastError();
+    if (error == cudaErrorMemoryAllocation) return 0;
+    error = cudaStreamQuery(e->idle);
+    return error != cudaSuccess && error != cudaErrorNotReady;
+}
+
+pst_status pst_cuda_events_failed(pst_cuda_events *e, cudaError_t error, const char *what) {
+    if (pst_cuda_events_lost(e)) return PST_EINTERNAL;
+    if (!is_lost(e, error)) return pst_cuda_status(error, what);
+    note_lost(e, error);
+    return pst_fail(PST_EINTERNAL, "%s", e->lost);
+}
+
+/* --- times -------------------------------------------------------------------------------------------------------- */
+
+/* A new anchor; none where the device took its time to answer and there is an older one. */
+static cudaError_t drop_anchor(pst_cuda_events *e) {
+    anchor *a = e->anchor + e->n_anchor % ANCHORS;
+    uint64_t began = pst_monotonic_ns(), now;
+    cudaError_t error = cudaEventRecord(a->event, e->idle);
+    if (error != cudaSuccess) return error;
+    do {
+        error = cudaEventQuery(a->event);
+        now = pst_monotonic_ns();
+    } while (error == cudaErrorNotReady && (!e->n_anchor || now - began < ANCHOR_TRY_NS));
+    e->tried_ns = now;
+    if (error != cudaSuccess) return error == cudaErrorNotReady ? cudaSuccess : error;
+    a->host_ns = began + (now - began) / 2;
+    e->n_anchor++;
+    return cudaSuccess;
+}
+
+/* The end of an event that has happened. Once the device has failed, it can be asked no more: now. */
+static uint64_t end_of(pst_cuda_events *e, slot *s, uint64_t now) {
+    float ms = 0;
+    if (s->ended) return s->end_ns;
+    const anchor *a = e->anchor + s->anchor % ANCHORS;
+    s->end_ns = now;
+    if (!*e->lost && cudaEventElapsedTime(&ms, a->event, s->event) == cudaSuccess) {
+        double ns = (double)a->host_ns + (double)ms * 1e6;
+        if (ns < (double)now) s->end_ns = (uint64_t)ns;
+    }
+    if (s->end_ns < s->submit_ns) s->end_ns = s->submit_ns;
+    s->ended = 1;
+    return s->end_ns;
+}
+
+static uint64_t later(pst_cuda_events *e, uint64_t ns, uint64_t id, uint64_t now) {
+    slot *s = slot_of(e, id);
+    if (id == NONE || s->id != id) return ns; /* long past */
+    uint64_t end = end_of(e, s, now);
+    return end > ns ? end : ns;
+}
+
+static void settle(pst_cuda_events *e, slot *s) {
+    uint64_t now = pst_monotonic_ns(), end = end_of(e, s, now);
+    s->start_ns = later(e, later(e, s->submit_ns, s->before, now), s->awaited, now);
+    if (s->start_ns > end) s->start_ns = end;
+    s->tested = 1;
+    if (e->seen[s->queue] <= s->id) e->seen[s->queue] = s->id + 1;
+}
+
+/* --- the ring ----------------------------------------------------------------------------------------------------- */
+
+/* The device's number behind what was queued, where one is due. */
+static cudaError_t number(pst_cuda_events *e, pst_queue queue, int with_event, uint8_t *numbered) {
+    *numbered = with_event || e->unnumbered[queue] + 1 >= STRETCH;
+    if (!*numbered || !e->write) return cudaSuccess;
+    CUdeviceptr to = (CUdeviceptr)(uintptr_t)(e->progress + queue);
+    return e->write(e->stream[queue], to, e->next + 1, 0) == CUDA_SUCCESS ? cudaSuccess : cudaErrorUnknown;
+}
+
+pst_status pst_cuda_events_add(pst_cuda_events *e, pst_queue queue, const char *name, uint64_t submit_ns,
+                               uint64_t *id) {
+    slot *s = slot_of(e, e->next);
+    cudaError_t error = cudaSuccess;
+    uint8_t numbered = 0;
+    if (e->next >= RING && !s->tested && !s->silent) error = cudaEventSynchronize(s->event);
+    if (error == cudaSuccess) error = number(e, queue, id != NULL, &numbered);
+    if (error == cudaSuccess && submit_ns > e->tried_ns + ANCHOR_NS) error = drop_anchor(e);
+    if (error == cudaSuccess && id) error = cudaEventRecord(s->event, e->stream[queue]);
+    if (error != cudaSuccess) return pst_cuda_events_failed(e, error, name);
+    if (e->since_ns[queue] == NONE) e->since_ns[queue] = submit_ns;
+    e->unnumbered[queue] = numbered ? 0 : e->unnumbered[queue] + 1;
+    *s = (slot){.event = s->event,
+                .name = name,
+                .id = e->next++,
+                .before = e->latest[queue],
+                .awaited = e->awaited[queue],
+                .submit_ns = e->since_ns[queue],
+                .anchor = e->n_anchor - 1,
+                .queue = (uint8_t)queue,
+                .silent = !id,
+                .numbered = numbered};
+    if (!id) return PST_OK;
+    *id = e->latest[queue] = s->id;
+    e->awaited[queue] = e->since_ns[queue] = NONE;
+    return PST_OK;
+}
+
+uint64_t pst_cuda_events_next(const pst_cuda_events *e) { return e->next; }
+
+pst_status pst_cuda_events_test(pst_cuda_events *e, uint64_t id, uint64_t *start_ns, uint64_t *end_ns) {
+    slot *s = slot_of(e, id);
+    if (id >= e->next || s->id != id || s->silent)
+        return pst_fail(PST_EINTERNAL, "event %llu is unknown or long past", (unsigned long long)id);
+    if (!s->tested) {
+        cudaError_t error = *e->lost ? cudaErrorUnknown : cudaEventQuery(s->event);
+        if (error == cudaErrorNotReady) return PST_BUSY;
+        if (error != cudaSuccess) {
+            pst_status status = pst_cuda_events_failed(e, error, s->name);
+            if (id >= ended_before(e, s->queue)) return status;
+        }
+        settle(e, s);
+    }
+    *start_ns = s->start_ns;
+    *end_ns = s->end_ns;
+    return PST_OK;
+}
+
+pst_status pst_cuda_events_depend(pst_cuda_events *e, pst_queue queue, uint64_t id) {
+    slot *s = slot_of(e, id);
+    if (id >= e->next) return pst_fail(PST_EINTERNAL, "event %llu is unknown", (unsigned long long)id);
+    if (s->id != id || s->tested) return PST_OK; /* it has happened */
+    cudaError_t error = cudaStreamWaitEvent(e->stream[queue], s->event, 0);
+    if (error != cudaSuccess) return pst_cuda_events_failed(e, error, "cudaStreamWaitEvent");
+    e->awaited[queue] = id;
+    return PST_OK;
+}
+
+/* --- life --------------------------------------------------------------------------------------------------------- */
+
+/* Of the driver, whose functions the module is not linked with. Without it a failure is blamed on the oldest launch that
+ * was not seen to end. */
+static PFN_cuStreamWriteValue64_v11070 find_write(void) {
+    enum cudaDriverEntryPointQueryResult found;
+    void *fn = NULL;
+    if (cudaGetDriverEntryPointByVersion("cuStreamWriteValue64", &fn, 11070, cudaEnableDefault, &found) != cudaSuccess)
+        cudaGetLastError();
+    return (PFN_cuStreamWriteValue64_v11070)fn;
+}
+
+/* Not every device and system has such writes: tried once, with the value that is there already. */
+static void try_write(pst_cuda_events *e) {
+    CUdeviceptr to = (CUdeviceptr)(uintptr_t)e->progress;
+    if (!e->write || e->write(e->stream[PST_Q_COMPUTE], to, 0, 0) == CUDA_SUCCESS) return;
+    cudaGetLastError();
+    e->write = NULL;
+}
+
+static pst_status make(pst_cuda_events *e) {
+    void *words = NULL;
+    PST_TRY(pst_cuda_status(cudaHostAlloc(&words, PST_Q_COUNT * sizeof *e->progress, cudaHostAllocDefault),
+                            "pinned memory for progress"));
+    e->progress = words;
+    for (uint32_t q = 0; q < PST_Q_COUNT; q++) e->progress[q] = 0, e->latest[q] = e->awaited[q] = e->since_ns[q] = NONE;
+    e->write = find_write();
+    try_write(e);
+    PST_TRY(pst_cuda_status(cudaStreamCreateWithFlags(&e->idle, cudaStreamNonBlocking), "a stream"));
+    for (uint32_t i = 0; i < RING; i++) {
+        e->slot[i].id = NONE;
+        PST_TRY(pst_cuda_status(cudaEventCreate(&e->slot[i].event), "an event"));
+    }
+    for (uint32_t i = 0; i < ANCHORS; i++) PST_TRY(pst_cuda_status(cudaEventCreate(&e->anchor[i].event), "an event"));
+    return pst_cuda_status(drop_anchor(e), "the device's clock");
+}
+
+pst_status pst_cuda_events_open(const cudaStream_t stream[PST_Q_COUNT], pst_cuda_events **events) {
+    pst_cuda_events *e = calloc(1, sizeof *e);
+    if (!e) return pst_fail(PST_ENOMEM, "no memory for the events of a CUDA device");
+    for (uint32_t q = 0; q < PST_Q_COUNT; q++) e->stream[q] = stream[q];
+    pst_status status = make(e);
+    if (status != PST_OK) {
+        pst_cuda_events_close(e);
+        return status;
+    }
+    *events = e;
+    return PST_OK;
+}
+
+void pst_cuda_events_close(pst_cuda_events *e) {
+    if (!e) return;
+    for (uint32_t i = 0; i < RING; i++)
+        if (e->slot[i].event) cudaEventDestroy(e->slot[i].event);
+    for (uint32_t i = 0; i < ANCHORS; i++)
+        if (e->anchor[i].event) cudaEventDestroy(e->anchor[i].event);
+    if (e->idle) cudaStreamDestroy(e->idle);
+    if (e->progress) cudaFreeHost((void *)(uintptr_t)e->progress);
+    free(e);
+}

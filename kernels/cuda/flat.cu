@@ -1,0 +1,131 @@
+/* The end of a step over many arrays at once: optimizer rules, rounding the new weights in the same pass, and sums of
+ * squares. The bits are those of kernels/ref/flat.c. */
+#include "kernels/cuda/formula.cuh"
+
+enum { THREADS = 256, LANES = 16 /* running sums of a block of squares */, BLOCK = 4096 };
+enum { RULE_ADAMW, RULE_SGD }; /* of optim.h; arith.c holds them together */
+
+static_assert(sizeof(pst_cuda_update_list) <= 32764, "a kernel's parameters have 32764 bytes");
+static_assert(sizeof(pst_cuda_square_list) <= 32764, "a kernel's parameters have 32764 bytes");
+
+/* The last entry whose first tile (or block) is not behind `tile`. */
+template <typename E, typename F>
+__device__ inline uint32_t find_entry(const E *entry, uint32_t n, F begins, uint32_t at) {
+    uint32_t low = 0;
+    while (n > 1) {
+        uint32_t half = n / 2;
+        if (begins(entry[low + half]) <= at) low += half, n -= half;
+        else n = half;
+    }
+    return low;
+}
+
+struct four {
+    float w[4], g[4], m[4], v[4];
+};
+
+template <int KIND> __device__ inline void load_four(const pst_cuda_update_entry &e, uint64_t i, four &x) {
+    widen_pack<float>(load_pack(e.weight + i), x.w), widen_pack<float>(load_pack(e.grad + i), x.g);
+    widen_pack<float>(load_pack(e.state[0] + i), x.m);
+    if (KIND == RULE_ADAMW) widen_pack<float>(load_pack(e.state[1] + i), x.v);
+}
+
+template <int KIND>
+__device__ inline void update_one(const pst_cuda_rule &h, float decay, float keep, float g, float &w, float &m,
+                                  float &v) {
+    if (KIND == RULE_ADAMW) adamw(h, keep, g, w, m, v);
+    else sgd(h, decay, g, w, m);
+}
+
+template <int KIND, typename T>
+__device__ inline void store_four(const pst_cuda_update_entry &e, uint64_t i, const four &x) {
+    store_pack(e.weight + i, x.w), store_pack(e.state[0] + i, x.m);
+    if (KIND == RULE_ADAMW) store_pack(e.state[1] + i, x.v);
+    if (e.narrow)
+        *reinterpret_cast<uint2 *>(e.narrow + i) = make_uint2(join(T(), x.w[0], x.w[1]), join(T(), x.w[2], x.w[3]));
+}
+
+/* Block: a tile of one array. T: of the rounded weights. */
+template <int KIND, typename T>
+__global__ void __launch_bounds__(THREADS) update(const __grid_constant__ pst_cuda_update_list list) {
+    enum { DEEP = 2 };
+    const pst_cuda_update_entry &e = list.entry[find_entry(
+        list.entry, list.n, [](const pst_cuda_update_entry &x) { return x.tile; }, blockIdx.x)];
+    const pst_cuda_rule &h = list.rule;
+    float keep = plus(1.0f, -times(h.lr, e.decay));
+    uint64_t from = (uint64_t)(blockIdx.x - e.tile) * PST_CUDA_TILE;
+    uint32_t n = (uint32_t)least(e.n - from, PST_CUDA_TILE);
+    uint64_t together = (uintptr_t)e.weight | (uintptr_t)e.grad | (uintptr_t)e.state[0] | (uintptr_t)e.state[1];
+    uint32_t packed = together % 16 || (uintptr_t)e.narrow % 8 ? 0 : n / 4 * 4;
+    for (uint32_t i = threadIdx.x * 4; i < packed; i += THREADS * 4 * DEEP) {
+        four x[DEEP];
+#pragma unroll
+        for (uint32_t k = 0; k < DEEP; k++)
+            if (i + k * THREADS * 4 < packed) load_four<KIND>(e, from + i + k * THREADS * 4, x[k]);
+#pragma unroll
+        for (uint32_t k = 0; k < DEEP; k++) {
+            if (i + k * THREADS * 4 >= packed) continue;
+#pragma unroll
+            for (uint32_t c = 0; c < 4; c++)
+                update_one<KIND>(h, e.decay, keep, x[k].g[c], x[k].w[c], x[k].m[c], x[k].v[c]);
+            store_four<KIND, T>(e, from + i + k * THREADS * 4, x[k]);
+        }
+    }
+    for (uint64_t i = from + packed + threadIdx.x; i < from + n; i += THREADS) {
+        float w = e.weight[i], m = e.state[0][i], v = KIND == RULE_ADAMW ? e.state[1][i] : 0;
+        update_one<KIND>(h, e.decay, keep, e.grad[i], w, m, v);
+        e.weight[i] = w, e.state[0][i] = m;
+        if (KIND == RULE_ADAMW) e.state[1][i] = v;
+        if (e.narrow) reinterpret_cast<T *>(e.narrow)[i] = narrowed<T>(w);
+    }
+}
+
+void pst_cuda_update(pst_cuda_queue q, pst_dtype narrow, const pst_cuda_update_list *list) {
+    dim3 grid(list->tiles), block(THREADS);
+    bool adam = list->rule.kind == RULE_ADAMW;
+    if (narrow == PST_F16 && adam) launch(q, update<RULE_ADAMW, f16>, grid, block, *list);
+    else if (narrow == PST_F16) launch(q, update<RULE_SGD, f16>, grid, block, *list);
+    else if (adam) launch(q, update<RULE_ADAMW, bf16>, grid, block, *list);
+    else launch(q, update<RULE_SGD, bf16>, grid, block, *list);
+}
+
+/* 16 threads: a block of 4096 elements, element i in the sum of thread i % 16; then halves. The square of a float is
+ * exact in fp64, so that a fused multiply-add rounds as a product and a sum. */
+__global__ void __launch_bounds__(THREADS) block_squares(const __grid_constant__ pst_cuda_square_list list) {
+    enum { DEEP = 16 };
+    uint32_t block = blockIdx.x * (THREADS / LANES) + threadIdx.x / LANES, lane = threadIdx.x % LANES;
+    uint32_t last = block < list.blocks ? block : list.blocks - 1;
+    const pst_cuda_square_entry &e = list.entry[find_entry(
+        list.entry, list.n, [](const pst_cuda_square_entry &x) { return x.block; }, last)];
+    uint64_t from = (uint64_t)(last - e.block) * BLOCK;
+    uint32_t n = (uint32_t)least(e.n - from, BLOCK);
+    const float *x = e.x + from;
+    double sum = 0;
+    for (uint32_t i = lane; i < n; i += LANES * DEEP) {
+        float v[DEEP];
+#pragma unroll
+        for (uint32_t k = 0; k < DEEP; k++) v[k] = i + k * LANES < n ? x[i + k * LANES] : 0.0f;
+#pragma unroll
+        for (uint32_t k = 0; k < DEEP; k++) sum = fma((double)v[k], (double)v[k], sum);
+    }
+#pragma unroll
+    for (int half = LANES / 2; half; half /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, half);
+    if (lane == 0 && block < list.blocks) list.sums[block] = sum;
+}
+
+/* Warp: an array's blocks in order. */
+__global__ void __launch_bounds__(WARP) total_squares(const __grid_constant__ pst_cuda_square_list list) {
+    const pst_cuda_square_entry &e = list.entry[blockIdx.x];
+    uint32_t blocks = (uint32_t)div_up(e.n, BLOCK);
+    double total = e.begun ? *e.out : 0;
+    for (uint32_t b = 0; b < blocks; b += WARP) {
+        double own = b + threadIdx.x < blocks ? list.sums[e.block + b + threadIdx.x] : 0;
+        for (uint32_t k = 0; k < WARP; k++) total += __shfl_sync(0xffffffffu, own, k);
+    }
+    if (threadIdx.x == 0) *e.out = total;
+}
+
+void pst_cuda_sum_squares(pst_cuda_queue q, const pst_cuda_square_list *list) {
+    if (list->blocks) launch(q, block_squares, dim3(grid_of(list->blocks, THREADS / LANES)), dim3(THREADS), *list);
+    if (list->n) launch(q, total_squares, dim3(list->n), dim3(WARP), *list);
+}

@@ -1,0 +1,162 @@
+/* linear by cuBLASLt, row-major: y[rows,N] = x[rows,K] weight[N,K]^T, so column by column y^T = weight x^T.
+ *
+ * The bias is added inside the product. The activation is not: the library's GELU reads the sum before it is rounded to
+ * z, in arithmetic of its own, so y would differ from the one that `activation` restores from z, and recomputation
+ * would change bits. dz likewise has a kernel of its own: the gradient that a fused one would follow is another
+ * operator's product. The bias gradient is a column sum in a fixed order. Factors that are rounded, see base/dtype.h, are
+ * the product's only: what is stored, added and summed stays of the graph's type. */
+#include "kernels/cuda/fp8.h"
+#include "kernels/cuda/launch.h"
+#include "kernels/shape.h"
+
+typedef struct {
+    uint64_t rows, k, n;
+    pst_dtype dtype, factors;
+    pst_activation act;
+    int bias;
+} sizes;
+
+static sizes sizes_of(const pst_graph *g, const pst_node *node) {
+    const pst_tensor *in = &g->tensor[node->in[0]];
+    return (sizes){.rows = pst_tensor_rows(in),
+                   .k = pst_tensor_last(in),
+                   .n = g->param[node->param[0]].dim[0],
+                   .dtype = g->dtype,
+                   .factors = pst_node_factors(g, node),
+                   .act = node->attr.activation,
+                   .bias = node->n_param > 1};
+}
+
+/* W goes straight into the accumulator, which is fp32. */
+static pst_cuda_shape shape_of(const sizes *s, pst_pass pass) {
+    pst_cuda_shape shape = {.in = s->factors, .out = pass == PST_PASS_W ? PST_F32 : s->dtype};
+    shape.m = pass == PST_PASS_F ? s->n : s->k;
+    shape.n = pass == PST_PASS_W ? s->n : s->rows;
+    shape.k = pass == PST_PASS_F ? s->k : pass == PST_PASS_B ? s->n : s->rows;
+    shape.trans_a = pass == PST_PASS_F, shape.trans_b = pass == PST_PASS_W;
+    shape.bias = pass == PST_PASS_F && s->bias;
+    return s->factors == PST_F8 ? pst_cuda_fp8_shape(shape, pass) : shape;
+}
+
+static uint64_t product_bytes(const sizes *s, pst_pass pass) {
+    pst_cuda_shape shape = shape_of(s, pass);
+    return PST_CUDA_WORKSPACE + (s->factors == PST_F8 ? pst_cuda_fp8_bytes(&shape) : 0);
+}
+
+static uint64_t scratch_f(const pst_graph *g, const pst_node *node, uint32_t threads) {
+    (void)threads;
+    sizes s = sizes_of(g, node);
+    return product_bytes(&s, PST_PASS_F);
+}
+
+static uint64_t scratch_b(const pst_graph *g, const pst_node *node, uint32_t threads) {
+    (void)threads;
+    sizes s = sizes_of(g, node);
+    return product_bytes(&s, PST_PASS_B);
+}
+
+/* The column sum's parts lie there first, then what the product needs. */
+static uint64_t scratch_w(const pst_graph *g, const pst_node *node, uint32_t threads) {
+    (void)threads;
+    sizes s = sizes_of(g, node);
+    uint64_t parts = s.bias ? pst_cuda_column_sum_scratch(s.rows, s.n, 1) : 0, product = product_bytes(&s, PST_PASS_W);
+    return parts > product ? parts : product;
+}
+
+static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node *node, pst_pass pass) {
+    sizes s = sizes_of(g, node);
+    pst_cuda_shape shape = shape_of(&s, pass);
+    if (s.factors == PST_F8) PST_TRY(pst_cuda_fp8_prepare(device, node));
+    return pst_cuda_product_prepare(device, &shape);
+}
+
+static pst_status prepare_f(pst_device *device, const pst_graph *g, const pst_node *node) {
+    return prepare(device, g, node, PST_PASS_F);
+}
+
+static pst_status prepare_b(pst_device *device, const pst_graph *g, const pst_node *node) {
+    return prepare(device, g, node, PST_PASS_B);
+}
+
+static pst_status prepare_w(pst_device *device, const pst_graph *g, const pst_node *node) {
+    return prepare(device, g, node, PST_PASS_W);
+}
+
+static pst_status multiply(pst_device *device, const pst_call *call, const sizes *s, pst_pass pass, const void *a,
+                           const void *b, const void *bias, float beta, void *d) {
+    pst_cuda_shape shape = shape_of(s, pass);
+    if (s->factors == PST_F8) return pst_cuda_fp8_product(device, call, pass, &shape, a, b, bias, beta, d);
+    return pst_cuda_product(device, &shape, a, b, bias, beta, d, call->scratch);
+}
+
+/* IN0 PARAM0 [PARAM1] OUT0 [SAVED0] */
+static pst_status forward(pst_device *device, const pst_call *call) {
+    sizes s = sizes_of(call->graph, call->node);
+    const void *bias = s.bias ? call->arg[2] : NULL;
+    void *y = call->arg[2 + s.bias], *z = s.act ? call->arg[3 + s.bias] : y;
+    pst_cuda_mark(device, call->scratch, product_bytes(&s, PST_PASS_F));
+    PST_TRY(multiply(device, call, &s, PST_PASS_F, call->arg[1], call->arg[0], bias, 0, z));
+    if (!s.act) return PST_OK;
+    pst_cuda_activation(pst_cuda_stream(device), s.dtype, s.act, z, y, s.rows * s.n);
+    return pst_cuda_launched("linear's activation");
+}
+
+/* PARAM0 DOUT0 DIN0, with an activation PARAM0 SAVED0 DOUT0 SAVED1 DIN0 */
+static pst_status backward(pst_device *device, const pst_call *call) {
+    sizes s = sizes_of(call->graph, call->node);
+    const void *dz = call->arg[1];
+    if (s.act) {
+        dz = call->arg[3];
+        pst_cuda_slope(pst_cuda_stream(device), s.dtype, s.act, call->arg[1], call->arg[2], call->arg[3], s.rows * s.n);
+        PST_TRY(pst_cuda_launched("the slope of linear's activation"));
+    }
+    pst_cuda_mark(device, call->scratch, product_bytes(&s, PST_PASS_B));
+    return multiply(device, call, &s, PST_PASS_B, call->arg[0], dz, NULL, 0, call->arg[s.act ? 4 : 2]);
+}
+
+/* IN0 DOUT0|SAVED1 DPARAM0 [DPARAM1] */
+static pst_status weight(pst_device *device, const pst_call *call) {
+    sizes s = sizes_of(call->graph, call->node);
+    pst_cuda_mark(device, call->scratch, scratch_w(call->graph, call->node, 1));
+    if (s.bias) {
+        pst_cuda_columns columns = {.dy = call->arg[1],
+                                    .sum = {call->arg[3]},
+                                    .rows = s.rows,
+                                    .columns = s.n,
+                                    .first = call->first,
+                                    .scratch = call->scratch};
+        pst_cuda_column_sum(pst_cuda_stream(device), s.dtype, &columns);
+        PST_TRY(pst_cuda_launched("the gradient of linear's bias"));
+    }
+    return multiply(device, call, &s, PST_PASS_W, call->arg[0], call->arg[1], NULL, call->first ? 0 : 1, call->arg[2]);
+}
+
+enum { TAKES_ALL = PST_TAKES_F32 | PST_TAKES_BF16 | PST_TAKES_F16 };
+static const pst_kernel_row rows[] = {
+    {.op = "linear",
+     .pass = PST_PASS_F,
+     .name = "cuda/cublaslt/linear",
+     .isa = PST_ISA_CUDA,
+     .scratch = scratch_f,
+     .prepare = prepare_f,
+     .launch = forward,
+     .dtypes = TAKES_ALL},
+    {.op = "linear",
+     .pass = PST_PASS_B,
+     .name = "cuda/cublaslt/linear",
+     .isa = PST_ISA_CUDA,
+     .scratch = scratch_b,
+     .prepare = prepare_b,
+     .launch = backward,
+     .dtypes = TAKES_ALL},
+    {.op = "linear",
+     .pass = PST_PASS_W,
+     .name = "cuda/cublaslt/linear",
+     .isa = PST_ISA_CUDA,
+     .scratch = scratch_w,
+     .prepare = prepare_w,
+     .launch = weight,
+     .dtypes = TAKES_ALL},
+};
+
+pst_cuda_rows pst_cuda_linear_rows(void) { return (pst_cuda_rows){rows, sizeof rows / sizeof *rows}; }

@@ -1,0 +1,51 @@
+/* Finds libnccl.so.2 where the loader does. */
+#ifdef PST_NCCL
+#include "kernels/cuda/nccl.h"
+#include <dlfcn.h>
+#include <stdio.h>
+
+enum { OLDEST = 21900 }; /* that connects without blocking as it should */
+
+static const struct {
+    const char *symbol;
+    size_t at;
+} names[] = {
+    {"ncclGetVersion", offsetof(pst_nccl, version)},
+    {"ncclGetUniqueId", offsetof(pst_nccl, unique_id)},
+    {"ncclCommInitRankConfig", offsetof(pst_nccl, init)},
+    {"ncclSend", offsetof(pst_nccl, send)},
+    {"ncclRecv", offsetof(pst_nccl, recv)},
+    {"ncclCommGetAsyncError", offsetof(pst_nccl, state)},
+    {"ncclCommFinalize", offsetof(pst_nccl, finalize)},
+    {"ncclCommDestroy", offsetof(pst_nccl, destroy)},
+    {"ncclCommAbort", offsetof(pst_nccl, abort)},
+    {"ncclGetErrorString", offsetof(pst_nccl, text)},
+    {"ncclGetLastError", offsetof(pst_nccl, last)},
+};
+
+static int load(pst_nccl *api, char *why, size_t bytes) {
+    int version = 0;
+    void *library = dlopen("libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    if (!library) return snprintf(why, bytes, "%s", dlerror()), 0;
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        void **entry = (void **)(void *)((char *)api + names[i].at);
+        if (!(*entry = dlsym(library, names[i].symbol)))
+            return snprintf(why, bytes, "libnccl.so.2 is too old: it has no %s", names[i].symbol), 0;
+    }
+    if (api->version(&version) != ncclSuccess || version < OLDEST)
+        return snprintf(why, bytes, "libnccl.so.2 is too old: %d.%d, and 2.19 is needed", version / 10000,
+                        version / 100 % 100),
+               0;
+    return 1;
+}
+
+/* Called by one thread at a time, like everything that opens. */
+const pst_nccl *pst_nccl_get(const char **why) {
+    static pst_nccl api;
+    static char text[256];
+    static int state; /* 1: loaded, -1: not to be had */
+    if (!state) state = load(&api, text, sizeof text) ? 1 : -1;
+    *why = text;
+    return state > 0 ? &api : NULL;
+}
+#endif

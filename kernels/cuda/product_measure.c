@@ -1,0 +1,175 @@
+/* Algorithms of matrix products that cuBLASLt proposes, tried one after the other with operands of their own. */
+#include "kernels/cuda/product_parts.h"
+#include <stdlib.h>
+
+enum { CANDIDATES = 32, EVERY = 4096, ALIGNMENT = 16, ROUNDS = 5, TURNS = 4 };
+
+/* Every operand of the arena is aligned to 64 bytes; the same promise for all, so that the choice does not depend on
+ * where one lies. */
+static cublasStatus_t preference(cublasLtMatmulPreference_t *to) {
+    uint64_t workspace = PST_CUDA_WORKSPACE;
+    uint32_t sums = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, bytes = ALIGNMENT;
+    cublasStatus_t status = cublasLtMatmulPreferenceCreate(to);
+    const struct {
+        cublasLtMatmulPreferenceAttributes_t what;
+        const void *value;
+        size_t bytes;
+    } list[] = {{CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace, sizeof workspace},
+                {CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums, sizeof sums},
+                {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &bytes, sizeof bytes},
+                {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &bytes, sizeof bytes},
+                {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &bytes, sizeof bytes},
+                {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &bytes, sizeof bytes}};
+    for (size_t i = 0; !status && i < sizeof list / sizeof *list; i++)
+        status = cublasLtMatmulPreferenceSetAttribute(*to, list[i].what, list[i].value, list[i].bytes);
+    return status;
+}
+
+pst_status pst_cuda_product_propose(pst_cuda_device *d, const pst_cuda_entry *e, int want,
+                                    cublasLtMatmulHeuristicResult_t *list, int *n) {
+    cublasLtMatmulPreference_t prefer = NULL;
+    cublasStatus_t status = preference(&prefer);
+    if (!status)
+        status = cublasLtMatmulAlgoGetHeuristic(d->lt, e->product, e->a, e->b, e->d, e->d, prefer, want, list, n);
+    if (prefer) cublasLtMatmulPreferenceDestroy(prefer);
+    if (!status && *n > 0) return PST_OK;
+    char text[96];
+    pst_cuda_product_name(&e->shape, text, sizeof text);
+    PST_TRY(pst_cublas_status(status, text));
+    return pst_fail(PST_EINTERNAL, "cuBLASLt has no algorithm for the matrix product %s", text);
+}
+
+/* Operands to measure with. */
+typedef struct {
+    uint8_t *a, *b, *bias, *d, *workspace;
+    cudaEvent_t from, to;
+} bench;
+
+static void bench_close(bench *t) {
+    if (t->to) cudaEventDestroy(t->to);
+    if (t->from) cudaEventDestroy(t->from);
+    void *memory[] = {t->a, t->b, t->bias, t->d, t->workspace};
+    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
+        if (memory[i]) cudaFree(memory[i]);
+}
+
+/* Numbers about 1 of changing bits: a device draws less power for zeros, and clocks higher. */
+static cudaError_t take(uint8_t **memory, uint32_t dtype, uint64_t elements) {
+    enum { BLOCK = 1 << 14 };
+    static uint16_t noise[BLOCK]; /* set-up is one thread's */
+    uint64_t bytes = elements * pst_dtype_bytes(dtype), seed = 1;
+    cudaError_t error = cudaMalloc((void **)memory, bytes);
+    for (uint32_t i = 0; i < BLOCK; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        noise[i] = (uint16_t)(0x3c00 | (seed >> 48 & 0x83ff)); /* in bf16, in fp16 and as half of an fp32 */
+    }
+    for (uint64_t at = 0; !error && at < bytes; at += sizeof noise)
+        error = cudaMemcpy(*memory + at, noise, bytes - at < sizeof noise ? bytes - at : sizeof noise,
+                           cudaMemcpyHostToDevice);
+    return error;
+}
+
+static pst_status bench_open(bench *t, const pst_cuda_shape *s) {
+    cudaError_t error = take(&t->a, s->in, s->m * s->k);
+    if (!error) error = take(&t->b, s->in, s->n * s->k);
+    if (!error) error = take(&t->bias, pst_dtype_stored(s->in), s->m);
+    if (!error) error = take(&t->d, s->out, s->m * s->n);
+    if (!error) error = cudaMalloc((void **)&t->workspace, PST_CUDA_WORKSPACE);
+    if (!error) error = cudaEventCreate(&t->from);
+    if (!error) error = cudaEventCreate(&t->to);
+    return pst_cuda_status(error, "operands to measure matrix products with");
+}
+
+/* The shortest of some rounds; *ms stays as it is when the algorithm does not run. What a launch that was refused leaves
+ * behind is nobody else's error. */
+static pst_status time_one(pst_cuda_device *d, const pst_cuda_entry *e, const cublasLtMatmulAlgo_t *algo,
+                           const bench *t, float *ms) {
+    cudaStream_t stream = pst_cuda_stream(&d->base);
+    if (pst_cuda_product_run(d, e, algo, t->a, t->b, 0, t->d, t->workspace)) return cudaGetLastError(), PST_OK;
+    for (int round = 0; round < ROUNDS; round++) {
+        float took = 0;
+        cudaError_t error = cudaEventRecord(t->from, stream);
+        for (int turn = 0; turn < TURNS && !error; turn++)
+            if (pst_cuda_product_run(d, e, algo, t->a, t->b, 0, t->d, t->workspace)) return cudaGetLastError(), PST_OK;
+        if (!error) error = cudaEventRecord(t->to, stream);
+        if (!error) error = cudaEventSynchronize(t->to);
+        if (!error) error = cudaEventElapsedTime(&took, t->from, t->to);
+        PST_TRY(pst_cuda_status(error, "measuring matrix products"));
+        if (took < *ms) *ms = took;
+    }
+    return PST_OK;
+}
+
+/* Operands, with the bias where there is one. */
+static pst_status bench_begin(bench *t, const pst_cuda_entry *e) {
+    PST_TRY(bench_open(t, &e->shape));
+    const void *bias = t->bias;
+    if (!e->shape.bias) return PST_OK;
+    return pst_cublas_status(
+        cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias), "bias");
+}
+
+static const float never = 1e30f;
+
+/* The fastest of a list, *ms as it took; `never` where none runs. */
+static pst_status fastest(pst_cuda_device *d, pst_cuda_entry *e, const cublasLtMatmulHeuristicResult_t *list, int n,
+                          const bench *t, float *ms, uint32_t *ran) {
+    *ms = never, *ran = 0;
+    for (int i = 0; i < n; i++) {
+        float took = never;
+        if (list[i].state != CUBLAS_STATUS_SUCCESS) continue;
+        PST_TRY(time_one(d, e, &list[i].algo, t, &took));
+        *ran += took < never;
+        if (took < *ms) e->algo = list[i].algo, *ms = took;
+    }
+    return PST_OK;
+}
+
+pst_status pst_cuda_product_measure(pst_cuda_device *d, pst_cuda_entry *e) {
+    cublasLtMatmulHeuristicResult_t list[CANDIDATES];
+    int n = 0;
+    float best = never;
+    uint32_t ran;
+    PST_TRY(pst_cuda_product_propose(d, e, CANDIDATES, list, &n));
+    bench t = {0};
+    pst_status status = bench_begin(&t, e);
+    if (status == PST_OK) status = fastest(d, e, list, n, &t, &best, &ran);
+    bench_close(&t);
+    if (status != PST_OK || best < never) return status;
+    char text[96];
+    pst_cuda_product_name(&e->shape, text, sizeof text);
+    return pst_fail(PST_EINTERNAL, "none of cuBLASLt's %d algorithms for the matrix product %s runs here", n, text);
+}
+
+/* Measuring chooses among the first; then all, those included, are timed anew. */
+static pst_status compare_with(pst_cuda_device *d, pst_cuda_entry *e, const cublasLtMatmulHeuristicResult_t *list,
+                               int n, const bench *t, pst_choice_times *times) {
+    float first = never, measured = never, best = never;
+    uint32_t ran;
+    PST_TRY(fastest(d, e, list, n < CANDIDATES ? n : CANDIDATES, t, &best, &ran));
+    const cublasLtMatmulAlgo_t chosen = e->algo;
+    PST_TRY(fastest(d, e, list, n, t, &best, &ran));
+    PST_TRY(time_one(d, e, &list[0].algo, t, &first));
+    PST_TRY(time_one(d, e, &chosen, t, &measured));
+    if (first < best) best = first;
+    if (measured < best) best = measured;
+    *times = (pst_choice_times){.first_s = (double)first * 1e-3 / TURNS,
+                                .measured_s = (double)measured * 1e-3 / TURNS,
+                                .best_s = (double)best * 1e-3 / TURNS,
+                                .tried = ran};
+    return PST_OK;
+}
+
+/* e: a copy, so that what is chosen stays as it was. */
+pst_status pst_cuda_product_compare(pst_cuda_device *d, pst_cuda_entry *e, pst_choice_times *times) {
+    cublasLtMatmulHeuristicResult_t *list = malloc(EVERY * sizeof *list);
+    int n = 0;
+    bench t = {0};
+    if (!list) return pst_fail(PST_ENOMEM, "no memory for a list of algorithms");
+    pst_status status = pst_cuda_product_propose(d, e, EVERY, list, &n);
+    if (status == PST_OK) status = bench_begin(&t, e);
+    if (status == PST_OK) status = compare_with(d, e, list, n, &t, times);
+    bench_close(&t);
+    free(list);
+    return status;
+}

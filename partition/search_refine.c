@@ -1,0 +1,79 @@
+/* The best cuts of several chunks per stage are made by halves: chunks get equal parts of the longest stage, whatever their
+ * stage waits for. Here their borders are moved as long as a walk through the real order becomes shorter. */
+#include "partition/search_parts.h"
+#include <string.h>
+
+enum { STEPS = 6, ATTEMPTS = 3 };
+static const int step_of[STEPS] = {1, -1, 2, -2, 5, -5};
+
+/* Passes that a walk goes through. */
+static uint64_t passes_of(const pst_search_layout *l) { return 3 * (uint64_t)l->n_chunk * pst_search_most_micros(l); }
+
+/* 1 into *shorter: the layout fits and is shorter than `than`. */
+static pst_status attempt(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, uint64_t than,
+                          int *shorter) {
+    uint64_t excess;
+    uint32_t stage;
+    *shorter = 0;
+    PST_TRY(pst_search_fit(x, c, l, &excess, &stage));
+    if (excess) return PST_OK;
+    x->limit_ns = than;
+    pst_status status = pst_search_predict(x, c, l, PST_SCORE_WALK);
+    x->limit_ns = UINT64_MAX;
+    *shorter = status == PST_OK && l->step_ns < than;
+    if (status == PST_EINPUT) pst_error_clear(), status = PST_OK; /* no such border */
+    return status;
+}
+
+/* Each border in turn; *moved: one was. */
+static pst_status move_borders(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, uint64_t *least,
+                               uint64_t *passes, int *moved) {
+    *moved = 0;
+    for (uint32_t k = 1; k < l->n_chunk; k++)
+        for (int i = 0; i < STEPS; i++) {
+            const uint32_t was = l->first_item[k];
+            int64_t to = (int64_t)was + step_of[i];
+            int shorter;
+            if (to <= l->first_item[k - 1] || to >= l->first_item[k + 1]) continue;
+            if (*passes < passes_of(l) || pst_search_late(x)) return PST_OK;
+            *passes -= passes_of(l);
+            l->first_item[k] = (uint32_t)to;
+            PST_TRY(attempt(x, c, l, *least, &shorter));
+            if (shorter) *least = l->step_ns, *moved = 1, i = -1;
+            else l->first_item[k] = was;
+        }
+    return PST_OK;
+}
+
+/* *shorter: l, a copy of the lot's layout, is now, and fits. */
+static pst_status refine(pst_search_context *x, pst_search_lot *lot, pst_search_layout *l, uint64_t *passes,
+                         int *shorter) {
+    const uint64_t before = l->step_ns;
+    uint64_t least = before, excess = 0;
+    uint32_t stage;
+    *shorter = 0;
+    for (int moved = 1; moved;) PST_TRY(move_borders(x, &lot->best, l, &least, passes, &moved));
+    if (least < before) PST_TRY(attempt(x, &lot->best, l, before, shorter));
+    if (*shorter) PST_TRY(pst_search_check(x, l, &excess, &stage, &lot->best.reserve));
+    *shorter &= !excess;
+    return PST_OK;
+}
+
+pst_status pst_search_refine(pst_search_context *x, pst_search_lot *lot, uint64_t *passes) {
+    if (lot->row.layout->n_chunk == lot->row.pipeline || lot->small || !lot->row.fits) return PST_OK;
+    for (int i = 0, again = 1; i < ATTEMPTS && again; i++) {
+        const uint64_t reserve = lot->best.reserve;
+        pst_search_layout *l;
+        int shorter;
+        PST_TRY(pst_search_layout_copy(lot->row.layout, &l));
+        pst_status status = refine(x, lot, l, passes, &shorter);
+        if (status == PST_OK && shorter) {
+            pst_search_layout *was = lot->row.layout;
+            lot->row.layout = l, lot->accounted = 0, l = was;
+        }
+        pst_search_layout_close(l);
+        PST_TRY(status);
+        again = !shorter && lot->best.reserve > reserve; /* it took more memory than was thought */
+    }
+    return PST_OK;
+}

@@ -1,0 +1,69 @@
+#!/bin/sh
+# test: label=full timeout=180
+# penstock plan RUN.yaml, what takes seconds: orders that are solved for, the smallest cluster that would do, and profiles
+# of another model or machine.
+. "$(dirname "$0")/../script.sh"
+
+write_run 2
+weights() { sed -n 's/.*"weights_xxh64": *"\([0-9a-f]*\)".*/\1/p' "$1/metrics.jsonl"; }
+step() { sed -n 's/^ *step_ns: \([0-9]*\).*/\1/p' "$1"; }
+
+# a schedule or degrees that are given are no better than what the search finds when nothing is
+echo 'model: {kind: gpt, preset: gpt2-xl}
+data: {paths: [text.txt]}
+train: {batch: 240, precision: bf16}' >xl.yaml
+# free RUN CLUSTER GIVEN...: each of GIVEN at most 1 % shorter than what is found without
+free() {
+    run=$1 cluster=$2
+    shift 2
+    "$PENSTOCK" plan $run --cluster "$cluster" -o free.yaml >out || fail "free on $cluster"
+    for given; do
+        "$PENSTOCK" plan $run --cluster "$cluster" $given -o given.yaml >out || fail "$given on $cluster"
+        [ $(($(step free.yaml) * 100)) -le $(($(step given.yaml) * 101)) ] ||
+            fail "$run on $cluster: $(step free.yaml) ns, with $given $(step given.yaml)"
+    done
+}
+free run.yaml '1x8 h100 nvlink:900GB/s' schedule=dualpipev schedule=zb-v schedule=interleaved pipeline=2 micro_batch=2 data=4
+free xl.yaml '2x8 h100 ib:4x200Gb/s/2' schedule=dualpipev schedule=zb-v micro_batch=5 pipeline=8 'pipeline=4 data=4'
+free xl.yaml '2x8 h200 ib:400Gb/s' schedule=dualpipev schedule=1f1b
+free xl.yaml '4x2 h100 ib:200Gb/s' schedule=dualpipev
+free xl.yaml '2x4 a100-80 ib:100Gb/s' schedule=dualpipev schedule=zb-v
+
+# an order that is solved for is found again by the run, and no longer than any that has a name
+"$PENSTOCK" plan run.yaml -n 3 layers=3 pipeline=3 micro_batch=1 recompute=none schedule=solved -o solved.yaml >out || fail "solved"
+grep -q '^layout .* solved, ' out && grep -q '^schedule: solved' solved.yaml || fail "not solved: $(cat out)"
+"$PENSTOCK" plan run.yaml -n 3 layers=3 pipeline=3 micro_batch=1 recompute=none schedule=zb-h1 -o named.yaml >out || fail "named"
+[ "$(step solved.yaml)" -le "$(step named.yaml)" ] || fail "solved: $(step solved.yaml), zb-h1: $(step named.yaml)"
+for plan in solved named; do "$PENSTOCK" train -q run.yaml transport=self layers=3 plan=$plan.yaml || fail "train $plan"; done
+[ "$(weights runs/run)" ] && [ "$(weights runs/run)" = "$(weights runs/run-2)" ] || fail "other weights by a solved order"
+[ "$(step solved.yaml)" = "$(step runs/run/plan.yaml)" ] || fail "solved, planned $(step solved.yaml), run $(step runs/run/plan.yaml)"
+
+# expect STATUS PATTERN ARGUMENT...: exit status, and one line on stderr that matches
+expect() {
+    status=$1 pattern=$2
+    shift 2
+    rc=0
+    "$PENSTOCK" plan "$@" >out 2>err </dev/null || rc=$?
+    [ $rc = "$status" ] && grep -q -e "^penstock: .*$pattern" err && [ "$(wc -l <err)" = 1 ] ||
+        fail "plan $*: status $rc, expected $status and '$pattern': $(cat err)"
+}
+
+# the smallest cluster that would do is enough, and no smaller one
+expect 4 'the smallest cluster of this kind that would do: [0-9]* nodes, [0-9]* devices$' run.yaml --cluster '2x1 h100 memory:200KiB ib:400Gb/s'
+fits() { "$PENSTOCK" plan run.yaml layers=4 channels=256 --cluster "$1x1 h100 memory:24MiB ib:400Gb/s" >out 2>err; }
+expect 4 'that would do: [0-9]* nodes, [0-9]* devices, with ib:400Gb/s between nodes' run.yaml layers=4 channels=256 --cluster '1x1 h100 memory:24MiB'
+nodes=$(sed -n 's/.*would do: \([0-9]*\) nodes.*/\1/p' err)
+fits "$nodes" || fail "it does not fit on $nodes nodes, as was said"
+! fits $((nodes - 1)) || fail "it fits on less than $nodes nodes"
+
+# a profile (of one rank, which has no peer) of another model is refused, or forced
+"$PENSTOCK" profile run.yaml -n 1 --seconds 0.01 -o own.yaml >out || fail "profile of one rank"
+expect 2 'it is of another model' run.yaml -n 1 channels=48 --profile own.yaml
+"$PENSTOCK" plan run.yaml -n 1 channels=48 --profile own.yaml --force >out 2>err || fail "forced: $(cat err)"
+grep -q '^costs  *profile own.yaml' out && [ "$(grep -c 'were not measured' err)" = 1 ] || fail "forced: $(cat out err)"
+sed 's/cpu: "[^"]*"/cpu: "Z80"/' own.yaml >z80.yaml
+"$PENSTOCK" plan run.yaml -n 1 --profile z80.yaml --force >out 2>err || fail "forced: $(cat err)"
+grep -q "z80.yaml is used all the same: .*of processor 'Z80'" err || fail "what --force overrode is not said: $(cat err)"
+expect 2 'and the cluster has none' run.yaml --cluster '1x1 h100' --profile own.yaml --force
+
+exit $bad

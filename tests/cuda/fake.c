@@ -1,0 +1,228 @@
+/* See fake.h. */
+#include "cuda/fake.h"
+#include <cublasLt.h>
+#include <cuda.h>
+#include <cudnn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CALL_NS = 100, EFFECTS = 65536 };
+
+struct CUstream_st {
+    uint64_t end_ns;
+    const uint64_t *awaits; /* not before this, NULL */
+};
+struct CUevent_st {
+    uint64_t end_ns;
+    const uint64_t *awaits;
+};
+typedef struct {
+    uint64_t at_ns, value, bytes;
+    void *to;
+    const void *from; /* NULL: bytes of value, or all 8 of it */
+    int whole;
+} effect;
+
+fake_machine fake;
+static effect pending[EFFECTS];
+static int n_pending;
+
+void fake_reset(void) {
+    fake = (fake_machine){.now = 5000000000000,
+                          .count = 1,
+                          .capability = 90,
+                          .driver = 13000,
+                          .runtime = 13000,
+                          .free_bytes = UINT64_C(4) << 30,
+                          .total_bytes = UINT64_C(5) << 30,
+                          .lost_ns = UINT64_MAX};
+    fake_blas = (fake_blas_machine){0};
+    fake_dnn = (fake_dnn_machine){.workspace = 256};
+    n_pending = 0;
+}
+
+uint64_t __wrap_pst_monotonic_ns(void);
+uint64_t __wrap_pst_monotonic_ns(void) { return fake.now += CALL_NS + fake.tick; }
+
+/* --- time --------------------------------------------------------------------------------------------------------- */
+
+static void apply(const effect *e) {
+    if (e->at_ns >= fake.lost_ns) return;
+    if (e->from) memcpy(e->to, e->from, e->bytes);
+    else if (e->whole) memcpy(e->to, &e->value, 8);
+    else memset(e->to, (int)e->value, e->bytes);
+}
+
+/* What every call begins with: time passes, what has come to its end is seen, and a lost device says so. */
+static cudaError_t call(void) {
+    int kept = 0;
+    fake.now += CALL_NS;
+    for (int i = 0; i < n_pending; i++)
+        if (pending[i].at_ns > fake.now) pending[kept++] = pending[i];
+        else apply(pending + i);
+    n_pending = kept;
+    return fake.now >= fake.lost_ns ? fake.lost : cudaSuccess;
+}
+
+static cudaError_t make(void **object, size_t bytes) {
+    cudaError_t error = call();
+    if (fake.fail_at && !--fake.fail_at) error = cudaErrorMemoryAllocation;
+    if (error != cudaSuccess) return error;
+    fake.live++;
+    *object = calloc(1, bytes);
+    return cudaSuccess;
+}
+
+static cudaError_t drop(void *object) {
+    fake.live--;
+    free(object);
+    return call();
+}
+
+static uint64_t queue(cudaStream_t s, uint64_t ns) {
+    if (s->end_ns < fake.now) s->end_ns = fake.now;
+    return s->end_ns += ns;
+}
+
+static cudaError_t wait_until(uint64_t ns) {
+    if (fake.now < ns) fake.now = ns;
+    return call();
+}
+
+void fake_kernel(cudaStream_t stream, uint64_t ns, cudaError_t error) {
+    uint64_t end = queue(stream, ns);
+    if (error == cudaSuccess || end >= fake.lost_ns) return;
+    fake.lost_ns = end;
+    fake.lost = error;
+}
+
+void fake_await(cudaStream_t stream, const uint64_t *end_ns) { stream->awaits = end_ns; }
+
+static cudaError_t later(cudaStream_t s, effect e) {
+    cudaError_t error = call();
+    if (error != cudaSuccess || n_pending == EFFECTS) return error ? error : cudaErrorUnknown;
+    e.at_ns = queue(s, e.bytes); /* a GB/s */
+    pending[n_pending++] = e;
+    return cudaSuccess;
+}
+
+/* --- the machine -------------------------------------------------------------------------------------------------- */
+
+cudaError_t cudaGetDeviceCount(int *count) {
+    *count = fake.none ? 0 : fake.count;
+    return fake.none ? fake.none : call();
+}
+cudaError_t cudaDriverGetVersion(int *version) { return *version = fake.driver, cudaSuccess; }
+cudaError_t cudaRuntimeGetVersion(int *version) { return *version = fake.runtime, cudaSuccess; }
+cudaError_t cudaSetDevice(int device) { return device < fake.count ? call() : cudaErrorInvalidDevice; }
+cudaError_t cudaGetDevice(int *device) { return *device = 0, cudaSuccess; }
+cudaError_t cudaDeviceGetAttribute(int *value, enum cudaDeviceAttr attribute, int device) {
+    (void)device;
+    *value = attribute == cudaDevAttrComputeCapabilityMajor   ? fake.capability / 10
+             : attribute == cudaDevAttrComputeCapabilityMinor ? fake.capability % 10
+                                                              : 132;
+    return call();
+}
+cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *of, int device) {
+    (void)device;
+    *of = (struct cudaDeviceProp){
+        .name = "Fake", .major = fake.capability / 10, .minor = fake.capability % 10, .multiProcessorCount = 132};
+    return call();
+}
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest) { return *least = 0, *greatest = -5, call(); }
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total) {
+    return *free_bytes = fake.free_bytes, *total = fake.total_bytes, call();
+}
+cudaError_t cudaGetLastError(void) { return fake.now >= fake.lost_ns ? fake.lost : cudaSuccess; }
+const char *cudaGetErrorString(cudaError_t error) {
+    return error == cudaErrorIllegalAddress ? "an illegal memory access was encountered" : "some error";
+}
+
+/* --- streams and events ------------------------------------------------------------------------------------------- */
+
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *s, unsigned flags) {
+    return (void)flags, make((void **)s, sizeof **s);
+}
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *s, unsigned flags, int priority) {
+    return (void)flags, (void)priority, make((void **)s, sizeof **s);
+}
+cudaError_t cudaStreamDestroy(cudaStream_t s) { return drop(s); }
+cudaError_t cudaStreamSynchronize(cudaStream_t s) { return wait_until(s->end_ns); }
+cudaError_t cudaStreamQuery(cudaStream_t s) {
+    cudaError_t error = call();
+    return error ? error : fake.now < s->end_ns ? cudaErrorNotReady : cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t event, unsigned flags) {
+    (void)flags;
+    if (s->end_ns < event->end_ns) s->end_ns = event->end_ns;
+    return call();
+}
+cudaError_t cudaEventCreate(cudaEvent_t *event) { return make((void **)event, sizeof **event); }
+cudaError_t cudaEventDestroy(cudaEvent_t event) { return drop(event); }
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) { return (void)flags, cudaEventCreate(event); }
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t s) {
+    event->awaits = s->awaits;
+    return event->end_ns = queue(s, 0), call();
+}
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+    cudaError_t error = call();
+    uint64_t end = event->awaits ? *event->awaits : event->end_ns;
+    return error ? error : fake.now < end ? cudaErrorNotReady : cudaSuccess;
+}
+cudaError_t cudaEventSynchronize(cudaEvent_t event) { return wait_until(event->end_ns); }
+cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t a, cudaEvent_t b) {
+    *ms = (float)((double)(int64_t)(b->end_ns - a->end_ns) * (1 + fake.drift) / 1e6);
+    return call();
+}
+
+static CUresult write_value(CUstream s, CUdeviceptr to, cuuint64_t value, unsigned flags) {
+    (void)flags;
+    if (fake.no_writes) return CUDA_ERROR_NOT_SUPPORTED;
+    fake.writes++;
+    return (CUresult)later(s, (effect){.to = (void *)(uintptr_t)to, .value = value, .whole = 1});
+}
+cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **fn, unsigned version, unsigned long long flags,
+                                             enum cudaDriverEntryPointQueryResult *found) {
+    (void)name, (void)version, (void)flags;
+    CUresult (*write)(CUstream, CUdeviceptr, cuuint64_t, unsigned) = write_value;
+    memcpy(fn, &write, sizeof *fn);
+    return *found = cudaDriverEntryPointSuccess, call();
+}
+
+/* --- memory ------------------------------------------------------------------------------------------------------- */
+
+cudaError_t cudaMalloc(void **mem, size_t bytes) {
+    return bytes > fake.free_bytes ? cudaErrorMemoryAllocation : make(mem, bytes);
+}
+cudaError_t cudaFree(void *mem) { return drop(mem); }
+cudaError_t cudaHostAlloc(void **mem, size_t bytes, unsigned flags) { return (void)flags, make(mem, bytes); }
+cudaError_t cudaFreeHost(void *mem) { return drop(mem); }
+cudaError_t cudaMemcpy(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind) {
+    (void)kind;
+    return memcpy(to, from, bytes), call();
+}
+cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaMemcpyKind kind, cudaStream_t s) {
+    (void)kind;
+    return later(s, (effect){.to = to, .from = from, .bytes = bytes});
+}
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t s) {
+    return later(s, (effect){.to = to, .value = (uint64_t)value, .bytes = bytes});
+}
+
+/* --- libraries ---------------------------------------------------------------------------------------------------- */
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *lt) {
+    return make((void **)lt, 1) ? CUBLAS_STATUS_ALLOC_FAILED : CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t lt) { return drop(lt), CUBLAS_STATUS_SUCCESS; }
+const char *cublasLtGetStatusString(cublasStatus_t status) { return (void)status, "some status"; }
+size_t cublasLtGetVersion(void) { return 130100; }
+cudnnStatus_t cudnnCreate(cudnnHandle_t *dnn) {
+    return make((void **)dnn, 1) ? CUDNN_STATUS_ALLOC_FAILED : CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnDestroy(cudnnHandle_t dnn) { return drop(dnn), CUDNN_STATUS_SUCCESS; }
+cudnnStatus_t cudnnSetStream(cudnnHandle_t dnn, cudaStream_t s) { return (void)dnn, (void)s, CUDNN_STATUS_SUCCESS; }
+const char *cudnnGetErrorString(cudnnStatus_t status) { return (void)status, "some status"; }
+void cudnnGetLastErrorString(char *text, size_t bytes) { snprintf(text, bytes, "more words"); }
+size_t cudnnGetVersion(void) { return 91900; }

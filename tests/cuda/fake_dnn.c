@@ -1,0 +1,288 @@
+/* cuDNN's backend graphs, computed operation by operation in double: what a graph means, on the host's processor. The
+ * first engine that it proposes says of itself that it gives other bits each time. See fake.h. */
+#include "cuda/fake.h"
+#include "base/dtype.h"
+#include <cudnn.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DIMS = 4, MOST_ATTRIBUTES = 12 };
+
+fake_dnn_machine fake_dnn;
+
+/* Attributes as they were set; those that are descriptors are held. */
+typedef struct desc {
+    cudnnBackendDescriptorType_t type;
+    int held, number; /* number: of an engine or its configuration */
+    uint32_t n;
+    struct {
+        cudnnBackendAttributeName_t name;
+        cudnnBackendAttributeType_t type;
+        int64_t n;
+        void *data;
+    } at[MOST_ATTRIBUTES];
+    double *value; /* of a virtual tensor while a plan runs, by its strides */
+    struct desc *view;
+} desc;
+
+static void release(desc *d) {
+    if (--d->held) return;
+    for (uint32_t i = 0; i < d->n; i++) {
+        for (int64_t k = 0; d->at[i].type == CUDNN_TYPE_BACKEND_DESCRIPTOR && k < d->at[i].n; k++)
+            release(((desc **)d->at[i].data)[k]);
+        free(d->at[i].data);
+    }
+    fake.live--;
+    free(d);
+}
+
+cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t type, cudnnBackendDescriptor_t *to) {
+    desc *d = calloc(1, sizeof *d);
+    d->type = type, d->held = 1;
+    fake.live++;
+    *to = d;
+    return CUDNN_STATUS_SUCCESS;
+}
+cudnnStatus_t cudnnBackendDestroyDescriptor(cudnnBackendDescriptor_t d) { return release(d), CUDNN_STATUS_SUCCESS; }
+cudnnStatus_t cudnnBackendFinalize(cudnnBackendDescriptor_t d) {
+    if (((desc *)d)->type == CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR && fake_dnn.refuses)
+        return CUDNN_STATUS_NOT_SUPPORTED;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static size_t size_of(cudnnBackendAttributeType_t type) {
+    switch (type) {
+    case CUDNN_TYPE_INT64: return 8;
+    case CUDNN_TYPE_BOOLEAN: return sizeof(bool);
+    case CUDNN_TYPE_HANDLE:
+    case CUDNN_TYPE_VOID_PTR:
+    case CUDNN_TYPE_BACKEND_DESCRIPTOR: return sizeof(void *);
+    default: return 4;
+    }
+}
+
+cudnnStatus_t cudnnBackendSetAttribute(cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t n, const void *value) {
+    desc *d = of;
+    if (d->n == MOST_ATTRIBUTES) return CUDNN_STATUS_BAD_PARAM;
+    size_t bytes = (size_t)n * size_of(type);
+    d->at[d->n].name = name, d->at[d->n].type = type, d->at[d->n].n = n;
+    memcpy(d->at[d->n++].data = malloc(bytes), value, bytes);
+    for (int64_t k = 0; type == CUDNN_TYPE_BACKEND_DESCRIPTOR && k < n; k++) ((desc *const *)value)[k]->held++;
+    return CUDNN_STATUS_SUCCESS;
+}
+
+static const void *find(const desc *d, cudnnBackendAttributeName_t name) {
+    for (uint32_t i = 0; i < d->n; i++)
+        if (d->at[i].name == name) return d->at[i].data;
+    return NULL;
+}
+
+static int64_t count(const desc *d, cudnnBackendAttributeName_t name) {
+    for (uint32_t i = 0; i < d->n; i++)
+        if (d->at[i].name == name) return d->at[i].n;
+    return 0;
+}
+
+static desc *child(const desc *d, cudnnBackendAttributeName_t name) {
+    desc *const *found = find(d, name);
+    return found ? *found : NULL;
+}
+
+static int whole(const desc *d, cudnnBackendAttributeName_t name) {
+    const int *found = find(d, name);
+    return found ? *found : -1;
+}
+
+cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t of, cudnnBackendAttributeName_t name,
+                                       cudnnBackendAttributeType_t type, int64_t asked, int64_t *n, void *to) {
+    const desc *d = of;
+    if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
+        desc *all = child(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH), **list = to;
+        for (*n = 0; *n < 2 && *n < asked; ++*n) {
+            list[*n]->number = (int)*n;
+            cudnnBackendSetAttribute(list[*n], name, type, 1, &all);
+        }
+    } else if (name == CUDNN_ATTR_ENGINECFG_ENGINE) {
+        (*(desc **)to)->number = d->number, *n = 1;
+    } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
+        ((cudnnBackendNumericalNote_t *)to)[0] = CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
+        ((cudnnBackendNumericalNote_t *)to)[1] = CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
+        *n = d->number ? 1 : 2;
+    } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
+        *(int64_t *)to = fake_dnn.workspace, *n = 1;
+    }
+    return CUDNN_STATUS_SUCCESS;
+}
+
+/* --- values ------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    const int64_t *number;
+    void *const *operand;
+    int64_t n;
+} pack;
+
+static uint64_t offset(const desc *t, const int64_t *index) {
+    const int64_t *dim = find(t, CUDNN_ATTR_TENSOR_DIMENSIONS), *stride = find(t, CUDNN_ATTR_TENSOR_STRIDES);
+    int64_t at = 0;
+    for (int i = 0; i < DIMS; i++) at += dim[i] == 1 ? 0 : index[i] * stride[i];
+    return (uint64_t)at;
+}
+
+static double *values(desc *t) {
+    const int64_t *dim = find(t, CUDNN_ATTR_TENSOR_DIMENSIONS);
+    const int64_t last[DIMS] = {dim[0] - 1, dim[1] - 1, dim[2] - 1, dim[3] - 1};
+    if (!t->value) t->value = calloc(offset(t, last) + 1, sizeof *t->value);
+    return t->value;
+}
+
+static void *memory(const desc *t, const pack *p) {
+    const int64_t *number = find(t, CUDNN_ATTR_TENSOR_UNIQUE_ID);
+    for (int64_t i = 0; i < p->n; i++)
+        if (p->number[i] == *number) return p->operand[i];
+    return NULL;
+}
+
+/* Every operand in memory lies as its tensor says. */
+static int lies_well(const desc *op, const pack *p) {
+    for (uint32_t i = 0; i < op->n; i++) {
+        if (op->at[i].type != CUDNN_TYPE_BACKEND_DESCRIPTOR) continue;
+        const desc *t = *(desc **)op->at[i].data;
+        const int64_t *alignment = find(t, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT);
+        if (alignment && !find(t, CUDNN_ATTR_TENSOR_IS_VIRTUAL) && (uintptr_t)memory(t, p) % (uint64_t)*alignment)
+            return 0;
+    }
+    return 1;
+}
+
+static double rounded(int type, double x) {
+    if (type == CUDNN_DATA_BFLOAT16) return pst_f32_from_bf16(pst_bf16_from_f32((float)x));
+    if (type == CUDNN_DATA_HALF) return pst_f32_from_f16(pst_f16_from_f32((float)x));
+    return x;
+}
+
+static double get(desc *t, const pack *p, const int64_t *index) {
+    uint64_t at = offset(t, index);
+    while (t->view) t = t->view;
+    if (find(t, CUDNN_ATTR_TENSOR_IS_VIRTUAL)) return values(t)[at];
+    int type = whole(t, CUDNN_ATTR_TENSOR_DATA_TYPE);
+    const void *from = memory(t, p);
+    if (type == CUDNN_DATA_FLOAT) return ((const float *)from)[at];
+    return pst_f32_from_half(type == CUDNN_DATA_HALF ? PST_F16 : PST_BF16, ((const uint16_t *)from)[at]);
+}
+
+static void put(desc *t, const pack *p, const int64_t *index, double x) {
+    uint64_t at = offset(t, index);
+    int type = whole(t, CUDNN_ATTR_TENSOR_DATA_TYPE);
+    if (find(t, CUDNN_ATTR_TENSOR_IS_VIRTUAL)) values(t)[at] = rounded(type, x);
+    else if (type == CUDNN_DATA_FLOAT) ((float *)memory(t, p))[at] = (float)x;
+    else ((uint16_t *)memory(t, p))[at] = pst_half_from_f32(type == CUDNN_DATA_HALF ? PST_F16 : PST_BF16, (float)x);
+}
+
+/* The next index in these dimensions; 0 behind the last. */
+static int next(int64_t *index, const int64_t *dim) {
+    for (int i = DIMS - 1; i >= 0; i--) {
+        if (++index[i] < dim[i]) return 1;
+        index[i] = 0;
+    }
+    return 0;
+}
+
+/* --- operations --------------------------------------------------------------------------------------------------- */
+
+static double pointwise(int mode, double x, double b, double t) {
+    switch (mode) {
+    case CUDNN_POINTWISE_ADD: return x + b;
+    case CUDNN_POINTWISE_SUB: return x - b;
+    case CUDNN_POINTWISE_MUL: return x * b;
+    case CUDNN_POINTWISE_DIV: return x / b;
+    case CUDNN_POINTWISE_EXP: return exp(x);
+    case CUDNN_POINTWISE_LOG: return log(x);
+    case CUDNN_POINTWISE_CMP_GE: return x >= b;
+    case CUDNN_POINTWISE_BINARY_SELECT: return t != 0 ? x : b;
+    default: return NAN;
+    }
+}
+
+static void run_pointwise(const desc *op, const pack *p) {
+    desc *how = child(op, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR);
+    desc *x = child(op, CUDNN_ATTR_OPERATION_POINTWISE_XDESC), *b = child(op, CUDNN_ATTR_OPERATION_POINTWISE_BDESC);
+    desc *t = child(op, CUDNN_ATTR_OPERATION_POINTWISE_TDESC), *y = child(op, CUDNN_ATTR_OPERATION_POINTWISE_YDESC);
+    int mode = whole(how, CUDNN_ATTR_POINTWISE_MODE);
+    const int64_t *axis = find(how, CUDNN_ATTR_POINTWISE_AXIS);
+    int64_t index[DIMS] = {0};
+    do {
+        if (mode == CUDNN_POINTWISE_GEN_INDEX) put(y, p, index, (double)index[*axis]);
+        else put(y, p, index, pointwise(mode, get(x, p, index), b ? get(b, p, index) : 0, t ? get(t, p, index) : 0));
+    } while (next(index, find(y, CUDNN_ATTR_TENSOR_DIMENSIONS)));
+}
+
+static void run_matmul(const desc *op, const pack *p) {
+    desc *a = child(op, CUDNN_ATTR_OPERATION_MATMUL_ADESC), *b = child(op, CUDNN_ATTR_OPERATION_MATMUL_BDESC);
+    desc *c = child(op, CUDNN_ATTR_OPERATION_MATMUL_CDESC);
+    const int64_t *dim = find(a, CUDNN_ATTR_TENSOR_DIMENSIONS);
+    int64_t index[DIMS] = {0};
+    do {
+        double sum = 0;
+        for (int64_t k = 0; k < dim[3]; k++) {
+            const int64_t left[DIMS] = {index[0], index[1], index[2], k},
+                          right[DIMS] = {index[0], index[1], k, index[3]};
+            sum += get(a, p, left) * get(b, p, right);
+        }
+        put(c, p, index, sum);
+    } while (next(index, find(c, CUDNN_ATTR_TENSOR_DIMENSIONS)));
+}
+
+static void run_reduction(const desc *op, const pack *p) {
+    desc *x = child(op, CUDNN_ATTR_OPERATION_REDUCTION_XDESC), *y = child(op, CUDNN_ATTR_OPERATION_REDUCTION_YDESC);
+    int max =
+        whole(child(op, CUDNN_ATTR_OPERATION_REDUCTION_DESC), CUDNN_ATTR_REDUCTION_OPERATOR) == CUDNN_REDUCE_TENSOR_MAX;
+    const int64_t *dim = find(x, CUDNN_ATTR_TENSOR_DIMENSIONS);
+    int64_t index[DIMS] = {0};
+    do {
+        int64_t at[DIMS];
+        memcpy(at, index, sizeof at);
+        double all = max ? -INFINITY : 0;
+        for (at[3] = 0; at[3] < dim[3]; at[3]++) all = max ? fmax(all, get(x, p, at)) : all + get(x, p, at);
+        put(y, p, index, all);
+    } while (next(index, find(y, CUDNN_ATTR_TENSOR_DIMENSIONS)));
+}
+
+static void run(const desc *op, const pack *p) {
+    if (op->type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR) run_pointwise(op, p);
+    else if (op->type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) run_matmul(op, p);
+    else if (op->type == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR) run_reduction(op, p);
+    else child(op, CUDNN_ATTR_OPERATION_RESHAPE_YDESC)->view = child(op, CUDNN_ATTR_OPERATION_RESHAPE_XDESC);
+}
+
+/* What virtual tensors held, so that the next run begins anew. */
+static void forget(const desc *op) {
+    for (uint32_t i = 0; i < op->n; i++) {
+        if (op->at[i].type != CUDNN_TYPE_BACKEND_DESCRIPTOR) continue;
+        desc *t = *(desc **)op->at[i].data;
+        free(t->value);
+        t->value = NULL, t->view = NULL;
+    }
+}
+
+cudnnStatus_t cudnnBackendExecute(cudnnHandle_t dnn, cudnnBackendDescriptor_t plan, cudnnBackendDescriptor_t variant) {
+    (void)dnn;
+    const desc *config = child(plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG);
+    const desc *all = child(config, CUDNN_ATTR_ENGINEHEUR_RESULTS);
+    desc *const *op = find(all, CUDNN_ATTR_OPERATIONGRAPH_OPS);
+    const pack p = {find(variant, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS),
+                    find(variant, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS),
+                    count(variant, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS)};
+    void *const *workspace = find(variant, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
+    if (config->number != 1 || (uintptr_t)*workspace % 256) return CUDNN_STATUS_EXECUTION_FAILED;
+    for (int64_t i = 0; i < count(all, CUDNN_ATTR_OPERATIONGRAPH_OPS); i++)
+        if (!lies_well(op[i], &p)) return CUDNN_STATUS_BAD_PARAM;
+    memset(*workspace, 0, (size_t)fake_dnn.workspace);
+    fake_dnn.runs++;
+    for (int64_t i = 0; i < count(all, CUDNN_ATTR_OPERATIONGRAPH_OPS); i++) run(op[i], &p);
+    for (int64_t i = 0; i < count(all, CUDNN_ATTR_OPERATIONGRAPH_OPS); i++) forget(op[i]);
+    return CUDNN_STATUS_SUCCESS;
+}

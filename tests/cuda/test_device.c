@@ -1,0 +1,369 @@
+/* test: wrap=pst_monotonic_ns
+ * The CUDA device on a machine that is made up (fake.h): order and times of what is queued, a failure blamed on the launch
+ * that caused it, memory that is short, and why a GPU cannot be used. */
+#include "cuda/fake.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/own.h"
+#include "penstock/status.h"
+#include <inttypes.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+static const pst_device_ops *ops = &pst_device_cuda;
+
+typedef struct {
+    uint64_t ns;
+    const char *name;
+    cudaError_t error;
+} kernel;
+
+static pst_status run(pst_device *device, const void *call) {
+    const kernel *k = call;
+    fake_kernel(pst_cuda_stream(device), k->ns, k->error);
+    return pst_cuda_launched(k->name);
+}
+
+static pst_device *open_one(void) {
+    pst_device *d;
+    fake_reset();
+    assert_int_equal(ops->open(&(pst_device_config){.threads = 1}, &d), PST_OK);
+    return d;
+}
+
+static void close_one(pst_device *d) {
+    ops->close(d);
+    assert_int_equal(fake.live, 0);
+}
+
+static uint64_t launch(pst_device *d, const kernel *k) {
+    uint64_t event;
+    assert_int_equal(ops->launch(d, run, k, 0, 0, &event), PST_OK);
+    return event;
+}
+
+static void assert_near(uint64_t a, uint64_t b, uint64_t ns) {
+    if ((a > b ? a - b : b - a) > ns) fail_msg("%" PRIu64 " and %" PRIu64 " are further apart than %" PRIu64, a, b, ns);
+}
+
+static void runs_ahead_in_order(void **state) {
+    (void)state;
+    pst_device *d = open_one();
+    const kernel k = {.ns = 1000000, .name = "k"};
+    uint64_t began = fake.now, event[3], copied, start, end, last;
+    void *memory, *pinned;
+    assert_int_equal(ops->memory(d, 5000, &memory), PST_OK);
+    assert_int_equal((uintptr_t)memory % 4096, 0);
+    assert_int_equal(ops->staging(d, 1000, &pinned), PST_OK);
+    for (int i = 0; i < 3; i++) event[i] = launch(d, &k);
+    assert_true(fake.now < began + 100000); /* nobody waited */
+    assert_int_equal(ops->depend(d, PST_Q_SEND, event[1]), PST_OK);
+    assert_int_equal(ops->copy(d, PST_Q_SEND, pinned, memory, 1000, &copied), PST_OK);
+    assert_int_equal(ops->test(d, event[0], &start, &end), PST_BUSY);
+    fake.now = began + 1500000;
+    assert_int_equal(ops->test(d, event[0], &start, &last), PST_OK);
+    assert_near(start, began, 20000);
+    assert_near(last, began + 1000000, 20000);
+    assert_int_equal(ops->test(d, event[1], &start, &end), PST_BUSY);
+    assert_int_equal(ops->test(d, copied, &start, &end), PST_BUSY);
+    fake.now = began + 4000000;
+    assert_int_equal(ops->test(d, copied, &start, &end), PST_OK);
+    assert_near(start, began + 2000000, 20000); /* when what it waited for had ended */
+    assert_near(end, start + 1000, 1000);
+    assert_int_equal(ops->test(d, event[2], &start, &end),
+                     PST_OK); /* asked out of order: starts where the other ended */
+    assert_near(start, began + 2000000, 20000);
+    assert_int_equal(ops->test(d, event[1], &start, &last), PST_OK);
+    assert_near(start, began + 1000000, 20000);
+    close_one(d);
+}
+
+/* The last launch of an instruction stands for all of it. */
+static void only_the_last_is_asked_for(void **state) {
+    (void)state;
+    pst_device *d = open_one();
+    const kernel good = {.ns = 1000000, .name = "good"};
+    const kernel bad = {.ns = 1000000, .name = "bad", .error = cudaErrorIllegalAddress};
+    uint64_t began = fake.now, event[2], start, end;
+    for (int i = 0; i < 2; i++) {
+        for (int k = 0; k < 4; k++) assert_int_equal(ops->launch(d, run, &good, 0, 0, NULL), PST_OK);
+        event[i] = launch(d, &good);
+    }
+    fake.now = began + 10100000;
+    assert_int_equal(ops->test(d, event[1], &start, &end), PST_OK);
+    assert_near(start, began + 5000000, 30000);
+    assert_near(end, began + 10000000, 30000);
+    assert_int_equal(ops->test(d, event[0], &start, &end), PST_OK);
+    assert_near(start, began, 30000);
+    for (int k = 0; k < 4; k++) assert_int_equal(ops->launch(d, run, k == 1 ? &bad : &good, 0, 0, NULL), PST_OK);
+    event[0] = launch(d, &good);
+    fake.now += 10000000;
+    assert_int_equal(ops->test(d, event[0], &start, &end), PST_EINTERNAL);
+    assert_string_equal(pst_error(),
+                        "CUDA: one of 5 operators, from good to good, failed: an illegal memory access was encountered");
+    close_one(d);
+}
+
+/* The device writes a number behind each event, and behind every eighth launch without. */
+static void numbers_are_few(void **state) {
+    (void)state;
+    pst_device *d = open_one();
+    const kernel k = {.ns = 1000, .name = "k"}, bad = {.ns = 1000, .name = "bad", .error = cudaErrorIllegalAddress};
+    uint32_t before = fake.writes;
+    uint64_t event, start, end;
+    launch(d, &k);
+    assert_int_equal(fake.writes, before + 1);
+    for (int i = 0; i < 80; i++) assert_int_equal(ops->launch(d, run, &k, 0, 0, NULL), PST_OK);
+    assert_int_equal(fake.writes, before + 11);
+    for (int i = 0; i < 6; i++) assert_int_equal(ops->launch(d, run, i == 1 ? &bad : &k, 0, 0, NULL), PST_OK);
+    for (int i = 0; i < 9; i++) assert_int_equal(ops->launch(d, run, &k, 0, 0, NULL), PST_OK);
+    event = launch(d, &k);
+    fake.now += 1000000;
+    assert_int_equal(ops->test(d, event, &start, &end), PST_EINTERNAL);
+    assert_non_null(strstr(pst_error(), "CUDA: one of 8 operators, from k to k, failed: "));
+    close_one(d);
+}
+
+/* Where streams cannot write values, events alone tell what has ended. */
+static void without_numbers(void **state) {
+    (void)state;
+    const kernel good = {.ns = 1000, .name = "good"};
+    const kernel bad = {.ns = 1000, .name = "bad", .error = cudaErrorIllegalAddress};
+    uint64_t event, start, end;
+    pst_device *d;
+    fake_reset();
+    fake.no_writes = 1;
+    assert_int_equal(ops->open(&(pst_device_config){.threads = 1}, &d), PST_OK);
+    for (int i = 0; i < 3; i++) assert_int_equal(ops->launch(d, run, &good, 0, 0, NULL), PST_OK);
+    event = launch(d, &good);
+    fake.now += 1000000;
+    assert_int_equal(ops->test(d, event, &start, &end), PST_OK);
+    event = launch(d, &bad);
+    fake.now += 1000000;
+    assert_int_equal(ops->test(d, event, &start, &end), PST_EINTERNAL);
+    assert_string_equal(pst_error(), "CUDA: bad failed: an illegal memory access was encountered");
+    assert_int_equal(fake.writes, 0);
+    close_one(d);
+}
+
+/* A kernel that has met a wrong index by the time that an earlier launch is asked for: that one is fine. */
+static pst_status complain(pst_device *device, const void *call) {
+    pst_cuda_fault *fault = pst_cuda_fault_of(device);
+    *fault = (pst_cuda_fault){.state = PST_CUDA_FAULT_SAID,
+                              .index = 9,
+                              .position = 3,
+                              .limit = 8,
+                              .launch = pst_cuda_launch_of(device),
+                              .node = "embed"};
+    return run(device, call);
+}
+
+static void indices_are_of_their_launch(void **state) {
+    (void)state;
+    pst_device *d = open_one();
+    const kernel k = {.ns = 1000, .name = "k"};
+    uint64_t before = launch(d, &k), event, start, end;
+    assert_int_equal(ops->launch(d, complain, &k, 0, 0, &event), PST_OK);
+    fake.now += 1000000;
+    assert_int_equal(ops->test(d, before, &start, &end), PST_OK);
+    assert_int_equal(ops->test(d, event, &start, &end), PST_EINPUT);
+    assert_string_equal(pst_error(), "embed: index 9 at position 3 is outside [0, 8)");
+    assert_int_equal(ops->test(d, event, &start, &end), PST_OK); /* said once */
+    close_one(d);
+}
+
+static void copies_and_fills(void **state) {
+    (void)state;
+    pst_device *d = open_one();
+    uint8_t from[64], to[64] = {0};
+    void *memory;
+    uint64_t event, start, end;
+    for (int i = 0; i < 64; i++) from[i] = (uint8_t)i;
+    assert_int_equal(ops->memory(d, 64, &memory), PST_OK);
+    assert_int_equal(ops->copy(d, PST_Q_COMPUTE, memory, from, 64, NULL), PST_OK);
+    assert_int_equal(ops->fill(d, PST_Q_COMPUTE, memory, 7, 8), PST_OK);
+    assert_int_equal(ops->copy(d, PST_Q_COMPUTE, to, memory, 64, NULL), PST_OK);
+    for (int i = 0; i < 64; i++) assert_int_equal(to[i], i < 8 ? 7 : i);
+    assert_int_equal(ops->copy(d, PST_Q_RECV, memory, from, 64, &event), PST_OK);
+    while (ops->test(d, event, &start, &end) == PST_BUSY) {}
+    assert_memory_equal(memory, from, 64);
+    close_one(d);
+}
+
+/* Two clocks that go apart by 50 ppm, over a minute: 3 ms, where each launch is timed to less than 60 us. */
+static void clocks_drift(void **state) {
+    (void)state;
+    pst_device *d = open_one();
+    const kernel k = {.ns = 10000000, .name = "k"};
+    fake.drift = 50e-6;
+    for (int i = 0; i < 120; i++) {
+        uint64_t began = fake.now, start, end, event = launch(d, &k);
+        fake.now += 500000000;
+        assert_int_equal(ops->test(d, event, &start, &end), PST_OK);
+        assert_near(end, began + k.ns, 60000);
+        assert_near(end - start, k.ns, 60000);
+    }
+    close_one(d);
+}
+
+/* More launches than events: the device is waited for, what is long past is not known, nothing is wrong. */
+static void many_launches(void **state) {
+    (void)state;
+    pst_device *d = open_one();
+    const kernel k = {.ns = 1000, .name = "k"};
+    uint64_t first = launch(d, &k), last = 0, start, end;
+    for (int i = 0; i < 10000; i++) last = launch(d, &k);
+    assert_int_equal(ops->test(d, first, &start, &end), PST_EINTERNAL);
+    fake.now += 100000000;
+    assert_int_equal(ops->test(d, last, &start, &end), PST_OK);
+    assert_true(end - start <= 1000 + 500);
+    assert_int_equal(ops->depend(d, PST_Q_SEND, first), PST_OK);
+    close_one(d);
+}
+
+/* Seven launches are queued before the third fails. The two before it are as they were; it is named, by all. */
+static void failures_are_blamed(void **state) {
+    (void)state;
+    pst_device *d = open_one();
+    const kernel good = {.ns = 1000000, .name = "cuda/layer_norm F"};
+    const kernel bad = {.ns = 1000000, .name = "cuda/attention F", .error = cudaErrorIllegalAddress};
+    static const char said[] = "CUDA: cuda/attention F failed: an illegal memory access was encountered";
+    uint64_t event[7], start, end, began = fake.now, more;
+    for (int i = 0; i < 7; i++) event[i] = launch(d, i == 2 ? &bad : &good);
+    fake.now = began + 1500000;
+    assert_int_equal(ops->test(d, event[0], &start, &end), PST_OK);
+    fake.now = began + 8000000;
+    assert_int_equal(ops->test(d, event[1], &start, &end), PST_OK); /* not looked at before it was too late */
+    assert_true(start <= end);
+    for (int i = 2; i < 7; i++) {
+        assert_int_equal(ops->test(d, event[i], &start, &end), PST_EINTERNAL);
+        assert_string_equal(pst_error(), said);
+    }
+    assert_int_equal(ops->launch(d, run, &good, 0, 0, &more), PST_EINTERNAL);
+    assert_string_equal(pst_error(), said);
+    assert_int_equal(ops->copy(d, PST_Q_COMPUTE, &more, &end, 8, NULL), PST_EINTERNAL);
+    assert_string_equal(pst_error(), said);
+    assert_int_equal(ops->test(d, event[0], &start, &end), PST_OK);
+    close_one(d);
+}
+
+/* It is a later launch, or a copy that waits, that sees the failure first. */
+static void failures_met_by_others(void **state) {
+    (void)state;
+    const kernel good = {.ns = 1000, .name = "good"};
+    const kernel bad = {.ns = 1000, .name = "bad", .error = cudaErrorIllegalAddress};
+    for (int by_copy = 0; by_copy < 2; by_copy++) {
+        pst_device *d = open_one();
+        uint64_t event, mine = 0, back = 0;
+        launch(d, &good), launch(d, &bad);
+        if (!by_copy) fake.now += 1000000;
+        pst_status status =
+            by_copy ? ops->copy(d, PST_Q_COMPUTE, &back, &mine, 8, NULL) : ops->launch(d, run, &good, 0, 0, &event);
+        assert_int_equal(status, PST_EINTERNAL);
+        assert_string_equal(pst_error(), "CUDA: bad failed: an illegal memory access was encountered");
+        close_one(d);
+    }
+}
+
+static void memory_is_short(void **state) {
+    (void)state;
+    pst_device *d = open_one();
+    void *memory;
+    fake.free_bytes = 3ull << 30, fake.total_bytes = 4ull << 30;
+    assert_int_equal(ops->memory(d, 5ull << 30, &memory), PST_ENOMEM);
+    assert_string_equal(pst_error(), "GPU 0 has 3.00 GiB of memory free (of 4.00); 5.00 GiB are needed, and 1.00 GiB for CUDA's libraries");
+    assert_int_equal(ops->memory(d, (2ull << 30) + (1 << 20), &memory), PST_ENOMEM); /* there, but for the libraries */
+    close_one(d);
+    fake_reset();
+    for (int i = 1; i < 20000; i++) { /* each thing that opening makes, and none left when one cannot be made */
+        fake.fail_at = i;
+        pst_status status = ops->open(&(pst_device_config){.threads = 1}, &d);
+        if (status == PST_OK) {
+            assert_true(i > 4096);
+            ops->close(d);
+            break;
+        }
+        assert_int_equal(status, PST_ENOMEM);
+        assert_int_equal(fake.live, 0);
+        if (i == 20) i = 4090;
+    }
+    assert_int_equal(fake.live, 0);
+}
+
+/* What is free, shared out among the ranks of a GPU, each with its libraries'; 0: not known. */
+static void room_is_shared(void **state) {
+    (void)state;
+    const pst_device_config config = {.threads = 1};
+    const uint64_t gib = UINT64_C(1) << 30;
+    fake_reset();
+    fake.free_bytes = 12 * gib;
+    assert_int_equal(ops->room(&config, 1), 11 * gib);
+    assert_int_equal(ops->room(&config, 3), 3 * gib);
+    fake.count = 2;
+    assert_int_equal(ops->room(&config, 2), 11 * gib);
+    assert_int_equal(ops->room(&(pst_device_config){.threads = 1, .local = 2}, 3), 5 * gib);
+    fake.free_bytes = gib / 2; /* nothing is left, which is known */
+    assert_int_equal(ops->room(&config, 2), 1);
+    fake.none = cudaErrorNoDevice;
+    assert_int_equal(ops->room(&config, 2), 0);
+    assert_int_equal(fake.live, 0);
+}
+
+static void ranks_take_turns(void **state) {
+    (void)state;
+    fake_reset();
+    fake.count = 2;
+    for (uint32_t local = 0; local < 4; local++) {
+        pst_device *d;
+        assert_int_equal(ops->open(&(pst_device_config){.threads = 1, .local = local}, &d), PST_OK);
+        assert_int_equal(((pst_cuda_device *)d)->ordinal, (int)(local % 2));
+        assert_int_equal(d->isa, PST_ISA_CUDA);
+        close_one(d);
+    }
+}
+
+static void says_why_not(void **state) {
+    (void)state;
+    const pst_device_config config = {.threads = 1};
+    pst_device *d;
+    fake_reset();
+    assert_null(ops->reject(&config));
+    fake.none = cudaErrorInsufficientDriver, fake.driver = 0;
+    assert_string_equal(ops->reject(&config),
+                        "there is no NVIDIA driver here; the module needs one for CUDA 13.0 or later");
+    fake.driver = 12040;
+    assert_string_equal(ops->reject(&config),
+                        "the NVIDIA driver is for CUDA 12.4; the module needs one for 13.0 or later");
+    fake.none = cudaErrorNoDevice, fake.driver = 13000;
+    setenv("CUDA_VISIBLE_DEVICES", "7", 1);
+    assert_string_equal(ops->reject(&config), "no GPU is visible: CUDA_VISIBLE_DEVICES is '7'");
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    assert_string_equal(ops->reject(&config), "the NVIDIA driver sees no GPU");
+    fake.none = cudaSuccess, fake.capability = 75;
+    assert_string_equal(ops->reject(&config), "GPU 0 (Fake, sm_75) is too old: sm_80 at least");
+    assert_int_equal(ops->open(&config, &d), PST_EINPUT);
+    assert_string_equal(pst_error(), "device cuda: GPU 0 (Fake, sm_75) is too old: sm_80 at least");
+    fake.capability = 90, fake.free_bytes = 3ull << 30, fake.total_bytes = 4ull << 30;
+    static const char libraries[] = "driver for CUDA 13.0, runtime 13.0, cuBLASLt 13.1.0, cuDNN 9.19.0, NCCL ";
+    assert_memory_equal(pst_cuda_about(0), libraries, sizeof libraries - 1);
+    assert_string_equal(pst_cuda_about(1), "GPU 0: Fake, sm_90, 132 multiprocessors, 3.0 of 4.0 GiB free");
+    assert_null(pst_cuda_about(2));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(runs_ahead_in_order),    cmocka_unit_test(only_the_last_is_asked_for),
+        cmocka_unit_test(copies_and_fills),       cmocka_unit_test(clocks_drift),
+        cmocka_unit_test(many_launches),          cmocka_unit_test(failures_are_blamed),
+        cmocka_unit_test(failures_met_by_others), cmocka_unit_test(memory_is_short),
+        cmocka_unit_test(ranks_take_turns),       cmocka_unit_test(says_why_not),
+        cmocka_unit_test(indices_are_of_their_launch),
+        cmocka_unit_test(numbers_are_few),        cmocka_unit_test(without_numbers),
+        cmocka_unit_test(room_is_shared),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

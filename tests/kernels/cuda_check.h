@@ -1,0 +1,405 @@
+/* Our own CUDA kernels and arithmetic against the reference, wherever they run: on emulated threads
+ * (test_cuda_host.c), or on a GPU (test_cuda.c). Operands are copied to where the kernels find them, with the guards
+ * around them, and back. */
+#ifndef PST_TESTS_KERNELS_CUDA_CHECK_H
+#define PST_TESTS_KERNELS_CUDA_CHECK_H
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include "kernels/case.h"
+#include "kernels/cpu/cpu.h"
+
+typedef struct {
+    pst_device *device;
+    const pst_kernel_row *rows;
+    uint32_t n_rows;
+    const pst_arith *arith;
+    /* A copy of these bytes there; alive until clear. */
+    void *(*put)(const void *from, uint64_t bytes);
+    void (*get)(void *to, const void *from, uint64_t bytes); /* when all that was launched has ended */
+    void (*clear)(void);
+    void (*turn)(int again);                                 /* before a run that must give the same bits as another */
+    pst_status (*fault)(void);                               /* what kernels complained of; forgotten then */
+} cuda_runner;
+extern const cuda_runner *runner;
+
+static uint64_t seed;
+
+/* Relative L2 distance from the reference, which sums in double; of a few elements alone, all may be small differences
+ * of larger terms. See test_backends.c. */
+static double tolerance(const case_buffer *b) {
+    int few = b->n < 8;
+    if (b->dtype == PST_BF16) return few ? 0x1p-7 : 0x1p-8;
+    if (b->dtype == PST_F16) return few ? 0x1p-10 : 0x1p-11;
+    return few ? 1e-4 : 3e-6;
+}
+
+/* --- one launch --------------------------------------------------------------------------------------------------- */
+static uint64_t block_bytes(const case_buffer *b) {
+    return (uint64_t)((uint8_t *)b->data - b->memory) + b->size * b->n + CASE_GUARD / 2;
+}
+
+/* The address there of what operand[i] holds; operands that are one memory here are one there. */
+static void *placed(case_buffer *const *operand, void *const *base, uint32_t i) {
+    for (uint32_t k = 0; k <= i; k++)
+        if (operand[k] == operand[i])
+            return operand[i] ? (uint8_t *)base[k] + ((uint8_t *)operand[i]->data - operand[i]->memory) : NULL;
+    return NULL;
+}
+
+static void check_scratch(const pst_kernel_row *row, uint8_t *there, uint64_t bytes) {
+    uint8_t *here = malloc(bytes + 64);
+    assert_non_null(here);
+    runner->get(here, there, bytes + 64);
+    for (uint64_t i = 0; i + 8 <= bytes; i += 8)
+        if (*(uint64_t *)(here + i) == UINT64_MAX)
+            fail_msg("%s did not write byte %lu of its scratch", row->name, (unsigned long)i);
+    for (uint64_t i = bytes; i < bytes + 64; i++)
+        if (here[i] != 0xff) fail_msg("%s wrote behind its scratch", row->name);
+    free(here);
+}
+
+/* NULL: an operand that is absent. */
+static void run_operands(const case_state *s, const pst_kernel_row *row, case_buffer *const *operand, uint32_t n,
+                         case_flags flags) {
+    void *base[PST_MAX_ARG], *arg[PST_MAX_ARG];
+    for (uint32_t i = 0; i < n; i++) {
+        base[i] = operand[i] ? runner->put(operand[i]->memory, block_bytes(operand[i])) : NULL;
+        arg[i] = placed(operand, base, i);
+    }
+    uint64_t bytes = row->scratch ? row->scratch(s->graph, s->node, 1) : 0;
+    uint8_t *scratch = malloc(bytes + 64);
+    assert_non_null(scratch);
+    memset(scratch, 0xff, bytes + 64);
+    void *there = runner->put(scratch, bytes + 64);
+    free(scratch);
+    pst_call call = {.graph = s->graph, .node = s->node, .arg = arg, .scratch = there, .seed = 42, .sample = 1000,
+                     .first = flags.first, .train = flags.train, .loss_scale = 1.0f / (float)(s->spec.b * s->spec.t)};
+    if (row->launch(runner->device, &call) != PST_OK) fail_msg("%s: %s", row->name, pst_error());
+    for (uint32_t i = 0; i < n; i++)
+        if (operand[i] && arg[i] == (uint8_t *)base[i] + ((uint8_t *)operand[i]->data - operand[i]->memory))
+            runner->get(operand[i]->memory, base[i], block_bytes(operand[i]));
+    check_scratch(row, there, bytes);
+    runner->clear();
+    assert_true(case_guards_intact(s));
+}
+
+static void run_pass(const case_state *s, const pst_kernel_row *row, case_flags flags) {
+    pst_arg args[PST_MAX_ARG];
+    case_buffer *operand[PST_MAX_ARG];
+    uint32_t n = s->node->op->args(s->node, row->pass, args);
+    for (uint32_t i = 0; i < n; i++) {
+        operand[i] = case_operand(s, args, i, flags);
+        if (args[i].kind == PST_ARG_SUM && flags.no_sum) operand[i] = NULL;
+    }
+    run_operands(s, row, operand, n, flags);
+}
+
+/* --- a pass against the reference --------------------------------------------------------------------------------- */
+static void compare_buffers(const case_buffer *got, const case_buffer *want, const char *what, const kernel_case *k) {
+    float *x = case_floats(got), *y = case_floats(want);
+    double distance = x && y ? case_distance(x, y, got->n) : INFINITY;
+    free(x), free(y);
+    if (!(distance <= tolerance(got))) fail_msg("%s: %.3g from the reference: %s", what, distance, case_text(k));
+}
+
+static void compare_pass(const case_state *got, const case_state *want, const pst_kernel_row *row, case_flags g,
+                         case_flags w, int exact) {
+    pst_arg args[PST_MAX_ARG];
+    uint32_t n = got->node->op->args(got->node, row->pass, args);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!(args[i].access & PST_WRITE)) continue;
+        const case_buffer *a = case_operand(got, args, i, g), *b = case_operand(want, args, i, w);
+        if (!exact) compare_buffers(a, b, row->name, &got->spec);
+        else if (memcmp(a->data, b->data, a->size * a->n))
+            fail_msg("%s pass %d: other bits the second time: %s", row->name, row->pass, case_text(&got->spec));
+    }
+}
+
+/* Once, again with operands that share memory, and off every alignment. */
+static void check_pass(const kernel_case *k, const pst_kernel_row *row, const case_state *before, case_flags flags) {
+    static const uint64_t shift[] = {0, 0, 3};
+    uint32_t n_ref;
+    const pst_kernel_row *rows = pst_kernels_ref(&n_ref), *ref_row = case_row(rows, n_ref, k, row->pass, 0);
+    case_state want, got[3];
+    assert_int_equal(case_open(k, 0, 0, &want), PST_OK);
+    case_copy(&want, before);
+    assert_int_equal(case_run(&want, ref_row, NULL, flags), PST_OK);
+    for (int i = 0; i < 3; i++) {
+        case_flags f = flags;
+        f.share = i == 1;
+        assert_int_equal(case_open(k, 0, shift[i], &got[i]), PST_OK);
+        case_copy(&got[i], before);
+        runner->turn(i == 1);
+        run_pass(&got[i], row, f);
+        compare_pass(&got[i], &want, row, f, flags, 0);
+        if (i == 1) compare_pass(&got[1], &got[0], row, f, flags, 1);
+    }
+    for (int i = 0; i < 3; i++) case_close(&got[i]);
+    case_close(&want);
+    assert_int_equal(runner->fault(), PST_OK);
+}
+
+/* All passes of a type; the reference's own results feed the next pass. */
+static void check_type(const kernel_case *k) {
+    uint32_t n_ref;
+    const pst_kernel_row *ref_rows = pst_kernels_ref(&n_ref);
+    case_state ref;
+    if (case_open(k, seed, 0, &ref) != PST_OK) fail_msg("%s: %s", case_text(k), pst_error());
+    for (int pass = 0; pass < PST_PASS_COUNT; pass++) {
+        const pst_kernel_row *row = case_row(runner->rows, runner->n_rows, k, (pst_pass)pass, PST_ISA_CUDA);
+        const pst_kernel_row *ref_row = case_row(ref_rows, n_ref, k, (pst_pass)pass, 0);
+        if (!case_has_pass(&ref, (pst_pass)pass) || !ref_row) continue;
+        if (!row) fail_msg("no row for pass %d: %s", pass, case_text(k));
+        for (int again = 0; again < (pass == PST_PASS_F ? 1 : 2); again++) {
+            case_flags flags = {.first = !again, .train = 1, .no_sum = again};
+            check_pass(k, row, &ref, flags);
+            int overwrites = !strcmp(k->op, "cross_entropy") || !strcmp(k->op, "vocabulary_loss");
+            if (!overwrites || pass == PST_PASS_F) assert_int_equal(case_run(&ref, ref_row, NULL, flags), PST_OK);
+        }
+    }
+    case_close(&ref);
+}
+
+static void check_case(kernel_case k) {
+    static const pst_dtype types[] = {PST_F32, PST_BF16, PST_F16};
+    for (int i = 0; i < 3; i++) {
+        k.dtype = types[i];
+        check_type(&k);
+    }
+}
+
+/* --- operators ---------------------------------------------------------------------------------------------------- */
+static void test_layer_norm(void **state) {
+    (void)state;
+    static const uint64_t width[] = {1, 3, 8, 33, 64, 130, 768, 2056};
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++)
+        check_case((kernel_case){.op = "layer_norm", .b = 1 + i % 2, .t = width[i] > 200 ? 2 : 3 + 10 * (i % 4),
+                                 .c = width[i]});
+    check_type(&(kernel_case){.op = "layer_norm", .b = 1, .t = 1101, .c = 8}); /* many parts of a sum over rows */
+}
+
+static void test_elementwise(void **state) {
+    (void)state;
+    static const uint64_t width[] = {1, 7, 16, 33, 600};
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++) {
+        check_case((kernel_case){.op = "add", .b = 2, .t = 9, .c = width[i]});
+        for (int r = 0; r < 3; r++)
+            check_case((kernel_case){.op = "dropout", .b = 3, .t = 9, .c = width[i], .rate = 0.45f * (float)r,
+                                     .first = 4 * i + (uint64_t)r % 2});
+    }
+}
+
+/* Few tokens come often, many seldom, and some are other ranks'. */
+static void test_embedding(void **state) {
+    (void)state;
+    static const uint64_t width[] = {1, 3, 8, 33, 64, 264}, words[] = {1, 2, 9, 40, 700, 3000};
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++)
+        for (int part = 0; part < 2; part++)
+            check_case((kernel_case){.op = "embedding", .b = 1 + i % 2, .t = 37 + 40 * (i % 3), .c = width[i],
+                                     .f = words[i], .second = (int)(i % 2) ^ part, .first = part ? 5 : 0,
+                                     .total = part ? words[i] + 11 : 0});
+}
+
+static void test_cross_entropy(void **state) {
+    (void)state;
+    static const uint64_t width[] = {1, 3, 64, 65, 2049, 5000, 16384};
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++) {
+        kernel_case k = {.op = "cross_entropy", .b = 1, .t = 3, .c = width[i]};
+        uint64_t first = i % 3 * 20, total = first + width[i] + i % 2 * 30;
+        check_case(k);
+        k.first = first, k.total = total;
+        k.op = "vocabulary_part", check_case(k);
+        k.op = "vocabulary_loss", check_case(k);
+    }
+}
+
+static const pst_kernel_row *row_of(const char *op) {
+    for (uint32_t i = 0; i < runner->n_rows; i++)
+        if (!strcmp(runner->rows[i].op, op)) return &runner->rows[i];
+    fail_msg("no row for %s", op);
+    return NULL;
+}
+
+/* Sums of two gradients; y from z. Kinds of operands that are no pass of a node. */
+static void test_sum_and_activation(void **state) {
+    (void)state;
+    static const pst_dtype types[] = {PST_F32, PST_BF16, PST_F16};
+    uint32_t n_ref;
+    const pst_kernel_row *ref_rows = pst_kernels_ref(&n_ref);
+    for (int i = 0; i < 12; i++) {
+        kernel_case k = {.op = i < 3 ? "layer_norm" : "linear", .b = 2, .t = 37, .c = 19, .f = 131,
+                         .act = i < 3 ? PST_ACT_NONE : (pst_activation)(i / 3), .second = 1, .dtype = types[i % 3]};
+        kernel_case of = k;
+        case_state want, got;
+        assert_int_equal(case_open(&k, seed, 0, &want), PST_OK);
+        of.op = i < 3 ? "sum" : "activation";
+        const pst_kernel_row *ref = case_row(ref_rows, n_ref, &of, PST_PASS_F, 0);
+        if (i >= 3) pst_rng_normal(3, 0, 2, case_find(&want, PST_ARG_IN, 0)->data, 2);
+        if (i >= 3) case_run(&want, case_row(ref_rows, n_ref, &k, PST_PASS_F, 0), NULL, (case_flags){0});
+        assert_int_equal(case_open(&k, 0, i % 2 ? 1 : 0, &got), PST_OK);
+        case_copy(&got, &want);
+        uint32_t kind[3] = {PST_ARG_SAVED, PST_ARG_OUT, PST_ARG_OUT}, n = i < 3 ? 3 : 2;
+        if (i < 3) kind[0] = PST_ARG_IN, kind[1] = PST_ARG_DOUT, kind[2] = PST_ARG_DIN;
+        case_buffer *from[3], *to[3];
+        void *arg[3];
+        for (uint32_t o = 0; o < n; o++)
+            from[o] = case_find(&want, kind[o], 0), to[o] = case_find(&got, kind[o], 0), arg[o] = from[o]->data;
+        uint64_t bytes = ref->scratch ? ref->scratch(want.graph, want.node, 1) : 0;
+        pst_call call = {.graph = want.graph, .node = want.node, .arg = arg, .scratch = malloc(bytes + 1)};
+        assert_int_equal(ref->launch(NULL, &call), PST_OK);
+        free(call.scratch);
+        run_operands(&got, row_of(of.op), to, n, (case_flags){0});
+        compare_buffers(to[n - 1], from[n - 1], of.op, &k);
+        case_close(&want), case_close(&got);
+    }
+}
+
+/* A token or target outside its table is nobody's, and is complained of: operator, index, position and limit. */
+static void test_index(void **state) {
+    (void)state;
+    for (uint32_t i = 0; i < runner->n_rows; i++) {
+        const pst_kernel_row *row = &runner->rows[i];
+        int embedding = !strcmp(row->op, "embedding"), loss = !strcmp(row->op, "cross_entropy");
+        if (!embedding && !loss) continue;
+        for (int32_t wrong = 8; wrong >= -1; wrong -= 9) {
+            kernel_case k = {.op = row->op, .b = 1, .t = 40, .c = 8, .f = 8};
+            case_state s;
+            assert_int_equal(case_open(&k, seed, 0, &s), PST_OK);
+            ((int32_t *)case_find(&s, PST_ARG_IN, (uint32_t)loss)->data)[37] = wrong;
+            run_pass(&s, row, (case_flags){.first = 1});
+            int fine = loss && wrong < 0;
+            assert_int_equal(runner->fault(), fine ? PST_OK : PST_EINPUT);
+            if (!fine) assert_non_null(strstr(pst_error(), "at position 37 is outside [0, 8)"));
+            case_close(&s);
+        }
+    }
+}
+
+/* --- arithmetic: the reference's bits ----------------------------------------------------------------------------- */
+static const uint64_t sizes[] = {1, 3, 33, 4095, 4096, 4097, 0, 16384, 40001};
+enum { PIECES = 9, ARRAYS = 4 };
+
+static pst_optim_hyper hyper_of(uint64_t t) {
+    return (pst_optim_hyper){.lr = 3e-3f, .beta1 = 0.9f, .beta2 = 0.95f, .eps = 1e-8f, .momentum = 0.9f,
+                             .grad_scale = 0.7f, .t = t, .correction1 = (float)(1 - pow(0.9, (double)t)),
+                             .correction2 = (float)(1 - pow(0.95, (double)t))};
+}
+
+static float *random_floats(uint64_t n, uint64_t key, int positive) {
+    float *x = malloc((n + 8) * sizeof *x);
+    assert_non_null(x);
+    pst_rng_normal(key, 0, 1, x, n + 8);
+    for (uint64_t i = 0; i < n + 8 && positive; i++) x[i] = fabsf(x[i]);
+    return x;
+}
+
+/* weight, grad, states of every piece here and there, `shift` elements off; what the update made there is the
+ * reference's, and what lies behind it is as it was. */
+static void check_update(pst_optim_kind kind, uint64_t t, pst_dtype type, uint64_t shift) {
+    enum { COPIES = 60 /* of the list, so that it takes more than one launch */ };
+    float *here[PIECES][ARRAYS], *there[PIECES][ARRAYS];
+    uint16_t *half = calloc(50000, sizeof *half), *narrow[PIECES];
+    static pst_arith_param list[PIECES * COPIES];
+    pst_optim_hyper h = hyper_of(t);
+    for (int p = 0; p < PIECES; p++) {
+        for (int a = 0; a < ARRAYS; a++) {
+            here[p][a] = random_floats(sizes[p] + shift, 100 * (uint64_t)p + (uint64_t)a, a == 3);
+            there[p][a] = runner->put(here[p][a], (sizes[p] + shift + 8) * sizeof(float));
+        }
+        narrow[p] = runner->put(half, (sizes[p] + 8) * sizeof *half);
+        float **at = there[p];
+        list[p] = (pst_arith_param){at[0] + shift, at[1] + shift, {at[2] + shift, at[3] + shift},
+                                    p % 3 ? narrow[p] : NULL, sizes[p], 0.1f * (float)p};
+    }
+    for (int i = PIECES; i < PIECES * COPIES; i++) list[i] = (pst_arith_param){.n = 0};
+    list[PIECES * COPIES - 1] = list[PIECES - 1], list[PIECES - 1].n = 0; /* far apart in the list */
+    assert_int_equal(runner->arith->update(runner->device, kind, &h, type, list, PIECES * COPIES), PST_OK);
+    for (int p = 0; p < PIECES; p++) {
+        uint64_t n = sizes[p];
+        float *got = malloc((n + shift + 8) * sizeof *got), *state[2] = {here[p][2] + shift, here[p][3] + shift};
+        h.decay = 0.1f * (float)p;
+        pst_flat_ref()->update(NULL, kind, &h, here[p][0] + shift, here[p][1] + shift, state, n);
+        for (int a = 0; a < ARRAYS; a++) {
+            runner->get(got, there[p][a], (n + shift + 8) * sizeof *got);
+            assert_memory_equal(got, here[p][a], (n + shift + 8) * sizeof *got);
+            free(here[p][a]);
+        }
+        free(got);
+        runner->get(half, narrow[p], (n + 8) * sizeof *half);
+        float *w = malloc((n + 8) * sizeof *w);
+        runner->get(w, there[p][0], (n + shift) * sizeof *w);
+        for (uint64_t i = 0; i < n && p % 3; i++)
+            assert_int_equal(half[i], pst_half_from_f32(type, w[i + shift]));
+        assert_int_equal(half[n], 0);
+        free(w);
+        memset(half, 0, 50000 * sizeof *half);
+    }
+    free(half);
+    runner->clear();
+}
+
+static void test_update(void **state) {
+    (void)state;
+    for (uint64_t t = 1; t < 8; t += 6)
+        for (uint64_t shift = 0; shift < 2; shift++) {
+            check_update(PST_OPTIM_ADAMW, t, PST_BF16, shift);
+            check_update(PST_OPTIM_SGD, t, PST_F16, shift);
+        }
+    check_update(PST_OPTIM_ADAMW, 2, PST_F16, 4);
+    check_update(PST_OPTIM_SGD, 2, PST_BF16, 3);
+}
+
+static void test_sum_squares(void **state) {
+    (void)state;
+    enum { LIST = 1000 }; /* more than one launch takes */
+    static const float *x[LIST];
+    static uint64_t n[LIST];
+    static double want[LIST], got[LIST];
+    float *here = random_floats(50000, 9, 0), *there = runner->put(here, 50000 * sizeof *here);
+    for (int i = 0; i < LIST; i++) {
+        n[i] = i % 50 ? (uint64_t)i % 7 : sizes[i / 50 % PIECES];
+        x[i] = there + i % 9;
+        want[i] = pst_flat_ref()->sum_squares(NULL, here + i % 9, n[i]);
+    }
+    memset(got, 0xff, sizeof got);
+    double *out = runner->put(got, sizeof got);
+    assert_int_equal(runner->arith->sum_squares(runner->device, x, n, LIST, out), PST_OK);
+    runner->get(got, out, sizeof got);
+    assert_memory_equal(got, want, sizeof got);
+    free(here);
+    runner->clear();
+}
+
+static void test_accumulate_and_narrow(void **state) {
+    (void)state;
+    for (uint64_t shift = 0; shift < 2; shift++)
+        for (int p = 0; p < PIECES; p++) {
+            uint64_t n = sizes[p];
+            float *x = random_floats(n, 5, 0), *y = random_floats(n, 6, 0), *sum = malloc((n + 8) * sizeof *sum);
+            uint16_t *half = calloc(n + 8, sizeof *half);
+            if (n > 40) x[5] = NAN, x[6] = INFINITY, x[7] = 1.00390625f, x[8] = 3.4e38f, x[9] = -0.0f;
+            float *far_x = runner->put(x, (n + 8) * sizeof *x), *far_y = runner->put(y, (n + 8) * sizeof *y);
+            uint16_t *far_half = runner->put(half, (n + 8) * sizeof *half);
+            pst_dtype type = p % 2 ? PST_F16 : PST_BF16;
+            assert_int_equal(runner->arith->narrow(runner->device, type, far_x + shift, far_half + shift, n), PST_OK);
+            assert_int_equal(runner->arith->accumulate(runner->device, far_y + shift, far_x + shift, n), PST_OK);
+            runner->get(half, far_half, (n + 8) * sizeof *half);
+            runner->get(sum, far_y, (n + 8) * sizeof *sum);
+            for (uint64_t i = 0; i < n; i++) {
+                float v = x[i + shift], made = pst_f32_from_half(type, half[i + shift]);
+                assert_true(isnan(v) ? isnan(made) : half[i + shift] == pst_half_from_f32(type, v));
+                assert_true(isnan(v) || sum[i + shift] == y[i + shift] + v);
+            }
+            assert_true(half[n + shift] == 0 && sum[n + shift] == y[n + shift]);
+            free(x), free(y), free(sum), free(half);
+            runner->clear();
+        }
+}
+
+#define CUDA_TESTS                                                                                                     \
+    cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_elementwise), cmocka_unit_test(test_embedding),           \
+        cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_sum_and_activation), cmocka_unit_test(test_index), \
+        cmocka_unit_test(test_update), cmocka_unit_test(test_sum_squares), cmocka_unit_test(test_accumulate_and_narrow)
+#endif

@@ -1,0 +1,86 @@
+/* Attention without the library (kernels/cuda/attention_plain.cu) on emulated threads, against the reference: odd sizes,
+ * all types, threads in either order. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <setjmp.h>
+#include <cmocka.h>
+#include "kernels/case.h"
+#include "kernels/cuda/attention_plain.h"
+
+extern int emulate_backwards;
+int emulate_backwards;
+
+static void *data(const case_state *s, uint32_t kind) { return case_find(s, kind, 0)->data; }
+
+static void run(const case_state *s, pst_pass pass) {
+    const kernel_case *k = &s->spec;
+    pst_cuda_attention a = {.qkv = data(s, PST_ARG_IN),
+                            .out = data(s, PST_ARG_OUT),
+                            .lse = data(s, PST_ARG_SAVED),
+                            .dout = data(s, PST_ARG_DOUT),
+                            .dqkv = data(s, PST_ARG_DIN),
+                            .b = k->b,
+                            .t = k->t,
+                            .c = k->c,
+                            .heads = k->heads,
+                            .scale = 1 / sqrtf((float)(k->c / k->heads))};
+    if (pass == PST_PASS_F) pst_cuda_attention_f(NULL, k->dtype, &a);
+    else pst_cuda_attention_b(NULL, k->dtype, &a);
+}
+
+static void compare(const case_state *got, const case_state *want, uint32_t kind) {
+    const case_buffer *a = case_find(got, kind, 0), *b = case_find(want, kind, 0);
+    const double unit = a->dtype == PST_BF16 ? 0x1p-8 : a->dtype == PST_F16 ? 0x1p-11 : 3e-6;
+    float *x = case_floats(a), *y = case_floats(b);
+    double distance = case_distance(x, y, a->n);
+    free(x), free(y);
+    if (!(distance <= (a->n < 8 ? 8 * unit : unit)))
+        fail_msg("operand %u is %.3g from the reference: %s", kind, distance, case_text(&got->spec));
+}
+
+static void check(const kernel_case *k) {
+    uint32_t n;
+    const pst_kernel_row *rows = pst_kernels_ref(&n);
+    case_state want, got[2];
+    assert_int_equal(case_open(k, 5, 0, &want), PST_OK);
+    for (int i = 0; i < 2; i++) assert_int_equal(case_open(k, 5, i ? 3 : 0, &got[i]), PST_OK);
+    for (int pass = PST_PASS_F; pass <= PST_PASS_B; pass++) {
+        assert_int_equal(case_run(&want, case_row(rows, n, k, (pst_pass)pass, 0), NULL, (case_flags){0}), PST_OK);
+        for (int i = 0; i < 2; i++) {
+            emulate_backwards = i;
+            run(&got[i], (pst_pass)pass);
+            assert_true(case_guards_intact(&got[i]));
+        }
+        for (uint32_t kind = 0; kind <= PST_ARG_DPARAM; kind++) {
+            if (!case_find(&want, kind, 0)) continue;
+            const case_buffer *a = case_find(&got[0], kind, 0), *b = case_find(&got[1], kind, 0);
+            assert_memory_equal(a->data, b->data, a->size * a->n); /* other order, other addresses */
+            if (kind != PST_ARG_DIN || pass == PST_PASS_B) compare(&got[0], &want, kind);
+        }
+        case_copy(&got[0], &want), case_copy(&got[1], &want); /* what B begins with */
+    }
+    case_close(&want), case_close(&got[0]), case_close(&got[1]);
+}
+
+static void plain_attention_is_the_reference(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t b, t, d;
+        uint32_t heads;
+    } shape[] = {{1, 1, 1, 1}, {2, 5, 3, 3}, {1, 32, 8, 2}, {1, 33, 40, 1}, {2, 70, 7, 2}, {1, 40, 65, 1}};
+    static const pst_dtype types[] = {PST_F32, PST_BF16, PST_F16};
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+        for (size_t type = 0; type < 3; type++)
+            if (type == 0 || type == 1 + i % 2)
+                check(&(kernel_case){.op = "attention",
+                                     .b = shape[i].b,
+                                     .t = shape[i].t,
+                                     .c = shape[i].d * shape[i].heads,
+                                     .heads = shape[i].heads,
+                                     .dtype = types[type]});
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(plain_attention_is_the_reference)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,98 @@
+/* test: label=quick timeout=60 */
+/* Our own CUDA kernels on a machine without a GPU: the very kernels, compiled for the processor, with blocks whose
+ * threads take turns (emulate.h), against the reference. What only a GPU can show (conversions and exponentials of its
+ * own, races that an order of threads does not show, speed) is left to test_cuda.c. */
+#include "kernels/cuda_check.h"
+#include "kernels/cuda/own.h"
+
+int emulate_backwards;
+
+static pst_cuda_fault fault;
+enum { BLOCKS = 7 /* few, so that long arrays go on in the next list */ };
+static double sums[BLOCKS];
+pst_cuda_queue pst_cuda_queue_of(const pst_device *device) { return (void)device, NULL; }
+pst_cuda_fault *pst_cuda_fault_of(const pst_device *device) { return (void)device, &fault; }
+uint64_t pst_cuda_launch_of(const pst_device *device) { return (void)device, 0; }
+double *pst_cuda_sums_of(const pst_device *device, uint32_t *blocks) {
+    (void)device;
+    *blocks = BLOCKS;
+    return sums;
+}
+pst_status pst_cuda_launched(const char *kernel) { return (void)kernel, PST_OK; }
+
+enum { MOST = 64 };
+static void *held[MOST];
+static uint32_t n_held;
+
+static void *put(const void *from, uint64_t bytes) {
+    assert_true(n_held < MOST);
+    held[n_held] = aligned_alloc(64, case_round_up(bytes + 1));
+    assert_non_null(held[n_held]);
+    return memcpy(held[n_held++], from, bytes);
+}
+
+static void get(void *to, const void *from, uint64_t bytes) { memcpy(to, from, bytes); }
+
+static void clear(void) {
+    while (n_held) free(held[--n_held]);
+}
+
+static void turn(int again) { emulate_backwards = again; }
+
+static pst_status take_fault(void) { return pst_cuda_fault_check(&fault, 0); }
+
+static cuda_runner host = {.put = put,
+                           .get = get,
+                           .clear = clear,
+                           .turn = turn,
+                           .fault = take_fault,
+                           .arith = &pst_cuda_arith,
+                           .rows = pst_cuda_own_row};
+const cuda_runner *runner = &host;
+
+/* What linear takes from here beside its products: the slope of its activation, and the gradient of its bias. */
+static void test_linear_parts(void **state) {
+    (void)state;
+    uint32_t n;
+    const pst_kernel_row *rows = pst_kernels_ref(&n);
+    for (int i = 0; i < 18; i++) {
+        kernel_case k = {.op = "linear",
+                         .b = 2,
+                         .t = 37,
+                         .c = 3,
+                         .f = i < 9 ? 40 : 131,
+                         .second = 1,
+                         .act = (pst_activation)(1 + i % 3),
+                         .dtype = i / 3 % 3 == 0   ? PST_F32
+                                  : i / 3 % 3 == 1 ? PST_BF16
+                                                   : PST_F16};
+        case_state want, got;
+        assert_int_equal(case_open(&k, seed, 0, &want), PST_OK);
+        for (int pass = 0; pass < PST_PASS_COUNT; pass++)
+            case_run(&want, case_row(rows, n, &k, (pst_pass)pass, 0), NULL, (case_flags){.first = 1});
+        assert_int_equal(case_open(&k, 0, 0, &got), PST_OK);
+        case_copy(&got, &want);
+        case_buffer *z = case_find(&got, PST_ARG_SAVED, 0), *dy = case_find(&got, PST_ARG_DOUT, 0);
+        case_buffer *dz = case_find(&got, PST_ARG_SAVED, 1), *sum = case_find(&got, PST_ARG_DPARAM, 1);
+        pst_cuda_columns columns = {.dy = dz->data, .sum = {sum->data}, .rows = 74, .columns = k.f, .first = 1};
+        columns.scratch = malloc(pst_cuda_column_sum_scratch(74, k.f, 1));
+        pst_cuda_column_sum(NULL, k.dtype, &columns);
+        pst_cuda_slope(NULL, k.dtype, (int)k.act, z->data, dy->data, dz->data, z->n);
+        compare_buffers(sum, case_find(&want, PST_ARG_DPARAM, 1), "bias gradient", &k);
+        compare_buffers(dz, case_find(&want, PST_ARG_SAVED, 1), "slope", &k);
+        free(columns.scratch);
+        case_close(&want), case_close(&got);
+    }
+}
+
+static int start(void **state) {
+    (void)state;
+    seed = case_seed();
+    host.n_rows = pst_cuda_own_count;
+    return 0;
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {CUDA_TESTS, cmocka_unit_test(test_linear_parts)};
+    return cmocka_run_group_tests(tests, start, NULL);
+}

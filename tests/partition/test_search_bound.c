@@ -1,0 +1,175 @@
+/* What no cut is below, beside cuts of made-up chains: random ones, and from these on neighbours that take less time. */
+#include "partition/search_case.h"
+#include "partition/search_parts.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#define MUST(call)                                                                                                     \
+    do {                                                                                                               \
+        if ((call) != PST_OK) fail_msg("%s", pst_error());                                                             \
+    } while (0)
+
+enum { CASES = 150, STARTS = 3, DESCENTS = 40 };
+
+/* Equal devices, blocks that repeat in some cases; few micro-batches for many stages, and rounds of other sizes. */
+static search_case *case_even(uint64_t *state) {
+    uint32_t n = 8 + case_below(state, 17), nodes = 1 + case_below(state, 3), each = 2 + case_below(state, 5);
+    uint32_t period = 1 + case_below(state, n);
+    search_case *k = case_open(n, nodes, each);
+    for (uint32_t i = 0; i < n; i++) {
+        int again = i >= period;
+        k->f[i] = again ? k->f[i - period] : 1 + case_below(state, 20000);
+        k->b[i] = again ? k->b[i - period] : case_below(state, 30000);
+        k->w[i] = again ? k->w[i - period] : case_below(state, 20000);
+        k->elements[i] = again ? k->elements[i - period] : case_below(state, 4) * case_below(state, 50000);
+        k->cross[i] = case_below(state, 2000);
+    }
+    for (uint32_t i = 0; i < nodes; i++) {
+        double bw = 1e8 * (1 + case_below(state, 100));
+        k->node[i].link[PST_LEVEL_DEVICE] = (pst_cluster_link){case_below(state, 2000), bw * 4};
+        k->node[i].link[PST_LEVEL_NODE] = (pst_cluster_link){case_below(state, 10000), bw};
+        k->node[i].node_bytes_per_s = case_below(state, 2) ? bw * each : 0;
+    }
+    k->norm_ns = 0.1, k->step_ns = 0.5, k->reduce_ns = 0.1, k->exchange = case_below(state, 2000);
+    k->problem.batch = 2 + case_below(state, 30), k->problem.zero = CHOICES(0, 1, 2);
+    k->problem.chunks = CHOICES(0, 1, 2, 3, 4);
+    k->problem.recompute[PST_RECOMPUTE_NONE] = (uint8_t)(case_below(state, 4) > 0);
+    k->problem.recompute[PST_RECOMPUTE_FULL] = 1;
+    uint32_t n_row;
+    const pst_schedule_row *row = pst_schedule_rows(&n_row);
+    for (k->problem.n_schedule = 0; k->problem.n_schedule + 1 < n_row; k->problem.n_schedule++)
+        k->problem.schedule[k->problem.n_schedule] = row[k->problem.n_schedule].name;
+    return k;
+}
+
+static uint64_t score_within(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, uint64_t limit) {
+    memset(l->micros, 0, l->data * sizeof *l->micros);
+    x->limit_ns = limit;
+    MUST(pst_search_predict(x, c, l, PST_SCORE_WALK));
+    x->limit_ns = UINT64_MAX;
+    return l->step_ns;
+}
+
+/* With a limit, too: a step that is below is found, and no other. */
+static uint64_t score(pst_search_context *x, const pst_search_config *c, pst_search_layout *l) {
+    uint64_t step = score_within(x, c, l, UINT64_MAX);
+    assert_true(score_within(x, c, l, step) >= step);
+    assert_int_equal(score_within(x, c, l, step + 1), step);
+    return step;
+}
+
+static void random_cut(pst_search_layout *l, uint64_t *state) {
+    l->first_item[l->n_chunk] = l->n_item;
+    for (uint32_t j = 1; j < l->n_chunk; j++) {
+        uint32_t from = l->first_item[j - 1] + 1, to = l->n_item - (l->n_chunk - j);
+        uint32_t near = from + 3 < to && case_below(state, 2) ? from + 3 : to;
+        l->first_item[j] = from + case_below(state, near - from + 1);
+    }
+}
+
+/* A random cut and neighbours that take less time; the least. */
+static uint64_t descend(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, uint64_t *state) {
+    random_cut(l, state);
+    uint32_t mode = x->problem->recompute[PST_RECOMPUTE_NONE] ? PST_RECOMPUTE_NONE : PST_RECOMPUTE_FULL;
+    memset(l->recompute, (int)mode, l->n_chunk);
+    uint64_t least = score(x, c, l);
+    for (uint32_t i = 0; i < DESCENTS && l->n_chunk > 1; i++) {
+        uint32_t j = 1 + case_below(state, l->n_chunk - 1), was = l->first_item[j];
+        uint32_t low = l->first_item[j - 1] + 1, high = l->first_item[j + 1] - 1;
+        l->first_item[j] = low + case_below(state, high - low + 1);
+        uint64_t now = score(x, c, l);
+        if (now < least) least = now;
+        else l->first_item[j] = was;
+    }
+    score(x, c, l);
+    return least;
+}
+
+static void check(pst_search_context *x, pst_search_config *c, uint64_t seed, uint64_t *state, uint32_t *raised) {
+    pst_search_orders orders;
+    pst_search_layout *l;
+    uint64_t before = c->bound_ns;
+    MUST(pst_search_tighten(x, c));
+    *raised += c->bound_ns > before;
+    MUST(pst_search_orders_of(x->problem, c, &orders));
+    MUST(pst_search_layout_open(x->problem, c, pst_search_chunk_count(x, c), &l));
+    for (uint32_t i = 0; i < STARTS && orders.n; i++) {
+        const uint32_t *device = orders.device + (size_t)case_below(state, orders.n) * orders.size;
+        memcpy(l->device, device, orders.size * sizeof *l->device);
+        uint64_t walked = descend(x, c, l, state);
+        MUST(pst_search_predict(x, c, l, PST_SCORE_SIMULATE));
+        if (c->bound_ns > walked || c->bound_ns > l->step_ns)
+            fail_msg("seed %llu, %s, %u x %u x %u, %u chunks, %u micro-batches, zero %u: bound %llu, one takes %llu "
+                     "(simulated %llu)",
+                     (unsigned long long)seed, l->schedule, c->pipeline, c->tensor, c->data, l->n_chunk, c->n_micro,
+                     c->zero, (unsigned long long)c->bound_ns, (unsigned long long)walked,
+                     (unsigned long long)l->step_ns);
+    }
+    pst_search_layout_close(l), free(orders.device);
+}
+
+static void no_cut_is_below(void **unused) {
+    (void)unused;
+    uint32_t n_raised = 0, n_checked = 0;
+    for (uint64_t seed = 1; seed <= CASES; seed++) {
+        uint64_t state = seed;
+        search_case *k = case_even(&state);
+        uint32_t most = k->cluster.n_device < 8 ? k->cluster.n_device : 8, p = 1 + case_below(&state, most), n = 0;
+        uint32_t tensor = p * 2 <= k->cluster.n_device && case_below(&state, 3) == 0 ? 2 : 1;
+        uint32_t room = k->cluster.n_device / (p * tensor), data = 1 + case_below(&state, room < 4 ? room : 4);
+        pst_search_context x;
+        pst_search_config *config = NULL;
+        char why[160];
+        if (data > k->problem.batch) data = 1;
+        MUST(pst_search_context_open(&k->problem, &x));
+        const pst_search_config like = {.pipeline = p, .tensor = tensor, .data = data};
+        MUST(pst_search_configs(&x, &like, &config, &n, why));
+        for (uint32_t i = 0; i < n; i += 1 + case_below(&state, 3), n_checked++)
+            check(&x, &config[i], seed, &state, &n_raised);
+        free(config), pst_search_context_close(&x), case_close(k);
+    }
+    printf("%u configurations, %u bounds raised\n", n_checked, n_raised);
+    assert_true(n_raised > n_checked / 2);
+}
+
+/* Borders that are moved leave cuts that fit and are no longer, and the same passes again move nothing more. */
+static void borders_move(void **unused) {
+    (void)unused;
+    uint32_t n_shorter = 0;
+    for (uint64_t seed = 1; seed <= 60; seed++) {
+        uint64_t state = seed, passes = UINT64_MAX;
+        search_case *k = case_even(&state);
+        pst_search_context x;
+        char why[160];
+        pst_search_lot lot = {.row = {.pipeline = 2, .tensor = 1, .data = 1}, .rest_ns = UINT64_MAX};
+        MUST(pst_search_context_open(&k->problem, &x));
+        const pst_search_config like = {.pipeline = 2, .tensor = 1, .data = 1};
+        MUST(pst_search_configs(&x, &like, &lot.config, &lot.n_config, why));
+        for (uint32_t i = 0; i < lot.n_config; i++)
+            if (pst_search_chunk_count(&x, &lot.config[i]) > 2)
+                MUST(pst_search_look(&x, &lot, &lot.config[i], UINT64_MAX));
+        assert_non_null(lot.row.layout);
+        uint64_t before = lot.row.layout->step_ns;
+        MUST(pst_search_refine(&x, &lot, &passes));
+        pst_search_layout *l = lot.row.layout;
+        assert_true(l->step_ns <= before && l->first_item[0] == 0 && l->first_item[l->n_chunk] == k->n);
+        for (uint32_t i = 0; i < l->n_chunk; i++) assert_true(l->first_item[i] < l->first_item[i + 1]);
+        n_shorter += l->step_ns < before, before = l->step_ns;
+        assert_int_equal(score(&x, &lot.best, l), before);
+        MUST(pst_search_refine(&x, &lot, &passes));
+        assert_true(lot.row.layout->step_ns == before);
+        pst_search_layout_close(lot.row.layout), free(lot.config), free(lot.orders.device);
+        pst_search_context_close(&x), case_close(k);
+    }
+    printf("%u of 60 cuts made shorter\n", n_shorter);
+    assert_true(n_shorter > 10);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(no_cut_is_below), cmocka_unit_test(borders_move)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
