@@ -17,7 +17,7 @@ int pst_cli_profile(const pst_cli_call *call) {
          "Degrees of tensor parallelism whose parts of operators are measured; those of the run file by default.",
          &o.tensor},
         {0, "seconds", "S", PST_OPTION_FLOAT, 0.01, 60,
-         "For each of these, alone and while all processors compute; 1 by default.", &o.seconds},
+         "For each of these, alone and while all processors compute, in five rounds all told; 1 by default.", &o.seconds},
         {0, "force", NULL, PST_OPTION_FLAG, 0, 0, "Join profiles of different machines, precisions or optimizers.",
          &o.force},
     };

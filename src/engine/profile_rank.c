@@ -1,6 +1,8 @@
 /* What a rank of `penstock profile` does: it trains the run's model by itself, on made-up data, and times what the
  * executor launches, where it launches it: operands lie where a run's lie, were written by the operator before, and
- * weights come back as cold as in a run. First rank 0 alone, while the others wait; then all at once, each its own. */
+ * weights come back as cold as in a run. First rank 0 alone, while the others wait; then all at once, each its own.
+ * Everything is measured in several rounds, and the median of them counts: a host that is busy for some seconds slows
+ * one round down and not all. */
 #include "base/clock.h"
 #include "engine/machine.h"
 #include "engine/made_up.h"
@@ -8,8 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 32, LEAST_STEPS = 3, MICROS = 4, KEYS = 3 * PST_PASS_COUNT };
+enum { ROUNDS = 5, STEPS = 32, MICROS = 4, KEYS = 3 * PST_PASS_COUNT };
 #define SLOW_NS UINT64_C(4000000000) /* a step, as modelled */
+#define ALL_NS UINT64_C(120000000000) /* beyond which no other round begins */
 enum { SAMPLES = STEPS * MICROS, ROOM = 64 * SAMPLES };
 
 /* What is measured at a time. again: only what recomputation runs that no other pass is. */
@@ -149,7 +152,7 @@ static pst_status train(session *s, double seconds) {
         if (!step) until = pst_monotonic_ns() + (uint64_t)(seconds * 1e9);
         else note_step(s);
         uint64_t now = pst_monotonic_ns();
-        if ((step >= LEAST_STEPS && now > until) || (step && now > until + SLOW_NS)) break;
+        if (step && now > until) break;
     }
     return PST_OK;
 }
@@ -171,10 +174,38 @@ static double middle(double *x, uint32_t n) {
     return n ? sum / (to - from) : 0;
 }
 
+/* The row of this, or a new one without durations. */
+static json_t *find_row(json_t *rows, pst_profile_kind kind, const char *text, uint64_t size, int busy) {
+    json_t *row;
+    size_t i;
+    json_array_foreach(rows, i, row) if (json_integer_value(json_object_get(row, "kind")) == (json_int_t)kind &&
+                                         json_integer_value(json_object_get(row, "size")) == (json_int_t)size &&
+                                         json_integer_value(json_object_get(row, "busy")) == busy &&
+                                         !strcmp(json_string_value(json_object_get(row, "text")), text)) return row;
+    row = json_pack("{s:i,s:s,s:I,s:i,s:[]}", "kind", (int)kind, "text", text, "size", (json_int_t)size, "busy", busy,
+                    "ns");
+    json_array_append_new(rows, row);
+    return row;
+}
+
+/* What one round has found. */
 static void add(json_t *rows, pst_profile_kind kind, const char *text, uint64_t size, int busy, double ns) {
-    if (ns > 0)
-        json_array_append_new(rows, json_pack("{s:i,s:s,s:I,s:i,s:f}", "kind", (int)kind, "text", text, "size",
-                                              (json_int_t)size, "busy", busy, "ns", ns));
+    if (ns > 0) json_array_append_new(json_object_get(find_row(rows, kind, text, size, busy), "ns"), json_real(ns));
+}
+
+/* In place of the durations of all rounds, their median. */
+static void settle(json_t *rows) {
+    json_t *row;
+    size_t i;
+    json_array_foreach(rows, i, row) {
+        const json_t *all = json_object_get(row, "ns");
+        double ns[ROUNDS * PST_PROFILE_CHOICES * PST_PROFILE_CHOICES];
+        size_t n = json_array_size(all);
+        if (n > sizeof ns / sizeof *ns) n = sizeof ns / sizeof *ns;
+        for (size_t k = 0; k < n; k++) ns[k] = json_number_value(json_array_get(all, k));
+        qsort(ns, n, sizeof *ns, by_value);
+        json_object_set_new(row, "ns", json_real(n ? (ns[(n - 1) / 2] + ns[n / 2]) / 2 : 0));
+    }
 }
 
 /* Of all slots that look alike. */
@@ -243,7 +274,7 @@ static pst_status report(session *s, const choice *what, int busy, json_t *rows)
 
 /* One choice: rank 0 alone, then all. */
 static pst_status measure(const pst_profile_take *take, const choice *what, pst_world *world, json_t *rows) {
-    double seconds = what->again ? take->seconds / 4 : take->seconds;
+    double seconds = (what->again ? take->seconds / 4 : take->seconds) / ROUNDS;
     session s;
     pst_status status = open_session(&s, take, what, world->size);
     for (int busy = 0; busy < (world->size > 1 ? 2 : 1); busy++) {
@@ -255,16 +286,43 @@ static pst_status measure(const pst_profile_take *take, const choice *what, pst_
     return status;
 }
 
+/* Every choice once. */
+static pst_status measure_all(const pst_profile_take *take, pst_world *world, json_t *rows) {
+    for (uint32_t k = 0; k < take->n_tensor; k++)
+        for (uint32_t i = 0; i < 2 * take->n_micro_batch; i++) {
+            const choice what = {take->micro_batch[i / 2], take->tensor[k], i % 2};
+            PST_TRY(measure(take, &what, world, rows));
+        }
+    return PST_OK;
+}
+
+/* Rank 0 says whether there is time for one more round. */
+static pst_status agree_more(pst_world *world, int done, uint64_t began, int *more) {
+    uint64_t took = pst_monotonic_ns() - began;
+    char key[40];
+    void *theirs = NULL;
+    size_t bytes = 0;
+    *more = done < ROUNDS && took + took / (unsigned)done <= ALL_NS;
+    if (world->size == 1) return PST_OK;
+    snprintf(key, sizeof key, "penstock.profile.round.%d", done);
+    if (world->rank == 0) PST_TRY(world->ops->put(world, key, more, sizeof *more));
+    PST_TRY(world->ops->fence(world));
+    PST_TRY(world->ops->get(world, 0, key, &theirs, &bytes));
+    if (bytes == sizeof *more) memcpy(more, theirs, sizeof *more);
+    free(theirs);
+    return PST_OK;
+}
+
 pst_status pst_profile_rank(const pst_bench *b, pst_world *world, pst_transport *t, json_t **found) {
-    const pst_profile_take *take = b->profile;
+    const uint64_t began = pst_monotonic_ns();
     pst_status status = PST_OK;
     (void)t;
     json_t *rows = json_array();
-    for (uint32_t k = 0; status == PST_OK && k < take->n_tensor; k++)
-        for (uint32_t i = 0; status == PST_OK && i < 2 * take->n_micro_batch; i++) {
-            const choice what = {take->micro_batch[i / 2], take->tensor[k], i % 2};
-            status = measure(take, &what, world, rows);
-        }
+    for (int done = 0, more = 1; status == PST_OK && more;) {
+        status = measure_all(b->profile, world, rows);
+        if (status == PST_OK) status = agree_more(world, ++done, began, &more);
+    }
+    settle(rows);
     if (status == PST_OK) *found = json_pack("{s:O}", "rows", rows);
     json_decref(rows);
     return status;

@@ -2,8 +2,8 @@
  * test: wrap=opendir,closedir,realpath,nftw,pthread_create,json_pack,json_loadb,json_loads,pst_feed_batch
  * test: wrap=pst_log,pst_ckpt_clean,pst_ckpt_prune,pst_cpu_peak_flops,pst_machine_memory,pst_machine_cpu_model
  * Every request for memory fails once, and once together with all that follow: the call returns ENOMEM with a sentence,
- * and all that was got before is given back. Of the many requests a share is tried; PST_ALLOC_ALL=1 tries all that
- * set-up makes (test_allocation_all.sh), PST_ALLOC_ALL=2 all there are, in both ways. PST_SEED shifts the share. */
+ * and all that was got before is given back. Of the many requests a share is tried; PST_ALLOC_ALL=1 tries many
+ * more (test_allocation_all.sh), PST_ALLOC_ALL=2 all there are, in both ways: minutes. PST_SEED shifts the share. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -154,10 +154,10 @@ static const struct {
     uint64_t share; /* so many requests are tried by default, */
     uint64_t step;  /* and every so manieth with PST_ALLOC_ALL=1 */
 } scenarios[] = {
-    {"config", run_config, 8, 1},      {"train", run_train, 50, 1},       {"another model", run_other, 20, 5},
-    {"resume", run_resume, 40, 1},     {"import", run_import, 12, 5},     {"timed", run_timed, 12, 1},
+    {"config", run_config, 8, 1},      {"train", run_train, 50, 3},       {"another model", run_other, 20, 5},
+    {"resume", run_resume, 40, 5},     {"import", run_import, 12, 5},     {"timed", run_timed, 12, 3},
     {"shared out", run_shared, 30, 5}, {"generate", run_generate, 12, 1}, {"generate hf", run_generate_hf, 10, 1},
-    {"inspect", run_inspect, 20, 1},   {"simulate", run_simulate, 20, 1}, {"export", run_export, 20, 1},
+    {"inspect", run_inspect, 20, 3},   {"simulate", run_simulate, 20, 1}, {"export", run_export, 20, 1},
     {"session", run_session, 40, 1},
 };
 enum { LIMIT_WRONG = 20, N_SCENARIO = sizeof scenarios / sizeof *scenarios };
