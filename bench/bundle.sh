@@ -50,6 +50,7 @@ vendor=$(python3 -c 'import glob, sys
 print(":".join(f for p in sys.path if p for f in glob.glob(p + "/nvidia/*/lib")))' 2>/dev/null)
 export LD_LIBRARY_PATH="$here/bin:$here/lib:${vendor:+$vendor:}${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}/lib/x86_64-linux-gnu:/usr/lib/x86_64-linux-gnu:/lib64:$here/lib/old"
 export PATH="$here/bin:$PATH" PENSTOCK="$here/bin/penstock" UCX_MODULE_DIR="$here/lib/ucx"
+export PENSTOCK_MODULE="$here/bin/libpenstock-cuda.so" # tests lie in a folder of their own
 export PMIX_MCA_mca_base_component_path="$here/lib/pmix" PMIX_PREFIX="$here"
 cd "$here" && exec "$@"
 END

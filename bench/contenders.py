@@ -29,8 +29,13 @@ class Failed(Exception):
     """A program that is here did not do its work; the text says which and how."""
 
 
-def output_of(command, **environment):
-    """Standard output, and the peak resident memory of the process in MiB."""
+def warnings_of(errors):
+    """Of a file of standard error, read from where it stands."""
+    return [line.strip() for line in errors if "warning: " in line]
+
+
+def output_of(command, heard=None, **environment):
+    """Standard output, and the peak resident memory of the process in MiB. heard: a list that receives what penstock has warned of."""
     with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                                  env={**os.environ, **environment}, start_new_session=True)
@@ -47,6 +52,8 @@ def output_of(command, **environment):
         out.seek(0), err.seek(0)
         if status:
             raise Failed(f"{' '.join(command)}: status {child.returncode}: {err.read()[-400:].strip()}")
+        if heard is not None:
+            heard += warnings_of(err)
         return out.read(), usage.ru_maxrss / 1024
 
 

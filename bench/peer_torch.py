@@ -2,7 +2,7 @@
 """Peer: a full GPT-2 training step (forward, backward, clipping, fused AdamW) in PyTorch, on the CPU or a GPU.
 
     peer_torch.py [--preset gpt2|nano|six] [-B 4] [-T 256] [--mode eager|compile] [--threads 2] [--steps 10] [--micro M]
-                  [--device cpu|cuda] [--precision fp32|bf16]
+                  [--device cpu|cuda] [--precision fp32|bf16] [--vocabulary N]
 
 Prints the median of the steps after the warm-up steps, tokens/s, and peak resident memory (of a GPU: what was allocated
 there). bf16 is autocast over fp32 weights. Fair means tuned: start it
@@ -34,6 +34,7 @@ def arguments():
     p.add_argument("--mode", choices=("eager", "compile"), default="eager")
     p.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     p.add_argument("--precision", choices=("fp32", "bf16"), default="fp32")
+    p.add_argument("--vocabulary", type=int, help="instead of the preset's")
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--steps", type=int, default=10)
     p.add_argument("--warmup", type=int, default=2, help="steps before those that count")
@@ -55,7 +56,7 @@ def main():
     gpu = args.device == "cuda"
     wait = torch.cuda.synchronize if gpu else lambda: None
     autocast = torch.autocast(args.device, torch.bfloat16, enabled=args.precision == "bf16")
-    size = PRESETS[args.preset]
+    size = {**PRESETS[args.preset], **({"vocabulary": args.vocabulary} if args.vocabulary else {})}
     weights = random_weights(size["layers"], size["channels"], args.context, size["vocabulary"], seed=1)
     model = GPT2(weights, size["layers"], size["heads"]).to(args.device)
     optimizer = model.optimizer(3e-4, 0.1, fused=True)

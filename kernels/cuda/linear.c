@@ -5,6 +5,7 @@
  * would change bits. dz likewise has a kernel of its own: the gradient that a fused one would follow is another
  * operator's product. The bias gradient is a column sum in a fixed order. Factors that are rounded, see base/dtype.h, are
  * the product's only: what is stored, added and summed stays of the graph's type. */
+#include "base/log.h"
 #include "kernels/cuda/fp8.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/shape.h"
@@ -70,7 +71,20 @@ static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node
     return pst_cuda_product_prepare(device, &shape);
 }
 
+/* Kernels that feed tensor cores read and write 16 bytes at a time. */
+static void warn_of_gaps(const pst_graph *g, const pst_node *node) {
+    const sizes s = sizes_of(g, node);
+    const uint64_t pack = 16 / pst_dtype_bytes(s.dtype);
+    if (s.factors != PST_F32 && s.n % pack)
+        pst_log(PST_LOG_WARN,
+                "%s has %llu outputs, no multiple of %llu: its matrix products may take several times as long as with "
+                "%llu (of the last layer: model.vocabulary)",
+                node->name, (unsigned long long)s.n, (unsigned long long)pack,
+                (unsigned long long)((s.n + 63) / 64 * 64));
+}
+
 static pst_status prepare_f(pst_device *device, const pst_graph *g, const pst_node *node) {
+    warn_of_gaps(g, node);
     return prepare(device, g, node, PST_PASS_F);
 }
 

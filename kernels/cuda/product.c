@@ -46,6 +46,12 @@ static cublasStatus_t set(pst_cuda_entry *e, cublasLtMatmulDescAttributes_t what
     return cublasLtMatmulDescSetAttribute(e->product, what, &value, sizeof value);
 }
 
+/* Proposals go by the alignment of a bias that is not there yet. */
+static cublasStatus_t promise_bias(pst_cuda_entry *e) {
+    const uintptr_t some = PST_CUDA_OPERAND_ALIGNMENT;
+    return cublasLtMatmulDescSetAttribute(e->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &some, sizeof some);
+}
+
 /* fp32 stays fp32 where TF32 is not asked for. */
 static pst_status describe_product(pst_cuda_entry *e) {
     const pst_cuda_shape *s = &e->shape;
@@ -57,6 +63,7 @@ static pst_status describe_product(pst_cuda_entry *e) {
     if (!status && s->bias) status = set(e, CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
     if (!status && s->bias)
         status = set(e, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, (int32_t)type_of(pst_dtype_stored(s->in)));
+    if (!status && s->bias) status = promise_bias(e);
     if (!status) status = layout(&e->a, in, s->trans_a ? s->k : s->m, s->trans_a ? s->m : s->k);
     if (!status) status = layout(&e->b, second, s->trans_b ? s->n : s->k, s->trans_b ? s->k : s->n);
     if (!status) status = layout(&e->d, type_of(s->out), s->m, s->n);
@@ -68,8 +75,9 @@ static pst_status describe_product(pst_cuda_entry *e) {
 cublasStatus_t pst_cuda_product_run(pst_cuda_device *d, const pst_cuda_entry *e, const cublasLtMatmulAlgo_t *algo,
                                     const void *a, const void *b, float beta, void *to, void *workspace) {
     float alpha = 1;
-    return cublasLtMatmul(d->lt, e->product, &alpha, a, e->a, b, e->b, &beta, to, e->d, to, e->d, algo, workspace,
-                          PST_CUDA_WORKSPACE, pst_cuda_stream(&d->base));
+    uint8_t *aligned = (uint8_t *)workspace + (-(uintptr_t)workspace & (PST_CUDA_ALIGNED - 1));
+    return cublasLtMatmul(d->lt, e->product, &alpha, a, e->a, b, e->b, &beta, to, e->d, to, e->d, algo, aligned,
+                          PST_CUDA_USABLE, pst_cuda_stream(&d->base));
 }
 
 /* Device, library and shape. */
@@ -98,7 +106,7 @@ static pst_status choose_given(pst_cuda_device *d, pst_cuda_entry *e, int *found
     PST_TRY(pst_choice_read(given, words));
     memcpy(&algo, words, sizeof algo);
     if (cublasLtMatmulAlgoCheck(d->lt, e->product, e->a, e->b, e->d, e->d, &algo, &check) ||
-        check.workspaceSize > PST_CUDA_WORKSPACE)
+        check.workspaceSize > PST_CUDA_USABLE)
         return pst_fail(PST_EINPUT, "the plan's choice for '%s' does not run here; without it, it is chosen anew",
                         own.of);
     e->algo = algo;

@@ -19,8 +19,9 @@ typedef struct {
     uint32_t bias;             /* bias[m] is added to every column */
 } pst_cuda_shape;
 
-/* Bytes of scratch that every product may use, 16-byte aligned. */
-enum { PST_CUDA_WORKSPACE = 32 << 20 };
+/* Bytes of scratch that every product gets, 16-byte aligned; cuBLASLt wants its workspace, so many of them, aligned to
+ * more. */
+enum { PST_CUDA_USABLE = 32 << 20, PST_CUDA_ALIGNED = 256, PST_CUDA_WORKSPACE = PST_CUDA_USABLE + PST_CUDA_ALIGNED };
 
 /* Finds or makes the entry. Not in steps: it may measure, with memory of its own that it gives back. EINTERNAL where
  * the library has no algorithm. */

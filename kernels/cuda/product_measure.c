@@ -2,13 +2,16 @@
 #include "kernels/cuda/product_parts.h"
 #include <stdlib.h>
 
-enum { CANDIDATES = 32, EVERY = 4096, ALIGNMENT = 16, ROUNDS = 5, TURNS = 4 };
+enum { CANDIDATES = 32, EVERY = 4096, ROUNDS = 5, TURNS = 4 };
+/* An algorithm that takes so much longer than the best so far once is not timed again. */
+static const float hopeless = 1.5f;
 
 /* Every operand of the arena is aligned to 64 bytes; the same promise for all, so that the choice does not depend on
  * where one lies. */
 static cublasStatus_t preference(cublasLtMatmulPreference_t *to) {
-    uint64_t workspace = PST_CUDA_WORKSPACE;
-    uint32_t sums = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, bytes = ALIGNMENT;
+    uint64_t workspace = PST_CUDA_USABLE;
+    uint32_t sums = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    uint32_t bytes = PST_CUDA_OPERAND_ALIGNMENT;
     cublasStatus_t status = cublasLtMatmulPreferenceCreate(to);
     const struct {
         cublasLtMatmulPreferenceAttributes_t what;
@@ -80,22 +83,35 @@ static pst_status bench_open(bench *t, const pst_cuda_shape *s) {
     return pst_cuda_status(error, "operands to measure matrix products with");
 }
 
-/* The shortest of some rounds; *ms stays as it is when the algorithm does not run. What a launch that was refused leaves
- * behind is nobody else's error. */
-static pst_status time_one(pst_cuda_device *d, const pst_cuda_entry *e, const cublasLtMatmulAlgo_t *algo,
-                           const bench *t, float *ms) {
+/* So many launches; *ran: none was refused. What a refused one leaves behind is nobody else's error. */
+static pst_status time_turns(pst_cuda_device *d, const pst_cuda_entry *e, const cublasLtMatmulAlgo_t *algo,
+                             const bench *t, int turns, float *ms, int *ran) {
     cudaStream_t stream = pst_cuda_stream(&d->base);
-    if (pst_cuda_product_run(d, e, algo, t->a, t->b, 0, t->d, t->workspace)) return cudaGetLastError(), PST_OK;
-    for (int round = 0; round < ROUNDS; round++) {
-        float took = 0;
-        cudaError_t error = cudaEventRecord(t->from, stream);
-        for (int turn = 0; turn < TURNS && !error; turn++)
-            if (pst_cuda_product_run(d, e, algo, t->a, t->b, 0, t->d, t->workspace)) return cudaGetLastError(), PST_OK;
-        if (!error) error = cudaEventRecord(t->to, stream);
-        if (!error) error = cudaEventSynchronize(t->to);
-        if (!error) error = cudaEventElapsedTime(&took, t->from, t->to);
-        PST_TRY(pst_cuda_status(error, "measuring matrix products"));
-        if (took < *ms) *ms = took;
+    cudaError_t error = cudaEventRecord(t->from, stream);
+    *ran = 1;
+    for (int turn = 0; turn < turns && !error; turn++)
+        if (pst_cuda_product_run(d, e, algo, t->a, t->b, 0, t->d, t->workspace)) {
+            cudaGetLastError();
+            return *ran = 0, PST_OK;
+        }
+    if (!error) error = cudaEventRecord(t->to, stream);
+    if (!error) error = cudaEventSynchronize(t->to);
+    if (!error) error = cudaEventElapsedTime(ms, t->from, t->to);
+    return pst_cuda_status(error, "measuring matrix products");
+}
+
+/* The shortest of some rounds of TURNS; *ms stays as it is when the algorithm does not run. One that takes far longer
+ * than `best` gets no rounds: its warm-up is what is known of it. */
+static pst_status time_one(pst_cuda_device *d, const pst_cuda_entry *e, const cublasLtMatmulAlgo_t *algo,
+                           const bench *t, float best, float *ms) {
+    float took;
+    int ran;
+    PST_TRY(time_turns(d, e, algo, t, 1, &took, &ran));
+    if (ran && took * TURNS > hopeless * best) PST_TRY(time_turns(d, e, algo, t, 1, &took, &ran));
+    if (ran && took * TURNS > hopeless * best) return *ms = took * TURNS, PST_OK;
+    for (int round = 0; ran && round < ROUNDS; round++) {
+        PST_TRY(time_turns(d, e, algo, t, TURNS, &took, &ran));
+        if (ran && took < *ms) *ms = took;
     }
     return PST_OK;
 }
@@ -111,14 +127,14 @@ static pst_status bench_begin(bench *t, const pst_cuda_entry *e) {
 
 static const float never = 1e30f;
 
-/* The fastest of a list, *ms as it took; `never` where none runs. */
+/* The fastest of a list, *ms as it took; it stays as it is where none is faster. */
 static pst_status fastest(pst_cuda_device *d, pst_cuda_entry *e, const cublasLtMatmulHeuristicResult_t *list, int n,
                           const bench *t, float *ms, uint32_t *ran) {
-    *ms = never, *ran = 0;
+    *ran = 0;
     for (int i = 0; i < n; i++) {
         float took = never;
         if (list[i].state != CUBLAS_STATUS_SUCCESS) continue;
-        PST_TRY(time_one(d, e, &list[i].algo, t, &took));
+        PST_TRY(time_one(d, e, &list[i].algo, t, *ms, &took));
         *ran += took < never;
         if (took < *ms) e->algo = list[i].algo, *ms = took;
     }
@@ -149,8 +165,8 @@ static pst_status compare_with(pst_cuda_device *d, pst_cuda_entry *e, const cubl
     PST_TRY(fastest(d, e, list, n < CANDIDATES ? n : CANDIDATES, t, &best, &ran));
     const cublasLtMatmulAlgo_t chosen = e->algo;
     PST_TRY(fastest(d, e, list, n, t, &best, &ran));
-    PST_TRY(time_one(d, e, &list[0].algo, t, &first));
-    PST_TRY(time_one(d, e, &chosen, t, &measured));
+    PST_TRY(time_one(d, e, &list[0].algo, t, never, &first));
+    PST_TRY(time_one(d, e, &chosen, t, never, &measured));
     if (first < best) best = first;
     if (measured < best) best = measured;
     *times = (pst_choice_times){.first_s = (double)first * 1e-3 / TURNS,

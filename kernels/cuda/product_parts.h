@@ -4,6 +4,9 @@
 #include "kernels/cuda/product.h"
 #include "kernels/module.h"
 
+/* Of every operand, in bytes at least. */
+enum { PST_CUDA_OPERAND_ALIGNMENT = 16 };
+
 typedef struct {
     pst_cuda_shape shape;
     cublasLtMatmulDesc_t product;

@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include "base/arena.h"
 #include "engine/module.h"
 #include "kernels/case.h"
 
@@ -29,9 +30,11 @@ static void ok(pst_status status, const kernel_case *k) {
     if (status != PST_OK) fail_msg("%s: %s", case_text(k), pst_error());
 }
 
+/* Aligned as in an arena, and to no more. */
 static void *take(uint64_t bytes) {
-    uint8_t *at = memory + taken;
-    taken += (bytes + 255) / 256 * 256;
+    enum { OWN = PST_ARENA_ALIGN, NOT = 4 * PST_ARENA_ALIGN };
+    uint8_t *at = memory + taken + OWN;
+    taken += OWN + (bytes + NOT - 1) / NOT * NOT + NOT - OWN;
     assert_true(taken <= room);
     return at;
 }
