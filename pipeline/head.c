@@ -1,7 +1,7 @@
 /* The head of a list, where replicas share out the step (job.zero): the weights that other ranks have stepped come
- * before the passes that read them, piece by piece in the order in which chunks need them. SENDs are posted at once;
- * RECVs as far as a window of bytes reaches, which fills a link and leaves messages of the other direction a way
- * between. */
+ * before the passes that read them, piece by piece in the order in which chunks need them, of all owners in turn. SENDs
+ * are posted at once; RECVs as far as a window of bytes reaches, which fills a link and leaves messages of the other
+ * direction a way between. */
 #include "pipeline/job_parts.h"
 #include <stdlib.h>
 
@@ -41,35 +41,66 @@ static void emit(pst_job_builder *b, uint8_t opcode, const pst_piece *at, uint32
     pst_builder_emit(b, &instr);
 }
 
-/* To all who hold the parameter beside the rank that steps it, or from there. */
-static void emit_piece(pst_job_builder *b, uint8_t opcode, const pst_piece *at, uint32_t number) {
+/* From its owner to a replica of every stage that has a use of the parameter. */
+static void send_to(pst_job_builder *b, const pst_piece *at, uint32_t number, uint32_t replica) {
     const pst_grid grid = b->job->grid;
     uint32_t n_use = b->cut->graph->param[at->param].n_use, tensor = b->lane % grid.tensor;
-    uint32_t home = pst_builder_stage_of_use(b, at->param, 0);
-    uint32_t owner = pst_grid_in_lane(grid, home, at->owner * grid.tensor + tensor);
-    if ((opcode == PST_OP_SEND) != (b->rank == owner)) return;
-    if (opcode == PST_OP_RECV) {
-        if (pst_builder_first_use(b, at->param, b->stage) < n_use) emit(b, opcode, at, number, owner);
-        return;
-    }
     for (uint32_t u = 0; u < n_use; u++) {
         uint32_t stage = pst_builder_stage_of_use(b, at->param, u);
-        for (uint32_t k = 0; k < grid.data && pst_builder_first_use(b, at->param, stage) == u; k++) {
-            uint32_t lane = pst_grid_receiver(grid, stage, k * grid.tensor + tensor);
-            for (; lane != PST_GRID_NO_LANE; lane = pst_builder_next_receiver(b, stage, lane)) {
-                uint32_t rank = pst_grid_in_lane(grid, stage, lane);
-                if (rank != owner) emit(b, opcode, at, number, rank);
-            }
+        if (pst_builder_first_use(b, at->param, stage) != u) continue;
+        uint32_t lane = pst_grid_receiver(grid, stage, replica * grid.tensor + tensor);
+        for (; lane != PST_GRID_NO_LANE; lane = pst_builder_next_receiver(b, stage, lane)) {
+            uint32_t rank = pst_grid_in_lane(grid, stage, lane);
+            if (rank != b->rank) emit(b, PST_OP_SEND, at, number, rank);
+        }
+    }
+}
+
+static uint32_t owner_rank(const pst_job_builder *b, const pst_piece *at) {
+    const pst_grid grid = b->job->grid;
+    return pst_grid_in_lane(grid, pst_builder_stage_of_use(b, at->param, 0),
+                            at->owner * grid.tensor + b->lane % grid.tensor);
+}
+
+/* The nth piece of its owner's part; 0: there are not so many. */
+static int find_piece(const pst_share *s, uint32_t nth, pst_piece *at) {
+    uint64_t to = pst_share_to(s, at->param, at->owner);
+    at->from = pst_share_from(s, at->param, at->owner) + (uint64_t)nth * PST_PIECE;
+    at->n = to > at->from ? to - at->from : 0;
+    if (at->n > PST_PIECE) at->n = PST_PIECE;
+    return at->n > 0;
+}
+
+/* All pieces of a parameter, in rounds of one of each owner: replica k has those of owner k + 1 first, then of k + 2, ...,
+ * so that all links are busy all the time. before: [replicas] how many pieces owners before have. */
+static void emit_param(pst_job_builder *b, uint8_t opcode, uint32_t param, uint32_t first, const uint32_t *before) {
+    const uint32_t d = b->job->grid.data;
+    const int has = pst_builder_first_use(b, param, b->stage) < b->cut->graph->param[param].n_use;
+    for (uint32_t nth = 0, any = 1; any && b->status == PST_OK; nth++) {
+        any = 0;
+        for (uint32_t t = 1; t <= d; t++) {
+            pst_piece at = {.param = param, .owner = opcode == PST_OP_SEND ? b->replica : (b->replica + t) % d};
+            if (!find_piece(b->share, nth, &at)) continue;
+            const uint32_t number = first + before[at.owner] + nth, owner = owner_rank(b, &at);
+            any = 1;
+            if (opcode == PST_OP_SEND && owner == b->rank) send_to(b, &at, number, (b->replica + d - t % d) % d);
+            else if (opcode == PST_OP_RECV && owner != b->rank && has) emit(b, opcode, &at, number, owner);
         }
     }
 }
 
 static void emit_pieces(pst_job_builder *b, uint8_t opcode, const place *order, uint32_t n) {
-    for (uint32_t i = 0, first = 0; i < n; first += b->job->pieces[order[i++].param]) {
-        uint32_t number = first;
-        for (pst_piece at = {.param = order[i].param}; pst_share_next(b->share, &at); number++)
-            if (b->status == PST_OK) emit_piece(b, opcode, &at, number);
+    uint32_t *before = malloc(b->job->grid.data * sizeof *before);
+    if (!before) b->status = pst_fail(PST_ENOMEM, "no memory for the head of rank %u", b->rank);
+    for (uint32_t i = 0, first = 0; i < n && b->status == PST_OK; first += b->job->pieces[order[i++].param]) {
+        const uint32_t param = order[i].param;
+        for (uint32_t k = 0, all = 0; k < b->job->grid.data; k++) {
+            before[k] = all;
+            all += pst_pieces(pst_share_to(b->share, param, k) - pst_share_from(b->share, param, k));
+        }
+        emit_param(b, opcode, param, first, before);
     }
+    free(before);
 }
 
 /* RECVs from `first` on: what would not fit into the window with those before waits for the oldest of them. */
