@@ -136,8 +136,8 @@ static pst_status answer(const desk *d, const caller *c, uint32_t rank, uint32_t
     put_number(bytes, rank);
     put_number(bytes + 4, port);
     memcpy(bytes + 8, address, strlen(address));
-    PST_TRY(pst_secret_prove(d->job->secret, "penstock scheduler", c->wish + 8, c->nonce, rank, port,
-                             bytes + 8 + ADDRESS));
+    PST_TRY(
+        pst_secret_prove(d->job->secret, "penstock scheduler", c->wish + 8, c->nonce, rank, port, bytes + 8 + ADDRESS));
     if (send(c->fd, bytes, sizeof bytes, MSG_NOSIGNAL) == sizeof bytes) return PST_OK;
     return pst_fail(PST_EPEER, "the worker of rank %u at %s has gone", rank, c->address);
 }
@@ -218,8 +218,7 @@ static pst_status answer_all(desk *d) {
         if (d->at[i].rank == 0) root = &d->at[i];
     }
     if (!root) return pst_fail(PST_EINTERNAL, "the scheduler has given nobody rank 0");
-    for (uint32_t i = 0; i < d->n; i++)
-        PST_TRY(answer(d, &d->at[i], d->at[i].rank, root->port, root->address));
+    for (uint32_t i = 0; i < d->n; i++) PST_TRY(answer(d, &d->at[i], d->at[i].rank, root->port, root->address));
     pst_log(PST_LOG_INFO, "scheduler: %u workers have met; rank 0 is at %s", d->n, root->address);
     return PST_OK;
 }

@@ -185,7 +185,10 @@ static const pst_transport_ops inject_ops = {
 
 pst_transport *pst_inject_wrap(pst_inject *f, pst_transport *inner) {
     if (!f) return inner;
-    f->base = (pst_transport){.ops = &inject_ops, .clock = inner->clock, .rank = inner->rank, .size = inner->size,
+    f->base = (pst_transport){.ops = &inject_ops,
+                              .clock = inner->clock,
+                              .rank = inner->rank,
+                              .size = inner->size,
                               .reaches_cuda = inner->reaches_cuda};
     f->inner = inner;
     return &f->base;

@@ -115,8 +115,8 @@ static pst_status pmix_get(pst_world *world, uint32_t rank, const char *key, voi
     pmix_value_t *value = NULL;
     pmix_status_t rc = PMIx_Get(&who, key, NULL, 0, &value);
     if (rc != PMIX_SUCCESS)
-        return fail_others(
-            w, pst_fail(PST_EPEER, "rank %u has not published %s: %s", rank, key, PMIx_Error_string(rc)));
+        return fail_others(w,
+                           pst_fail(PST_EPEER, "rank %u has not published %s: %s", rank, key, PMIx_Error_string(rc)));
     pst_status status = PST_OK;
     void *copy = NULL;
     if (value->type != PMIX_BYTE_OBJECT) status = pst_fail(PST_EINTERNAL, "%s of rank %u is no byte object", key, rank);

@@ -39,8 +39,7 @@ pst_status pst_tcp_listen(const char *address, char port[8], int *listener) {
     for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) fd = listen_at(a);
     int error = errno;
     freeaddrinfo(list);
-    if (fd < 0)
-        return pst_fail(PST_EINPUT, "cannot listen at %s, port %s: %s", address, port, strerror(error));
+    if (fd < 0) return pst_fail(PST_EINPUT, "cannot listen at %s, port %s: %s", address, port, strerror(error));
     if (getsockname(fd, (struct sockaddr *)&own, &bytes) == 0)
         getnameinfo((struct sockaddr *)&own, bytes, NULL, 0, port, 8, NI_NUMERICHOST | NI_NUMERICSERV);
     *listener = fd;

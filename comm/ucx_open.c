@@ -34,8 +34,8 @@ void pst_transport_ucx_cuda(int wanted) { wants_cuda = wanted; }
  * for here. */
 static void look_for_cuda(pst_ucx *u) {
     ucp_context_attr_t attr = {.field_mask = UCP_ATTR_FIELD_MEMORY_TYPES};
-    u->cuda = wants_cuda && ucp_context_query(u->context, &attr) == UCS_OK &&
-              attr.memory_types >> UCS_MEMORY_TYPE_CUDA & 1;
+    u->cuda =
+        wants_cuda && ucp_context_query(u->context, &attr) == UCS_OK && attr.memory_types >> UCS_MEMORY_TYPE_CUDA & 1;
 }
 
 /* Shared memory with CMA on one host: large messages move in one poll, small ones without a system call. `cuda` is UCX's

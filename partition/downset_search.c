@@ -23,8 +23,8 @@ typedef struct {
     uint32_t *used; /* [state][kind] devices */
     double *done;   /* [downset] its work */
     double *left;   /* [state] work that the other devices can take */
-    uint32_t *active, n_active;      /* states of the root that are worth going on from */
-    double *lowest;                  /* [state] */
+    uint32_t *active, n_active; /* states of the root that are worth going on from */
+    double *lowest;             /* [state] */
     pst_downset_parts parts;
 } search;
 

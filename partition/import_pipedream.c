@@ -58,7 +58,7 @@ static pst_status read_value(const reader *r, const char *text, const char *key,
     for (at += list;; at++) {
         char *end;
         double x = strtod(at, &end);
-        if (end == at || !(x >= 0 && x <= MOST)) 
+        if (end == at || !(x >= 0 && x <= MOST))
             return BAD(r, "%s: '%.*s': expected a number of at least 0", key, (int)strcspn(at, ",] "), at);
         sum += x;
         at = end + strspn(end, " ");

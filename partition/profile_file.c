@@ -36,8 +36,8 @@ static pst_status read_text(const pst_yaml *y, const yaml_node_t *node, char *to
 }
 
 static pst_status read_machine(pst_yaml *y, const yaml_node_t *node, pst_profile_head *h) {
-    static const pst_yaml_key row[] = {{"cpu", 1}, {"isa", 1}, {"cpus", 1}, {"threads", 1}, {"ranks", 1},
-                                        {"device", 0}, {"model", 0}};
+    static const pst_yaml_key row[] = {{"cpu", 1},   {"isa", 1},    {"cpus", 1}, {"threads", 1},
+                                       {"ranks", 1}, {"device", 0}, {"model", 0}};
     const yaml_node_t *value[PST_YAML_KEYS];
     PST_TRY(pst_yaml_mapping(y, node, row, 7, value));
     PST_TRY(read_text(y, value[5], h->device, sizeof h->device));

@@ -5,7 +5,11 @@
 
 enum {
     UNEQUAL = 3,
+    REFINED_QUICKLY = 8, /* rows */
     REFINED_PASSES = 8000000,
+    QUICK_PASSES = 40000000,
+    CANDIDATES = 40,
+    CANDIDATE_PASSES = 32768,
     FINALISTS = 6,
     VERIFIED = 12,
     VERIFIED_MOST = 64,
@@ -17,33 +21,144 @@ enum {
 #define LONGER 1.01 /* than thought */
 #define NEARLY 1.1
 #define REFINABLE 1.08 /* as much longer may be what is refined */
+#define REFINABLE_QUICKLY 2.0
+#define HOPEFUL 1.15 /* as much longer may be thought what is prepared */
+
+static int is_sure(const pst_search_lot *lot) { return lot->row.fits && lot->row.layout->exact; }
+
+/* A lot with the row's best of what is named, to be closed by close_other; it may have no layout. */
+static pst_status open_other(pst_search_all *s, const pst_search_lot *lot, pst_search_along along, double refinable,
+                             pst_search_lot *other) {
+    const uint64_t best = pst_search_step_of(lot);
+    *other = *lot;
+    other->row.layout = NULL, other->row.fits = 0, other->row.excess = 0, other->accounted = 0, other->sure = NULL;
+    return pst_search_look_along(s, other, along, best, (uint64_t)(refinable * (double)best),
+                                 pst_search_hopeful_looks(s));
+}
+
+/* The other's layout is the row's if it is shorter, or is known as it is when the row's is not. */
+static void close_other(pst_search_lot *lot, pst_search_lot *other) {
+    pst_search_layout *rest = other->row.layout;
+    const int sure = is_sure(other);
+    if (sure != is_sure(lot) ? sure : pst_search_step_of(other) < pst_search_step_of(lot)) {
+        rest = lot->row.layout;
+        lot->row.layout = other->row.layout, lot->best = other->best, lot->accounted = 0;
+    }
+    pst_search_layout_close(rest);
+    other->row.layout = NULL;
+}
 
 /* A row's best with one chunk per stage may hide one with several, whose cuts are not the best before they are refined. */
 static pst_status refine_hidden(pst_search_all *s, pst_search_lot *lot, uint64_t *passes) {
-    const uint64_t best = pst_search_step_of(lot);
-    pst_search_lot other = *lot;
+    const pst_search_along along = {.chunks = 1, .schedule = PST_NONE};
+    pst_search_lot other;
     if (lot->row.pipeline == 1 || lot->small || lot->row.layout->n_chunk > lot->row.pipeline) return PST_OK;
-    other.row.layout = NULL, other.row.fits = 0, other.row.excess = 0, other.accounted = 0;
-    pst_status status = pst_search_look_along(s, &other, PST_ALONG_CHUNKS, best, (uint64_t)(REFINABLE * (double)best),
-                                              pst_search_hopeful_looks(s));
+    pst_status status = open_other(s, lot, along, REFINABLE, &other);
     if (status == PST_OK && other.row.fits) status = pst_search_refine(&s->x, &other, passes);
-    pst_search_layout *rest = other.row.layout;
-    if (status == PST_OK && pst_search_step_of(&other) < best) {
-        rest = lot->row.layout;
-        lot->row.layout = other.row.layout, lot->best = other.best, lot->accounted = 0;
-    }
-    pst_search_layout_close(rest);
-    return status;
+    return close_other(lot, &other), status;
 }
 
 /* Of those that may be the best the cuts. */
-pst_status pst_search_refine_best(pst_search_all *s) {
+static pst_status refine_rows(pst_search_all *s) {
     uint64_t passes = REFINED_PASSES;
-    s->x.best_ns = UINT64_MAX; /* they are checked whatever the others are */
     for (uint32_t i = 0; i < s->n_lot && i < PST_SEARCH_REFINED && !pst_search_late(&s->x) && s->lot[i].row.fits; i++) {
         PST_TRY(pst_search_refine(&s->x, &s->lot[i], &passes));
         PST_TRY(refine_hidden(s, &s->lot[i], &passes));
     }
+    return PST_OK;
+}
+
+/* The best of every schedule, micro-batch, zero and sequence of the first rows. */
+typedef struct {
+    pst_search_lot *of; /* whose it is */
+    pst_search_lot lot;
+} candidate;
+
+static int by_candidate(const void *a, const void *b) {
+    const candidate *x = a, *y = b;
+    uint64_t p = pst_search_step_of(&x->lot), q = pst_search_step_of(&y->lot);
+    if (p != q) return p < q ? -1 : 1;
+    if (x->of != y->of) return x->of < y->of ? -1 : 1;
+    return pst_search_by_guess(&x->lot, &y->lot);
+}
+
+static int differs(const pst_search_config *a, const pst_search_config *b) {
+    return a->schedule != b->schedule || a->micro_batch != b->micro_batch || a->zero != b->zero ||
+           a->sequence != b->sequence;
+}
+
+/* list: room for all configurations of the lot. */
+static pst_status find_candidates(pst_search_all *s, pst_search_lot *lot, candidate *list, uint32_t *n) {
+    for (uint32_t i = 0; i < lot->n_config && !pst_search_late(&s->x); i++) {
+        const pst_search_config *c = &lot->config[i];
+        const pst_search_along along = {
+            .schedule = c->schedule, .one = 1, .micro_batch = c->micro_batch, .zero = c->zero, .sequence = c->sequence};
+        uint32_t k = 0;
+        while (k < i && differs(&lot->config[k], c)) k++;
+        if (k < i) continue;
+        list[*n].of = lot;
+        PST_TRY(open_other(s, lot, along, REFINABLE_QUICKLY, &list[*n].lot));
+        if (list[*n].lot.row.fits) ++*n;
+        else pst_search_layout_close(list[*n].lot.row.layout);
+    }
+    return PST_OK;
+}
+
+/* The one thought shortest of those that have not been prepared and may be the best: what has been is at most a little
+ * shorter. NULL: there is none. */
+static candidate *most_hopeful(candidate *list, uint32_t n) {
+    uint64_t sure = UINT64_MAX, thought = UINT64_MAX;
+    candidate *next = NULL;
+    for (uint32_t k = 0; k < n; k++) {
+        const uint64_t step = pst_search_step_of(&list[k].lot);
+        if (step == UINT64_MAX) continue;
+        if (list[k].lot.row.layout->exact) sure = step < sure ? step : sure;
+        else if (step < thought) thought = step, next = &list[k];
+    }
+    return next && (double)thought <= HOPEFUL * (double)sure ? next : NULL;
+}
+
+/* Thoughts are as often too long as too short, and the best of many is one that is too short. */
+static pst_status prepare_shortest(pst_search_all *s, candidate *list, uint32_t n) {
+    uint64_t passes = 0;
+    for (int i = 0; i < CANDIDATES && s->x.problem->verify && !s->x.problem->reorders && !pst_search_late(&s->x); i++) {
+        candidate *best = most_hopeful(list, n);
+        if (!best) break;
+        passes += (uint64_t)best->lot.row.layout->n_chunk * best->lot.row.layout->n_micro;
+        if (i && passes > CANDIDATE_PASSES) break;
+        PST_TRY(pst_search_verify(&s->x, &best->lot));
+        if (best->lot.row.layout && best->lot.row.fits) continue;
+        pst_search_layout_close(best->lot.row.layout);
+        best->lot.row.layout = NULL, best->lot.row.fits = 0;
+    }
+    return PST_OK;
+}
+
+/* Where a look takes little: between schedules and micro-batches cuts that are not refined say little. */
+static pst_status refine_all(pst_search_all *s) {
+    const uint32_t rows = s->n_lot < REFINED_QUICKLY ? s->n_lot : REFINED_QUICKLY;
+    uint64_t passes = QUICK_PASSES;
+    uint32_t n = 0;
+    size_t room = 1;
+    for (uint32_t i = 0; i < rows; i++) room += s->lot[i].n_config;
+    candidate *list = malloc(room * sizeof *list);
+    if (!list) return pst_fail(PST_ENOMEM, "no memory to search");
+    pst_status status = PST_OK;
+    for (uint32_t i = 0; i < rows && status == PST_OK && s->lot[i].row.fits; i++)
+        if (s->lot[i].row.pipeline > 1 && !s->lot[i].small) status = find_candidates(s, &s->lot[i], list, &n);
+    qsort(list, n, sizeof *list, by_candidate);
+    for (uint32_t k = 0; k < n && status == PST_OK && passes && !pst_search_late(&s->x); k++)
+        status = pst_search_refine(&s->x, &list[k].lot, &passes);
+    if (status == PST_OK) status = prepare_shortest(s, list, n);
+    for (uint32_t k = 0; k < n; k++) close_other(list[k].of, &list[k].lot);
+    free(list);
+    return status;
+}
+
+pst_status pst_search_refine_best(pst_search_all *s) {
+    s->x.best_ns = UINT64_MAX; /* they are checked whatever the others are */
+    PST_TRY(refine_rows(s));
+    if (pst_search_is_quick(s)) PST_TRY(refine_all(s));
     pst_search_sort(s);
     return PST_OK;
 }
@@ -79,8 +194,9 @@ pst_status pst_search_simulate_best(pst_search_all *s) {
     for (uint32_t i = 0; i < s->n_lot && i < FINALISTS; i++) {
         pst_search_lot *lot = &s->lot[i];
         if (pst_search_step_of(lot) >= best || (i && pst_search_late(&s->x))) break;
-        if (!lot->small) PST_TRY(pst_search_predict(&s->x, &lot->best, lot->row.layout, PST_SCORE_SIMULATE));
-        PST_TRY(pst_search_plainer(&s->x, lot));
+        const int sure = is_sure(lot);
+        if (!sure && !lot->small) PST_TRY(pst_search_predict(&s->x, &lot->best, lot->row.layout, PST_SCORE_SIMULATE));
+        if (!sure) PST_TRY(pst_search_plainer(&s->x, lot));
         if (pst_search_step_of(lot) < best) best = pst_search_step_of(lot);
     }
     pst_search_sort(s);
@@ -133,8 +249,6 @@ static pst_search_lot *to_verify(const pst_search_all *s) {
     return NULL;
 }
 
-static int is_sure(const pst_search_lot *lot) { return lot->row.fits && lot->row.layout->exact; }
-
 /* The best of what is verified; n_lot: nothing that fits is. */
 static uint32_t first_sure(const pst_search_all *s) {
     uint32_t i = 0;
@@ -168,7 +282,8 @@ static pst_status look_past(pst_search_all *s, pst_search_lot *lot, uint64_t by_
     if (!lot->sure || lot->sure->step_ns > lot->row.layout->step_ns) PST_TRY(keep_sure(lot));
     else take_sure(lot);
     s->x.best_ns = pst_search_shortest(s);
-    return pst_search_look_along(s, lot, PST_ALONG_ALL, UINT64_MAX, UINT64_MAX, ROW_LOOKS);
+    const pst_search_along all = {.schedule = PST_NONE};
+    return pst_search_look_along(s, lot, all, UINT64_MAX, UINT64_MAX, lot->small ? lot->n_config : ROW_LOOKS);
 }
 
 static pst_status verify_one(pst_search_all *s, pst_search_lot *lot) {

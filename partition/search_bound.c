@@ -86,8 +86,7 @@ static amount amount_of(const pst_search_problem *p, const pst_search_table *t, 
 
 /* --- flush ------------------------------------------------------------------------------------------------------- */
 
-/* ns per byte that replicas exchange in one direction, wherever they are: so many of them on a node as is best. */
-static double least_exchange(const pst_search_context *x, const pst_search_config *c) {
+double pst_search_least_exchange(const pst_search_context *x, const pst_search_config *c) {
     const uint32_t largest = x->problem->tensor_across_nodes ? x->largest : x->largest / c->tensor;
     double least = INFINITY, d = c->data;
     for (uint32_t near = 1; near <= largest && near <= c->data; near++) {
@@ -101,7 +100,7 @@ static double least_exchange(const pst_search_context *x, const pst_search_confi
 
 static void fill_flush(const pst_search_context *x, mean *a) {
     const pst_cost_table *t = a->table->table;
-    double d = a->c->data, ns = a->c->data > 1 ? least_exchange(x, a->c) : 0;
+    double d = a->c->data, ns = a->c->data > 1 ? pst_search_least_exchange(x, a->c) : 0;
     a->norm = t->norm_ns / a->speed / d, a->step = t->step_ns / a->speed / (a->c->zero ? d : 1);
     a->sum = ns * x->problem->grad_bytes * (a->c->zero ? 1 : 2) + t->reduce_ns / a->speed * (d - 1) / d;
     a->head = a->c->zero ? ns * x->problem->weight_bytes : 0;

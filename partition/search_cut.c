@@ -10,20 +10,21 @@
 
 /* All replicas of a stage together: micro-batches go to them as their speeds are. */
 typedef struct {
-    uint32_t first_way;  /* of its number of tensor ranks */
+    uint32_t first_way;            /* of its number of tensor ranks */
     const pst_search_table *table; /* with that, of some kind */
-    double *speed;       /* [n_way] sum of the speeds of its tensor groups of each way */
-    uint64_t capacity;   /* bytes; UINT64_MAX: no limit */
-    double flush_ns;     /* per element */
-    uint64_t latency_ns; /* of its replica sums */
-    uint64_t hop_ns;     /* least that messages of the stages before take, on the way there (and back) */
+    double *speed;                 /* [n_way] sum of the speeds of its tensor groups of each way */
+    uint64_t capacity;             /* bytes; UINT64_MAX: no limit */
+    double flush_ns;               /* per element */
+    uint64_t latency_ns;           /* of its replica sums */
+    uint64_t hop_ns;               /* least that messages of the stages before take, on the way there (and back) */
 } stage;
 
 typedef struct {
     const pst_search_problem *problem;
     const pst_search_config *c;
     const pst_search_flight *flight;
-    const pst_search_table **table; /* [n_way] of each kind of device with each number of tensor ranks; NULL: not used */
+    const pst_search_table *
+        *table; /* [n_way] of each kind of device with each number of tensor ranks; NULL: not used */
     uint32_t n_kind, n_way, n_chunk, chunks, micros, quickest;
     int even, split; /* even: all replicas of each stage are as fast; split: B and W apart */
     stage *stage;

@@ -153,6 +153,16 @@ static pst_status best_cut(pst_search_context *x, pst_search_lot *lot, pst_searc
     return PST_OK;
 }
 
+/* Of all cuts with this order, where what is prepared may be shorter than thought. */
+static pst_status bound_cuts(pst_search_context *x, const pst_search_config *c, pst_search_layout *l,
+                             uint64_t *bound_ns) {
+    if (!x->problem->verify) return PST_OK;
+    pst_status status = pst_search_cut(x, c, l, UINT64_MAX, bound_ns);
+    if (status != PST_EINPUT) return status;
+    pst_error_clear();
+    return *bound_ns = UINT64_MAX, PST_OK;
+}
+
 static pst_status look(pst_search_context *x, pst_search_lot *lot, pst_search_config *c, uint64_t limit_ns) {
     uint64_t least = UINT64_MAX, bound = c->bound_ns;
     pst_search_layout *l;
@@ -161,12 +171,13 @@ static pst_status look(pst_search_context *x, pst_search_lot *lot, pst_search_co
     common_cut cut = {0};
     for (uint32_t i = 0; i < lot->orders.n && status == PST_OK && !(i && pst_search_late(x)); i++) {
         memcpy(l->device, lot->orders.device + (size_t)i * lot->orders.size, lot->orders.size * sizeof *l->device);
-        if (lot->small) status = every_cut(x, lot, c, l);
-        else status = best_cut(x, lot, c, l, &cut, limit_ns, &bound), x->limit_ns = UINT64_MAX;
+        if (lot->small) status = bound_cuts(x, c, l, &bound);
+        if (lot->small && status == PST_OK) status = every_cut(x, lot, c, l);
+        if (!lot->small) status = best_cut(x, lot, c, l, &cut, limit_ns, &bound), x->limit_ns = UINT64_MAX;
         if (bound < least) least = bound;
     }
     if (status == PST_OK && pst_search_late(x)) least = c->bound_ns; /* perhaps not all have been looked at */
-    else if (lot->small && lot->orders.all) c->closed = 1;
+    else if (lot->small && lot->orders.all && !x->problem->verify) c->closed = 1; /* steps are as they are thought */
     if (least > c->bound_ns) c->bound_ns = least;
     pst_search_layout_close(l);
     return status;

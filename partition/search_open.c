@@ -158,6 +158,8 @@ static uint64_t work_of(const pst_search_all *s) {
     return (uint64_t)s->x.problem->cluster->n_device * s->x.problem->batch;
 }
 
+int pst_search_is_quick(const pst_search_all *s) { return work_of(s) < MUCH_WORK; }
+
 /* How many looks of no use are enough. */
 uint32_t pst_search_hopeful_looks(const pst_search_all *s) {
     return HOPEFUL_LOOKS * (work_of(s) < MUCH_WORK ? (uint32_t)(MUCH_WORK / work_of(s)) : 1);
@@ -176,6 +178,8 @@ static pst_status look_in_less(pst_search_all *s) {
             }
         PST_TRY(look_at_open(s, pst_search_hopeful_looks(s), 1, by_guess));
     }
+    for (uint32_t i = 0; i < s->n_lot; i++)
+        for (uint32_t k = 0; k < s->lot[i].n_config; k++) s->lot[i].config[k].spare = 0;
     return PST_OK;
 }
 
@@ -208,7 +212,11 @@ pst_status pst_search_look_along(pst_search_all *s, pst_search_lot *lot, pst_sea
         pst_search_config *c = &lot->config[k];
         const uint64_t best = pst_search_step_of(lot), below = best < below_ns ? best : below_ns;
         if (c->bound_ns >= below) continue;
-        if (along == PST_ALONG_UNSEEN ? c->seen : along == PST_ALONG_CHUNKS && pst_search_has_one_chunk(s, c)) continue;
+        if ((along.unseen && c->seen) || (along.chunks && pst_search_has_one_chunk(s, c))) continue;
+        if (along.schedule != PST_NONE && c->schedule != along.schedule) continue;
+        if (along.one &&
+            (c->micro_batch != along.micro_batch || c->zero != along.zero || c->sequence != along.sequence))
+            continue;
         PST_TRY(pst_search_look(&s->x, lot, c, best < limit_ns ? best : limit_ns));
         since = pst_search_step_of(lot) < best ? 0 : since + 1;
     }
@@ -220,7 +228,8 @@ pst_status pst_search_look_at_best(pst_search_all *s) {
     pst_search_sort(s);
     for (uint32_t i = 0; i < s->n_lot && i < PST_SEARCH_REFINED && s->lot[i].row.fits; i++) {
         const uint64_t best = pst_search_shortest(s);
-        PST_TRY(pst_search_look_along(s, &s->lot[i], PST_ALONG_UNSEEN, best, best, pst_search_hopeful_looks(s)));
+        const pst_search_along unseen = {.unseen = 1, .schedule = PST_NONE};
+        PST_TRY(pst_search_look_along(s, &s->lot[i], unseen, best, best, pst_search_hopeful_looks(s)));
     }
     pst_search_sort(s);
     return PST_OK;

@@ -228,8 +228,7 @@ static pst_status unequal_orders(const pst_search_problem *p, pst_grid grid, pst
     seat *sorted = malloc(n * sizeof *sorted);
     uint32_t *at = malloc(n * sizeof *at);
     uint8_t *taken = malloc(n);
-    pst_status status =
-        sorted && at && taken ? PST_OK : pst_fail(PST_ENOMEM, "no memory for orders of %u devices", n);
+    pst_status status = sorted && at && taken ? PST_OK : pst_fail(PST_ENOMEM, "no memory for orders of %u devices", n);
     for (uint32_t d = 0; status == PST_OK && d < n; d++) sorted[d] = (seat){.of = &p->cluster->device[d], .device = d};
     if (status == PST_OK) qsort(sorted, n, sizeof *sorted, by_node);
     for (int by_replica = 0; status == PST_OK && by_replica < 2; by_replica++)

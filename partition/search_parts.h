@@ -85,6 +85,7 @@ typedef struct {
     const pst_schedule_row *row[16];
     uint64_t end_ns;   /* monotonic; UINT64_MAX: no limit */
     uint64_t limit_ns; /* longer steps need not be walked through */
+    int free_links;    /* 1: walks leave out what links have to carry */
     uint64_t best_ns;  /* of what has been found so far; UINT64_MAX: nothing has */
     int even, alike;   /* 1: all devices are of one kind and as fast; and have as much memory, and nodes the same links */
     uint64_t room;     /* bytes that a rank may use on the device that has most */
@@ -229,6 +230,8 @@ pst_status pst_search_cut(pst_search_context *x, const pst_search_config *c, pst
 /* --- search_bound.c --- */
 /* Raises bound_ns to what no cut can be below. ENOMEM. */
 pst_status pst_search_tighten(pst_search_context *x, pst_search_config *c);
+/* ns per byte that replicas exchange in one direction, wherever they are: so many of them on a node as is best. */
+double pst_search_least_exchange(const pst_search_context *x, const pst_search_config *c);
 
 /* --- search_order.c --- */
 typedef struct {
@@ -346,9 +349,16 @@ pst_status pst_search_look_further(pst_search_all *s);
 pst_status pst_search_look_at_best(pst_search_all *s);
 /* Of a row, by guess, what has a bound below below_ns and the row's step, for steps below limit_ns and that one, until
  * `most` in a row were of no use. */
-typedef enum { PST_ALONG_ALL, PST_ALONG_UNSEEN, PST_ALONG_CHUNKS } pst_search_along; /* the last: several per stage */
+typedef struct {
+    int unseen, chunks; /* 1: only what has not been looked at; only what has several chunks per stage */
+    uint32_t schedule;  /* PST_NONE: all */
+    int one;            /* 1: only with these: */
+    uint32_t micro_batch, zero, sequence;
+} pst_search_along;
 pst_status pst_search_look_along(pst_search_all *s, pst_search_lot *lot, pst_search_along along, uint64_t below_ns,
                                  uint64_t limit_ns, uint32_t most);
+/* Whether a look takes little. */
+int pst_search_is_quick(const pst_search_all *s);
 /* How many looks of no use are enough. */
 uint32_t pst_search_hopeful_looks(const pst_search_all *s);
 

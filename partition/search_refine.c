@@ -45,22 +45,39 @@ static pst_status move_borders(pst_search_context *x, const pst_search_config *c
     return PST_OK;
 }
 
+/* By walks in which links carry any number of messages at a time (free_links), which show every border's merit, or by
+ * those in which they do not: where a link is what takes longest, other borders make no difference. */
+static pst_status move_all(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, int free_links,
+                           uint64_t *passes) {
+    uint64_t least;
+    int any;
+    x->free_links = free_links;
+    pst_status status = attempt(x, c, l, UINT64_MAX, &any);
+    least = l->step_ns;
+    for (int moved = any; moved && status == PST_OK;) status = move_borders(x, c, l, &least, passes, &moved);
+    x->free_links = 0;
+    return status;
+}
+
 /* *shorter: l, a copy of the lot's layout, is now, and fits. */
 static pst_status refine(pst_search_context *x, pst_search_lot *lot, pst_search_layout *l, uint64_t *passes,
                          int *shorter) {
     const uint64_t before = l->step_ns;
-    uint64_t least = before, excess = 0;
+    uint64_t excess = 0;
     uint32_t stage;
     *shorter = 0;
-    for (int moved = 1; moved;) PST_TRY(move_borders(x, &lot->best, l, &least, passes, &moved));
-    if (least < before) PST_TRY(attempt(x, &lot->best, l, before, shorter));
+    for (int free_links = 1; free_links >= 0 && !*shorter; free_links--) {
+        memcpy(l->first_item, lot->row.layout->first_item, (l->n_chunk + (size_t)1) * sizeof *l->first_item);
+        PST_TRY(move_all(x, &lot->best, l, free_links, passes));
+        PST_TRY(attempt(x, &lot->best, l, before, shorter));
+    }
     if (*shorter) PST_TRY(pst_search_check(x, l, &excess, &stage, &lot->best.reserve));
     *shorter &= !excess;
     return PST_OK;
 }
 
 pst_status pst_search_refine(pst_search_context *x, pst_search_lot *lot, uint64_t *passes) {
-    if (lot->row.layout->n_chunk == lot->row.pipeline || lot->small || !lot->row.fits) return PST_OK;
+    if (lot->row.layout->n_chunk == 1 || lot->small || !lot->row.fits) return PST_OK;
     for (int i = 0, again = 1; i < ATTEMPTS && again; i++) {
         const uint64_t reserve = lot->best.reserve;
         pst_search_layout *l;

@@ -159,10 +159,8 @@ static pst_status fill_lots(list *l) {
             PST_TRY(leave_out(l, lot, least));
             continue;
         }
-        const pst_search_config like = {.pipeline = lot->row.pipeline,
-                                        .tensor = lot->row.tensor,
-                                        .data = lot->row.data,
-                                        .before = lot->row.before};
+        const pst_search_config like = {
+            .pipeline = lot->row.pipeline, .tensor = lot->row.tensor, .data = lot->row.data, .before = lot->row.before};
         PST_TRY(pst_search_configs(l->x, &like, &lot->config, &lot->n_config, lot->row.why));
         if (l->n > PST_SEARCH_IN_FULL) shorten(lot);
     }

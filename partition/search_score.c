@@ -103,17 +103,21 @@ typedef struct {
     uint32_t user;             /* that one; its gradients go to the first and the sum, or new weights, back, */
     uint64_t lent_ns, news_ns; /* in so much time */
     uint64_t *seen, *period;   /* [data] hashes of replicas; longest stage */
-    uint64_t *most_ns;         /* [pipeline] a rank whose passes end no sooner makes the step too long; NULL: none */
+    double *own, *near; /* [pipeline x data] ns in which a rank's messages leave it for other nodes, and for its own */
+    double *node;       /* [cluster's nodes] bytes that leave each, and come */
+    uint64_t *most_ns;  /* [pipeline] a rank whose passes end no sooner makes the step too long; NULL: none */
     uint64_t answer_ns;
-    int beyond;                /* 1: one does */
+    int beyond; /* 1: one does */
 } score;
 
 static pst_status open_score(pst_search_context *x, const pst_search_config *c, const pst_search_layout *l, score *s) {
     uint32_t p = l->pipeline;
     uint64_t *all = calloc(5 * (size_t)p + l->n_chunk + 2 * (size_t)l->data, sizeof *all);
     *s = (score){.end_ns = all, .flush = calloc(p, sizeof *s->flush)};
-    if (!all || !s->flush) return pst_fail(PST_ENOMEM, "no memory to score a layout");
+    s->own = calloc(2 * (size_t)p * l->data + x->problem->cluster->n_node, sizeof *s->own);
+    if (!all || !s->flush || !s->own) return pst_fail(PST_ENOMEM, "no memory to score a layout");
     s->one_ns = all + p, s->stage_ns = all + 2 * (size_t)p, s->elements = all + 3 * (size_t)p;
+    s->near = s->own + (size_t)p * l->data, s->node = s->near + (size_t)p * l->data;
     s->hops = all + 4 * (size_t)p, s->seen = s->hops + l->n_chunk, s->period = s->seen + l->data;
     PST_TRY(pst_search_flight_of(x, c->schedule, p, l->n_chunk / p, pst_search_most_micros(l), &s->flight));
     PST_TRY(pst_search_times_open(l->n_chunk, &s->times));
@@ -122,7 +126,7 @@ static pst_status open_score(pst_search_context *x, const pst_search_config *c, 
 
 static void close_score(score *s) {
     pst_search_times_close(&s->times);
-    free(s->end_ns), free(s->flush);
+    free(s->end_ns), free(s->flush), free(s->own);
 }
 
 /* Where all devices are alike and in nodes of one size, replicas differ at most in what messages take. */
@@ -187,6 +191,50 @@ static pst_status share_out(pst_search_context *x, const pst_search_config *c, p
     return PST_OK;
 }
 
+/* --- links that messages share ------------------------------------------------------------------------------------ */
+
+/* What leaves a chunk's rank for the next chunk, and the gradients that come back. */
+static void load_hop(const pst_search_context *x, const pst_search_config *c, const pst_search_layout *l, score *s,
+                     uint32_t replica, uint32_t chunk) {
+    const pst_cluster *cluster = x->problem->cluster;
+    const pst_grid grid = pst_search_grid(l);
+    const uint32_t stage[2] = {s->flight->stage[chunk], s->flight->stage[chunk + 1]};
+    const uint32_t at[2] = {l->device[pst_grid_rank(grid, stage[0], replica, 0)],
+                            l->device[pst_grid_rank(grid, stage[1], replica, 0)]};
+    const uint32_t one = pst_grid_degree(grid, stage[0]), other = pst_grid_degree(grid, stage[1]);
+    const int apart = cluster->device[at[0]].node != cluster->device[at[1]].node;
+    const double bytes = (double)s->times.bytes[chunk] * l->micros[replica];
+    pst_cluster_link link;
+    if (!pst_search_link(cluster, at[0], at[1], &link)) return;
+    for (int k = 0; k < 2; k++) {
+        (apart ? s->own : s->near)[(size_t)stage[k] * c->data + replica] += bytes * 1e9 / link.bytes_per_s;
+        if (apart) s->node[cluster->device[at[k]].node] += bytes * (one < other ? one : other);
+    }
+}
+
+static void load_replica(const pst_search_context *x, const pst_search_config *c, const pst_search_layout *l, score *s,
+                         uint32_t replica) {
+    for (uint32_t k = 0; k + 1 < l->n_chunk; k++)
+        if (s->times.bytes[k]) load_hop(x, c, l, s, replica, k);
+}
+
+/* In a walk messages are in no one's way; but they leave a rank, and a node, one behind the other. */
+static void wait_for_links(const pst_search_context *x, const pst_search_config *c, const pst_search_layout *l,
+                           score *s) {
+    const pst_cluster *cluster = x->problem->cluster;
+    for (uint32_t r = 0; r < l->pipeline; r++)
+        for (uint32_t k = 0; k < l->data; k++) {
+            const size_t i = (size_t)r * c->data + k;
+            const pst_cluster_node *node =
+                &cluster->node[cluster->device[l->device[pst_grid_rank(pst_search_grid(l), r, k, 0)]].node];
+            double ns = s->own[i] > s->near[i] ? s->own[i] : s->near[i], bytes = s->node[node - cluster->node];
+            if (bytes > 0 && node->node_bytes_per_s > 0 && bytes * 1e9 / node->node_bytes_per_s > ns)
+                ns = bytes * 1e9 / node->node_bytes_per_s;
+            ns += (double)s->times.ns[0].f;
+            if (ns > (double)s->end_ns[r] && ns < 1e18) s->end_ns[r] = (uint64_t)ns;
+        }
+}
+
 /* Ends of passes: end_ns. */
 static pst_status run_all(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, score *s,
                           pst_search_how how, int no_hops) {
@@ -194,9 +242,11 @@ static pst_status run_all(pst_search_context *x, const pst_search_config *c, pst
     uint64_t longest = 0;
     if (!l->micros[0]) PST_TRY(share_out(x, c, l, s));
     memset(s->end_ns, 0, l->pipeline * sizeof *s->end_ns);
+    memset(s->own, 0, (2 * (size_t)l->pipeline * l->data + x->problem->cluster->n_node) * sizeof *s->own);
     for (uint32_t k = 0; k < l->data; k++) {
         double bubble = 0;
         PST_TRY(pst_search_times_fill(x, c, l, s->flight, k, &s->times));
+        load_replica(x, c, l, s, k);
         uint32_t i = 0;
         uint64_t h = hash_of(l, s, k);
         while (i < n_seen && s->seen[i] != h) i++;
@@ -210,6 +260,7 @@ static pst_status run_all(pst_search_context *x, const pst_search_config *c, pst
             if (s->one_ns[r] > longest) longest = s->one_ns[r], l->bubble = bubble;
         }
     }
+    if (how == PST_SCORE_WALK && !no_hops && !x->free_links) wait_for_links(x, c, l, s);
     return PST_OK;
 }
 
@@ -235,14 +286,16 @@ static uint64_t behind_of(const pst_search_config *c, const pst_search_layout *l
 static int returns_as_weights(const pst_search_config *c) { return c->zero && c->data > 1; }
 
 /* What all ranks wait for before their passes and behind them. New weights come while the first micro-batch is on its way:
- * what is not there by then shows. */
+ * what is not there by then shows. The first stage sends those of tied parameters to their other stage, beside its own. */
 static uint64_t around_of(const pst_search_config *c, const pst_search_layout *l, const score *s, int sums,
                           uint64_t *behind) {
+    const uint32_t first = s->flight->stage[0];
     uint64_t head = 0, step = 0, arrival = 0;
     for (uint32_t k = 0; k < l->pipeline; k++) { /* the first chunk of its stage, of every placement */
         const pst_search_flush *f = &s->flush[k];
         uint64_t news = pst_search_flush_ns(f->head_ns, f->head_latency_ns, s->elements[k]);
-        if (k == s->user && s->tied && returns_as_weights(c)) news += s->news_ns;
+        if ((k == s->user || k == first) && s->tied && returns_as_weights(c))
+            news += s->news_ns + (k == first ? 0 : pst_search_flush_ns(s->flush[first].head_ns, 0, s->elements[first]));
         if (sums && news > arrival) head = larger(head, news - arrival);
         step = larger(step, pst_search_flush_ns(f->step_ns, 0, s->elements[k]));
         arrival += s->times.ns[k].f + pst_search_hop_ns(&s->times, k);
@@ -251,12 +304,14 @@ static uint64_t around_of(const pst_search_config *c, const pst_search_layout *l
     return head + *behind;
 }
 
-/* The first stage has tied parameters' sum last of all: when its passes are done it has room for the other's gradients,
+/* The first stage has tied parameters' sum last of all: when its other sums are done it has room for the other's gradients,
  * and that one waits for the sum where it steps its copy itself. */
 static uint64_t tied_end(const pst_search_config *c, const pst_search_layout *l, const score *s, int sums) {
     const uint32_t first = s->flight->stage[0];
     const pst_search_flush *f = &s->flush[first];
-    uint64_t lent = larger(s->end_ns[s->user], s->end_ns[first]) + s->lent_ns;
+    const uint64_t others = s->elements[first] > s->tied ? s->elements[first] - s->tied : 0;
+    const uint64_t ready = s->end_ns[first] + (sums ? sums_of(c, l, s, first, others) : 0);
+    uint64_t lent = larger(s->end_ns[s->user], ready) + s->lent_ns;
     if (sums && c->data > 1) lent += pst_search_flush_ns(f->sum_ns, f->sum_latency_ns, s->tied);
     uint64_t end = larger(s->end_ns[first] + behind_of(c, l, s, sums, first), lent);
     return end + (returns_as_weights(c) ? 0 : s->lent_ns);
@@ -279,7 +334,8 @@ static pst_status find_most(pst_search_context *x, const pst_search_config *c, c
     uint64_t behind;
     PST_TRY(pst_search_times_fill(x, c, l, s->flight, l->data - 1, &s->times));
     const uint64_t around = around_of(c, l, s, 1, &behind);
-    memset(s->end_ns, 0xff, l->pipeline * sizeof *s->end_ns); /* so late that all sums of zero 2 but the last are hidden */
+    memset(s->end_ns, 0xff,
+           l->pipeline * sizeof *s->end_ns); /* so late that all sums of zero 2 but the last are hidden */
     s->most_ns = s->period + l->data;
     for (uint32_t r = 0; r < l->pipeline; r++) {
         const uint64_t others = around + behind_of(c, l, s, 1, r);

@@ -57,8 +57,8 @@ static void add_unequal_rates(const pst_cluster *cluster, const pst_search_confi
                               const uint32_t *first, totals *t) {
     t->even = 1, t->rate = t->fastest = t->quickest = 0;
     for (uint32_t d = 1; d < cluster->n_device; d++)
-        t->even &= cluster->device[d].speed == cluster->device[0].speed &&
-                   cluster->device[d].kind == cluster->device[0].kind;
+        t->even &=
+            cluster->device[d].speed == cluster->device[0].speed && cluster->device[d].kind == cluster->device[0].kind;
     for (uint32_t s = 0; s < c->pipeline; s++) {
         double most = 0;
         for (uint32_t d = 0; d < cluster->n_device; d++)
@@ -229,11 +229,25 @@ typedef struct {
     uint32_t n, room;
 } list;
 
+/* What one rank's link carries at least: its part of what replicas exchange, or what goes from stage to stage, there or
+ * back, where least does. */
+static double least_traffic(const pst_search_context *x, const pst_search_config *c, const totals *t) {
+    const pst_search_problem *p = x->problem;
+    double sums = 0, hops = 0, elements = (double)t->table->sum[PST_SUM_ELEMENTS][p->n_item] / c->pipeline;
+    const double bytes = p->grad_bytes * (c->zero ? 1. : 2.) + (c->zero ? p->weight_bytes : 0.);
+    if (c->data > 1) sums = pst_search_least_exchange(x, c) * elements * bytes;
+    const double bw =
+        (uint64_t)c->pipeline * c->tensor > x->largest ? x->far_bw : pst_search_more(x->near_bw, x->far_bw);
+    if (c->pipeline > 1 && bw > 0) hops = (double)t->table->least_cross * (c->n_micro / c->data) * 1e9 / bw;
+    return c->before ? 0 : pst_search_more(sums, hops);
+}
+
 /* Of all work, shared out evenly; of the largest item, which one stage has; and of one micro-batch, which has to go there
- * and back (passes of chunks are rounded to ns). */
+ * and back (passes of chunks are rounded to ns). And of links. */
 static uint64_t bound_of(const pst_search_context *x, const pst_search_config *c, const totals *t) {
     double most = t->even ? ceil((double)c->n_micro / c->data) * c->data : c->n_micro;
     double way = (x->row[c->schedule]->split ? t->fb_ns : t->work_ns) / t->quickest - x->problem->n_item;
+    way = pst_search_more(way, least_traffic(x, c, t));
     return (uint64_t)pst_search_more(most * pst_search_more(t->work_ns / t->rate, t->most_ns / t->fastest), way);
 }
 

@@ -13,22 +13,15 @@
  * until a yield takes TAKEN_NS, for then somebody computes on this processor, and yielding on would only take it from
  * him. WAKE_NS: a sleep with a deadline ends that much before it; the rest is yielded. SLEEP_NS: a transport may miss a
  * wake-up while its queues are full. */
-enum {
-    DEAD_ROUNDS = 1000,
-    YIELD_NS = 2000000,
-    TAKEN_NS = 50000,
-    WAKE_NS = 100000,
-    SLEEP_NS = 20000000,
-    MAX_FD = 64
-};
+enum { DEAD_ROUNDS = 1000, YIELD_NS = 2000000, TAKEN_NS = 50000, WAKE_NS = 100000, SLEEP_NS = 20000000, MAX_FD = 64 };
 
 typedef struct {
     pst_executor *const *x;
     uint32_t n, idle_rounds;
     uint32_t dead_rounds; /* of these, in a row, those in which nothing could have moved by itself */
-    uint64_t idle_ns; /* when the first of them was */
-    int taken;        /* since then somebody else has used the processor */
-    pst_clock *clock; /* virtual, or NULL */
+    uint64_t idle_ns;     /* when the first of them was */
+    int taken;            /* since then somebody else has used the processor */
+    pst_clock *clock;     /* virtual, or NULL */
 } driver;
 
 static pst_status run_round(driver *d, uint32_t *left, uint32_t *moved) {

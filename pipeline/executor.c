@@ -187,7 +187,11 @@ static pst_status test(pst_executor *x, uint32_t *moved) {
         }
         if (status == PST_EINPUT) x->mismatch = p.instr;
         if (status != PST_OK) return fail_at(x, p.instr, status);
-        pst_executor_complete(x, p.instr, x->is_timed && end >= ns ? end - ns : p.issued_ns < end ? p.issued_ns : end, end);
+        pst_executor_complete(x, p.instr,
+                              x->is_timed && end >= ns ? end - ns
+                              : p.issued_ns < end      ? p.issued_ns
+                                                       : end,
+                              end);
         x->pending[i] = x->pending[--x->n_pending];
         ++*moved;
     }
@@ -305,7 +309,8 @@ static pst_status compute(pst_executor *x, uint32_t *moved) {
         ++*moved;
     }
     if (x->launched) {
-        pst_status status = x->exchanging ? pst_executor_exchanged(x, &start, &end) : d->ops->test(d, x->event, &start, &end);
+        pst_status status =
+            x->exchanging ? pst_executor_exchanged(x, &start, &end) : d->ops->test(d, x->event, &start, &end);
         if (status == PST_BUSY) return PST_OK;
         PST_TRY(status);
         if (!x->step) x->start_ns = start;

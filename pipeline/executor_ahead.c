@@ -26,12 +26,12 @@ static void say_oldest(pst_executor *x) {
 static void push(pst_executor *x, uint64_t event, uint32_t n_step) {
     uint32_t first = x->step - x->n_silent;
     x->ahead[x->n_queued++ % PST_EXECUTOR_AHEAD] = (pst_executor_launched){.event = event,
-                                                                       .instr = x->cursor[PST_Q_COMPUTE],
-                                                                       .step = first,
-                                                                       .n = n_step ? x->n_silent + 1 : 0,
-                                                                       .first = !first,
-                                                                       .last = x->step + 1 >= n_step,
-                                                                       .nothing = !n_step};
+                                                                           .instr = x->cursor[PST_Q_COMPUTE],
+                                                                           .step = first,
+                                                                           .n = n_step ? x->n_silent + 1 : 0,
+                                                                           .first = !first,
+                                                                           .last = x->step + 1 >= n_step,
+                                                                           .nothing = !n_step};
     x->n_silent = 0;
     if (x->n_queued - x->n_retired == 1) say_oldest(x);
 }

@@ -153,11 +153,10 @@ static pst_status read_chunks(reader *r, const yaml_node_t *ranks) {
 }
 
 static pst_status read_head(reader *r, const yaml_node_t *root) {
-    static const pst_yaml_key row[] = {{"graph_hash", 1},  {"schedule", 1}, {"ranks", 1},     {"micro_batches", 1},
-                                       {"micro_batch", 1}, {"chunks", 1},   {"predicted", 0}, {"data", 0},
-                                       {"tensor", 0},      {"sequence", 0}, {"zero", 0},      {"replicas", 0},
-                                       {"devices", 0},     {"cluster", 0},  {"run", 0},       {"overrides", 0},
-                                       {"products", 0}};
+    static const pst_yaml_key row[] = {
+        {"graph_hash", 1}, {"schedule", 1}, {"ranks", 1},  {"micro_batches", 1}, {"micro_batch", 1}, {"chunks", 1},
+        {"predicted", 0},  {"data", 0},     {"tensor", 0}, {"sequence", 0},      {"zero", 0},        {"replicas", 0},
+        {"devices", 0},    {"cluster", 0},  {"run", 0},    {"overrides", 0},     {"products", 0}};
     const yaml_node_t *value[PST_YAML_KEYS];
     pst_yaml *y = &r->yaml;
     pst_plan *p = &r->head;
@@ -172,7 +171,8 @@ static pst_status read_head(reader *r, const yaml_node_t *root) {
     PST_TRY(read_chunks(r, value[2]));
     PST_TRY(read_job(r, value + 7));
     r->choice = value[16];
-    if (r->choice) PST_TRY(pst_yaml_list(y, r->choice, 0, MAX_CHOICE, "choices, {of: TEXT, is: TEXT} each", &r->n_choice));
+    if (r->choice)
+        PST_TRY(pst_yaml_list(y, r->choice, 0, MAX_CHOICE, "choices, {of: TEXT, is: TEXT} each", &r->n_choice));
     return value[6] ? read_predicted(r, value[6]) : PST_OK;
 }
 

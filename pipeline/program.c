@@ -152,8 +152,8 @@ pst_status pst_cut_tape(const pst_graph *g, pst_recompute mode, pst_tape **tape)
     const uint8_t way = (uint8_t)mode;
     uint32_t *chunk = calloc(g->n_node, sizeof *chunk);
     pst_cut x = {.graph = g, .n_chunk = 1, .n_node = g->n_node, .chunk_of_node = chunk};
-    pst_status status = chunk ? pst_tape_build(g, 1, &x.tape)
-                              : pst_fail(PST_ENOMEM, "no memory for a tape of %u operators", g->n_node);
+    pst_status status =
+        chunk ? pst_tape_build(g, 1, &x.tape) : pst_fail(PST_ENOMEM, "no memory for a tape of %u operators", g->n_node);
     if (status == PST_OK && mode != PST_RECOMPUTE_NONE) status = pst_cut_recompute(&x, &way);
     free(chunk);
     if (status == PST_OK) *tape = x.tape;

@@ -142,8 +142,16 @@ static pst_status match(pst_timed_hub *h, uint32_t mine, uint32_t theirs) {
     b->partner = mine;
     a->end_ns = b->end_ns = send->wire_ns ? PST_NEVER : start + send->ns;
     if (!send->wire_ns || a->state == WRONG_SIZE) return PST_OK;
-    pst_lane_message m = {h->owner[sends ? mine : theirs], send->peer, send->channel, send->seq,
-                          start, send->ns, send->wire_ns, send->bytes, 0, mine};
+    pst_lane_message m = {h->owner[sends ? mine : theirs],
+                          send->peer,
+                          send->channel,
+                          send->seq,
+                          start,
+                          send->ns,
+                          send->wire_ns,
+                          send->bytes,
+                          0,
+                          mine};
     h->matched_ns = start;
     return pst_lanes_add(&h->lanes, &m);
 }

@@ -127,7 +127,7 @@ static void print_operators(const writer *w, const pst_op_spans *o, uint32_t ran
                 s->is_sum  ? "sum"
                 : restores ? node->op->restore_kernel
                            : node->op->name,
-                "FBW"[s->pass], again, s->micro);
+                "FBW"[s->pass], again, s -> micro);
         if (flops && s->end > s->start)
             fprintf(w->out, ",\"gflop_per_s\":%.1f", (double)flops / (double)(s->end - s->start));
         fputs("}}", w->out);

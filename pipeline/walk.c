@@ -99,7 +99,7 @@ pst_status pst_walk_open(const pst_job *job, pst_walk **walk) {
     w->span = calloc(job->n_rank, sizeof *w->span);
     for (w->n_leaf = 1; w->n_leaf < job->n_rank;) w->n_leaf *= 2;
     w->next = malloc(2 * (size_t)w->n_leaf * sizeof *w->next);
-    if (!w->partner || !w->span || !w->next || 
+    if (!w->partner || !w->span || !w->next ||
         pst_lanes_open(job->n_rank, job->host, job->host_bytes_per_s, &w->lanes) != PST_OK)
         goto close;
     memset(w->next, 0xff, 2 * (size_t)w->n_leaf * sizeof *w->next);
@@ -156,8 +156,7 @@ static void look(pst_walk *w, uint32_t rank) {
         if (ns < first) first = ns;
     }
     uint32_t k = w->n_leaf + rank;
-    for (w->next[k] = first; k > 1; k /= 2)
-        w->next[k / 2] = w->next[k] < w->next[k ^ 1] ? w->next[k] : w->next[k ^ 1];
+    for (w->next[k] = first; k > 1; k /= 2) w->next[k / 2] = w->next[k] < w->next[k ^ 1] ? w->next[k] : w->next[k ^ 1];
 }
 
 static uint32_t first_rank(const pst_walk *w) {
@@ -187,8 +186,8 @@ static pst_status issue_transfer(pst_walk *w, uint32_t rank, uint32_t i) {
         complete(w, from, at, w->now, w->now + send->ns);
         return PST_OK;
     }
-    pst_lane_message m = {from, send->peer, send->channel, send->seq, w->now, send->ns, send->wire_ns, send->bytes,
-                          0, at};
+    pst_lane_message m = {from,     send->peer,    send->channel, send->seq, w->now,
+                          send->ns, send->wire_ns, send->bytes,   0,         at};
     return pst_lanes_add(&w->lanes, &m);
 }
 

@@ -22,7 +22,7 @@ typedef struct {
     const char *name;
     uint64_t id, before, awaited; /* before: in its queue; awaited: by that queue since then; NONE */
     uint64_t submit_ns, start_ns, end_ns;
-    uint32_t anchor;                      /* counted from the first */
+    uint32_t anchor;                                /* counted from the first */
     uint8_t queue, ended, tested, silent, numbered; /* silent: nothing was recorded */
 } slot;
 
@@ -35,11 +35,11 @@ struct pst_cuda_events {
     cudaStream_t stream[PST_Q_COUNT], idle;
     /* Of each queue: the latest event, what it has waited for since, when the first work since was queued; NONE. */
     uint64_t next, latest[PST_Q_COUNT], awaited[PST_Q_COUNT], since_ns[PST_Q_COUNT];
-    volatile uint64_t *progress;     /* [PST_Q_COUNT], pinned: number of the latest that ended, plus 1 */
-    uint64_t seen[PST_Q_COUNT];      /* likewise, by its event */
-    uint32_t unnumbered[PST_Q_COUNT]; /* launches since the last number */
+    volatile uint64_t *progress;           /* [PST_Q_COUNT], pinned: number of the latest that ended, plus 1 */
+    uint64_t seen[PST_Q_COUNT];            /* likewise, by its event */
+    uint32_t unnumbered[PST_Q_COUNT];      /* launches since the last number */
     PFN_cuStreamWriteValue64_v11070 write; /* NULL: the device writes no numbers */
-    uint64_t tried_ns; /* when an anchor was last tried */
+    uint64_t tried_ns;                     /* when an anchor was last tried */
     uint32_t n_anchor;
     anchor anchor[ANCHORS];
     char lost[512]; /* why, once the device has failed */

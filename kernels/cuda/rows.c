@@ -10,10 +10,7 @@ static pst_cuda_rows own_rows(void) { return (pst_cuda_rows){pst_cuda_own_row, p
 
 typedef pst_cuda_rows part(void);
 static part *const parts[] = {
-    pst_cuda_linear_rows,
-    pst_cuda_attention_rows,
-    own_rows,
-    NULL, /* end */
+    pst_cuda_linear_rows, pst_cuda_attention_rows, own_rows, NULL, /* end */
 };
 
 const pst_kernel_row *pst_cuda_rows_all(uint32_t *n) {

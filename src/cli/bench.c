@@ -14,8 +14,8 @@ int pst_cli_bench(const pst_cli_call *call) {
         {0, "threads", "N", PST_OPTION_INT, 1, 4096, "Threads to compute with; all processors by default.", &o.threads},
         {0, "precision", "NAME", PST_OPTION_STRING, 0, 0,
          "fp32, bf16, fp16, on GPUs tf32, fp8, or both: fp32, and bf16 where there is.", &o.precision},
-        {0, "device", "NAME", PST_OPTION_STRING, 0, 0, "kernels, step: on this device, as parallel.device; cpu by default.",
-         &o.device},
+        {0, "device", "NAME", PST_OPTION_STRING, 0, 0,
+         "kernels, step: on this device, as parallel.device; cpu by default.", &o.device},
         {0, "op", "NAME", PST_OPTION_STRING, 0, 0, "Only this operator, such as linear or attention.", &o.op},
         {0, "seconds", "S", PST_OPTION_FLOAT, 0.001, 60, "p2p, collectives: for each size.", &o.seconds},
         {0, "compute", "MS", PST_OPTION_FLOAT, 0, 1000, "p2p: the receiver computes in tiles of this length.",
@@ -31,7 +31,8 @@ int pst_cli_bench(const pst_cli_call *call) {
         "penstock bench", "[SUITE ...]",
         "Measures this machine. Suite kernels: every distinct operator of a model, forward (F), input gradient (B) and "
         "weight gradient (W), with time, rate, share of a step and per cent of the roofline, beside FMA peak and "
-        "memory bandwidth measured in the same run. With one thread, CPU time. On a GPU (--device cuda), by its own clock "
+        "memory bandwidth measured in the same run. With one thread, CPU time. On a GPU (--device cuda), by its own "
+        "clock "
         "beside a large product and a large copy. PENSTOCK_ISA=avx2 lowers the "
         "instruction set. "
         "Suite step: whole training steps of the model on one rank, with rate, share of the peak (of a GPU its "

@@ -9,7 +9,8 @@ int pst_cli_profile(const pst_cli_call *call) {
          "The profile. One that is there is added to: what is measured again takes the place of what was.", &o.output},
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX,
          "Ranks of the run, which share the processors out; as the run file says by default. Where it leaves the "
-         "degrees open, a rank for each processor, as penstock plan does; -n 1 for a run of one rank that has them all.",
+         "degrees open, a rank for each processor, as penstock plan does; -n 1 for a run of one rank that has them "
+         "all.",
          &o.ranks},
         {0, "micro-batches", "N,N,...", PST_OPTION_STRING, 0, 0,
          "Samples of a micro-batch; that of the run file by default.", &o.micro_batches},
@@ -17,7 +18,8 @@ int pst_cli_profile(const pst_cli_call *call) {
          "Degrees of tensor parallelism whose parts of operators are measured; those of the run file by default.",
          &o.tensor},
         {0, "seconds", "S", PST_OPTION_FLOAT, 0.01, 60,
-         "For each of these, alone and while all processors compute, in five rounds all told; 1 by default.", &o.seconds},
+         "For each of these, alone and while all processors compute, in five rounds all told; 1 by default.",
+         &o.seconds},
         {0, "force", NULL, PST_OPTION_FLAG, 0, 0, "Join profiles of different machines, precisions or optimizers.",
          &o.force},
     };

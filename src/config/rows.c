@@ -98,7 +98,8 @@ const pst_row pst_rows[] = {
           "Parts of a step's micro-batches with an accumulator each, a power of two, such as 4: then 1, 2 and 4 "
           "replicas give the same bits; 0: off."),
     {"parallel", "throttle", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.throttle), AT(parallel.n_throttle),
-     "Makes processes slower, to try out unequal devices: each one's factor, such as [1, 2], or one for all. Not on GPUs."},
+     "Makes processes slower, to try out unequal devices: each one's factor, such as [1, 2], or one for all. Not on "
+     "GPUs."},
     {"parallel", "devices", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.devices), AT(parallel.n_devices),
      "Which device (of cluster, or of the processes as they are launched) each rank of the layout has, such as "
      "[2, 0, 1]; by default rank r has device r."},
@@ -136,7 +137,8 @@ const pst_row pst_rows[] = {
          "How ranks exchange bytes; self: all ranks in one process; nccl: from GPU to GPU, each rank with its own."),
     TEXT(parallel, products, "library", 0, "library|measured",
          "On a GPU, what computes each matrix product: the library's first proposal, or the fastest of its proposals, "
-         "measured when the run starts and kept in plan.yaml: a run with that plan, or one that is resumed, has the same "
+         "measured when the run starts and kept in plan.yaml: a run with that plan, or one that is resumed, has the "
+         "same "
          "bits."),
     {"parallel", "memory", PST_ROW_BYTES, "0", 0, 0x1p60, 0, NULL, AT(parallel.memory), 0,
      "Bytes each rank may use, such as 512M or 8G; 0: what the machine has."},

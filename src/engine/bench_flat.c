@@ -60,8 +60,7 @@ static void add_flat(suite *s, int what, const char *kernel, double each, uint64
                                .seconds = each * elements,
                                .flops = flat_rows[what].flops * elements,
                                .bytes = bytes * elements};
-    if (n && (what != NARROW || s->dtype != PST_F32) && !*s->b->options->op)
-        pst_bench_add_row(s, &row);
+    if (n && (what != NARROW || s->dtype != PST_F32) && !*s->b->options->op) pst_bench_add_row(s, &row);
 }
 
 /* Rows hold the time for the whole model, measured on as much of it as is far larger than any cache. */
@@ -91,8 +90,8 @@ typedef struct {
     const suite *s;
     int what;
     uint64_t n;
-    float *x;               /* [n], as the gradient and both states behind it; then the weights' copies, and sums */
-    const float **piece;    /* [n / PST_PIECE], as runs add their squares */
+    float *x;            /* [n], as the gradient and both states behind it; then the weights' copies, and sums */
+    const float **piece; /* [n / PST_PIECE], as runs add their squares */
     uint64_t *piece_n;
 } far_flat;
 

@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { RUNS = 7, FAR_TURNS = 64 }; /* queued at once on a module's device */
+enum { RUNS = 7, FAR_TURNS = 64 };                           /* queued at once on a module's device */
 static const double MIN_SECONDS = 0.05, FAR_SECONDS = 0.005; /* per run: short kernels are repeated */
 
 typedef pst_bench_kernels suite;
@@ -86,11 +86,10 @@ static void shape_text(const pst_graph *g, const pst_node *node, char *text, siz
 }
 
 void pst_bench_add_row(suite *s, const pst_bench_row *r) {
-    json_array_append_new(s->rows,
-                          json_pack("{s:s,s:s,s:s,s:s%,s:I,s:f,s:f,s:f,s:f}", "op", r->op, "kernel", r->kernel, "shape",
-                                    r->shape, "pass", &r->pass, (size_t)1, "count", (json_int_t)r->count, "seconds",
-                                    r->seconds, "flops", r->flops, "bytes", r->bytes, "longest_poll_s",
-                                    r->longest_poll_s));
+    json_array_append_new(s->rows, json_pack("{s:s,s:s,s:s,s:s%,s:I,s:f,s:f,s:f,s:f}", "op", r->op, "kernel", r->kernel,
+                                             "shape", r->shape, "pass", &r->pass, (size_t)1, "count",
+                                             (json_int_t)r->count, "seconds", r->seconds, "flops", r->flops, "bytes",
+                                             r->bytes, "longest_poll_s", r->longest_poll_s));
 }
 
 /* A launch, so many times over. */
@@ -319,14 +318,14 @@ pst_status pst_bench_kernels_measure(const pst_bench *b, json_t **found) {
     cpu_time = b->threads == 1 && host;
     pst_status status = pst_bench_precisions(b, ops, measure_precision, list);
     if (status == PST_OK)
-        *found = json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:o}", "model",
-                           *b->config->model.preset ? b->config->model.preset : "", "device", ops->name, "device_model",
-                           ops->model ? ops->model(&config) : "", "isa", host ? pst_isa_name(pst_cpu_isa()) : "",
-                           "threads", (int)b->threads, "clock",
-                           !host      ? "the device's"
-                           : cpu_time ? "CPU time of the thread"
-                                      : "wall",
-                           "precisions", list);
+        *found =
+            json_pack("{s:s,s:s,s:s,s:s,s:i,s:s,s:o}", "model", *b->config->model.preset ? b->config->model.preset : "",
+                      "device", ops->name, "device_model", ops->model ? ops->model(&config) : "", "isa",
+                      host ? pst_isa_name(pst_cpu_isa()) : "", "threads", (int)b->threads, "clock",
+                      !host      ? "the device's"
+                      : cpu_time ? "CPU time of the thread"
+                                 : "wall",
+                      "precisions", list);
     else json_decref(list);
     return status == PST_OK && !*found ? pst_fail(PST_ENOMEM, "no memory for findings") : status;
 }

@@ -28,8 +28,8 @@ static void print_products(json_t *list, FILE *out) {
                share[2] = {best / real_of(row, "first_s") * 100, best / real_of(row, "measured_s") * 100};
         for (int k = 0; k < 2; k++)
             if (share[k] < least[k]) least[k] = share[k];
-        fprintf(out, "%-72s %10.4f %10.0f %8.1f %9.1f\n", text_of(row, "of"), best * 1e3, real_of(row, "tried"), share[0],
-                share[1]);
+        fprintf(out, "%-72s %10.4f %10.0f %8.1f %9.1f\n", text_of(row, "of"), best * 1e3, real_of(row, "tried"),
+                share[0], share[1]);
     }
     fprintf(out, "the least of these: parallel.products library %.1f %%, measured %.1f %%\n", least[0], least[1]);
 }
@@ -39,8 +39,8 @@ static void print_precision(json_t *p, int host, FILE *out) {
     size_t i;
     double peak = real_of(p, "peak_flops") * 1e-9, memory = real_of(p, "bandwidth_bytes_per_s") * 1e-9;
     if (host)
-        fprintf(out, "\n%s: FMA peak %.1f GFLOP/s, of one core alone %.1f; memory %.1f GB/s\n",
-                text_of(p, "precision"), peak, real_of(p, "peak_flops_per_core") * 1e-9, memory);
+        fprintf(out, "\n%s: FMA peak %.1f GFLOP/s, of one core alone %.1f; memory %.1f GB/s\n", text_of(p, "precision"),
+                peak, real_of(p, "peak_flops_per_core") * 1e-9, memory);
     else
         fprintf(out, "\n%s: a large product %.1f GFLOP/s; a large copy %.1f GB/s, read and written\n",
                 text_of(p, "precision"), peak, memory);

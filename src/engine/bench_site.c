@@ -90,8 +90,7 @@ static pst_status copy_half(pst_device *d, uint8_t *base, uint64_t *least) {
     *least = UINT64_MAX;
     for (int i = 0; i < 2 * ROUNDS; i++) {
         uint64_t event = 0, ns;
-        for (int k = 0; k < 2; k++)
-            PST_TRY(d->ops->copy(d, PST_Q_COMPUTE, base + COPIED, base, COPIED, &event));
+        for (int k = 0; k < 2; k++) PST_TRY(d->ops->copy(d, PST_Q_COMPUTE, base + COPIED, base, COPIED, &event));
         PST_TRY(await(d, event, &ns));
         if (ns < *least) *least = ns;
     }

@@ -22,7 +22,7 @@ typedef struct {
 struct pst_measured {
     json_t *trace;
     size_t n, n_message;
-    row *rows; /* sorted; those of one operator and pass are joined */
+    row *rows;         /* sorted; those of one operator and pass are joined */
     message *messages; /* sorted; one of each size between two ranks */
 };
 
@@ -151,8 +151,8 @@ pst_status pst_measured_load(const char *folder, const pst_graph *g, pst_measure
         status = pst_fail(PST_EINPUT, "parallel.measured: %s: line %d: %s", path, why.line, why.text);
     const json_t *events = json_object_get(m->trace, "traceEvents");
     size_t n = json_array_size(events);
-    if (status == PST_OK && (!(m->rows = malloc((n + 1) * sizeof *m->rows)) ||
-                             !(m->messages = malloc((n + 1) * sizeof *m->messages))))
+    if (status == PST_OK &&
+        (!(m->rows = malloc((n + 1) * sizeof *m->rows)) || !(m->messages = malloc((n + 1) * sizeof *m->messages))))
         status = pst_fail(PST_ENOMEM, "no memory for %s", path);
     for (size_t i = 0; status == PST_OK && i < n; i++) {
         const json_t *event = json_array_get(events, i);

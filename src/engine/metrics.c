@@ -72,8 +72,8 @@ static void write_line(pst_metrics *m, json_t *line) {
     if (failed) clearerr(m->file);
 }
 
-pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t keep_steps, const pst_peak *peak, int show,
-                            pst_metrics **metrics) {
+pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t keep_steps, const pst_peak *peak,
+                            int show, pst_metrics **metrics) {
     pst_metrics *m = calloc(1, sizeof *m);
     if (!m) return pst_fail(PST_ENOMEM, "no memory for metrics");
     *m = (pst_metrics){.p = p,
@@ -199,12 +199,12 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
     const pst_prepared *p = m->p;
     double tokens = (double)p->config->train.batch * p->model_config.context, rate = tokens / s->step_s;
     double mfu = m->peak_flops > 0 ? (double)p->flops / s->step_s / m->peak_flops : 0;
-    json_t *line = json_pack(
-        "{s:I,s:o,s:f,s:o,s:f,s:I,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o}", "step", (json_int_t)s->step, "loss",
-        number(s->loss), "lr", s->lr, "grad_norm", number(s->grad_norm), "mfu", mfu, "tokens", (json_int_t)s->tokens,
-        "step_ms", s->step_s * 1e3, "predicted_step_ms", s->predicted_step_s * 1e3, "tokens_per_s", rate, "bubble",
-        s->bubble, "predicted_bubble", s->predicted_bubble, "peak_bytes", peaks(m, report), "predicted_peak_bytes",
-        peaks(m, NULL), "resident_bytes", residents(m, report));
+    json_t *line =
+        json_pack("{s:I,s:o,s:f,s:o,s:f,s:I,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o}", "step", (json_int_t)s->step, "loss",
+                  number(s->loss), "lr", s->lr, "grad_norm", number(s->grad_norm), "mfu", mfu, "tokens",
+                  (json_int_t)s->tokens, "step_ms", s->step_s * 1e3, "predicted_step_ms", s->predicted_step_s * 1e3,
+                  "tokens_per_s", rate, "bubble", s->bubble, "predicted_bubble", s->predicted_bubble, "peak_bytes",
+                  peaks(m, report), "predicted_peak_bytes", peaks(m, NULL), "resident_bytes", residents(m, report));
     if (line && report->works) add_work(m, report, s->step_s, line);
     if (line && s->post) json_object_set_new(line, "rolled_back_ranks", json_integer(s->rolled_back));
     if (line && s->scales) {

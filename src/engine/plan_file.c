@@ -33,8 +33,7 @@ pst_status pst_planning_plan(pst_planning *x, const pst_search_layout *l, pst_pl
     PST_TRY(pst_schedule_generate(l->schedule, l->pipeline, l->n_chunk / l->pipeline, l->micros[0], &s));
     pst_status status = pst_plan_open(part->graph->n_node, l->pipeline, l->n_chunk, &p);
     if (status == PST_OK) status = fill(l, s, part->first, p);
-    if (status == PST_OK)
-        snprintf(p->schedule, sizeof p->schedule, "%s", x->problem.reorders ? "solved" : l->schedule);
+    if (status == PST_OK) snprintf(p->schedule, sizeof p->schedule, "%s", x->problem.reorders ? "solved" : l->schedule);
     if (status == PST_OK) status = pst_plan_set_text(&p->cluster, x->cluster_text);
     if (status == PST_OK) p->graph_hash = pst_graph_hash(part->graph);
     if (status == PST_OK && x->result && l == x->result->best) p->bound_ns = x->result->bound_ns;

@@ -21,8 +21,7 @@ static json_t *list64(const uint64_t *item, uint32_t n) {
 /* Tensor ranks of each stage. */
 static json_t *degrees_of(pst_grid grid) {
     json_t *list = json_array();
-    for (uint32_t s = 0; s < grid.pipeline; s++)
-        json_array_append_new(list, json_integer(pst_grid_degree(grid, s)));
+    for (uint32_t s = 0; s < grid.pipeline; s++) json_array_append_new(list, json_integer(pst_grid_degree(grid, s)));
     return list;
 }
 
@@ -53,8 +52,7 @@ static json_t *layout_of(const pst_planning *x, const pst_search_layout *l) {
                           (int)l->zero, "micro_batch", (int)l->micro_batch, "micro_batches", (int)l->n_micro,
                           "schedule", pst_planning_schedule(l), "chunks", (int)(l->n_chunk / l->pipeline), "recompute",
                           recompute_of(l), "cut", list32(l->first_item, l->n_chunk + 1), "replicas",
-                          list32(l->micros, l->data), "devices",
-                          list32(l->device, pst_grid_size(pst_search_grid(l))));
+                          list32(l->micros, l->data), "devices", list32(l->device, pst_grid_size(pst_search_grid(l))));
     if (j && l->before) json_object_set_new(j, "tensors", degrees_of(pst_search_grid(l)));
     json_t *predicted = json_pack(
         "{s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:b}", "step_s", seconds(l->step_ns), "flush_s",

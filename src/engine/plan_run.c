@@ -18,8 +18,7 @@ static pst_status open_device(pst_planning *x) {
     const pst_direct_ops *direct;
     const pst_config *c = x->config;
     pst_status status = pst_registry_device(c->parallel.device, &config, &x->device);
-    if (status != PST_OK)
-        return pst_fail(status, "%s; to plan for other machines, give --cluster", pst_error());
+    if (status != PST_OK) return pst_fail(status, "%s; to plan for other machines, give --cluster", pst_error());
     if (!x->all_ranks && x->cluster->n_device > 1)
         PST_TRY(pst_registry_direct(c->parallel.transport, x->device, x->cluster->n_device, &direct));
     x->datasheet = pst_prepare_datasheet(c, x->device);
@@ -162,9 +161,7 @@ static double flops_of(pst_planning *x, const pst_search_layout *l) {
     pst_planning_part *part;
     pst_tape *tape;
     double flops = 0;
-    if (pst_planning_graph_of(x, l, &part) != PST_OK ||
-        pst_tape_build(part->graph, 1, &tape) != PST_OK)
-        return 0;
+    if (pst_planning_graph_of(x, l, &part) != PST_OK || pst_tape_build(part->graph, 1, &tape) != PST_OK) return 0;
     for (uint32_t s = 0; s < tape->n_step; s++) flops += (double)tape->step[s].flops;
     pst_tape_close(tape);
     return flops;
@@ -219,17 +216,16 @@ pst_status pst_planning_none(const pst_planning *x, const char *change, const ch
         x->result->n_row ? x->result->row[0].why : "no degrees go with the model, the batch and the cluster";
     char over[32], degrees[PST_PLANNING_DEGREES];
     if (!row) return pst_fail(PST_EINPUT, "no layout is possible on %u devices: %s", x->cluster->n_device, why);
-    return pst_fail(
-        PST_ENOMEM,
-        "no layout fits in the memory of %u device%s: %u stage%s x %u replica%s x %s comes nearest, "
-        "%s over on stage %u%s%s%s%s%s%s%s",
-        x->cluster->n_device, plural(x->cluster->n_device), row->pipeline, plural(row->pipeline), row->data,
-        plural(row->data), pst_planning_degrees((pst_grid){row->pipeline, row->data, row->tensor, row->before}, degrees),
-        pst_planning_bytes(row->excess, over), row->stage,
-        *change ? "; it would fit with " : "", change,
-        *cluster ? "; the smallest cluster of this kind that would do: " : "", cluster,
-        *change || !is_late(x) ? "" : "; there was no time left to look for what would do",
-        *x->options->plan ? "; nothing is written to " : "", x->options->plan);
+    return pst_fail(PST_ENOMEM,
+                    "no layout fits in the memory of %u device%s: %u stage%s x %u replica%s x %s comes nearest, "
+                    "%s over on stage %u%s%s%s%s%s%s%s",
+                    x->cluster->n_device, plural(x->cluster->n_device), row->pipeline, plural(row->pipeline), row->data,
+                    plural(row->data),
+                    pst_planning_degrees((pst_grid){row->pipeline, row->data, row->tensor, row->before}, degrees),
+                    pst_planning_bytes(row->excess, over), row->stage, *change ? "; it would fit with " : "", change,
+                    *cluster ? "; the smallest cluster of this kind that would do: " : "", cluster,
+                    *change || !is_late(x) ? "" : "; there was no time left to look for what would do",
+                    *x->options->plan ? "; nothing is written to " : "", x->options->plan);
 }
 
 /* Of the best layout, or where nothing fits of the one that comes nearest. */

@@ -44,7 +44,8 @@ static void say_layout(const pst_search_layout *l, FILE *out) {
     for (uint32_t k = 1; k < l->data; k++) even &= l->micros[k] == l->micros[0];
     fprintf(out, "layout      %u stage%s x %u replica%s x %s, %s, %u chunk%s per stage\n", l->pipeline,
             l->pipeline == 1 ? "" : "s", l->data, l->data == 1 ? "" : "s",
-            pst_planning_degrees(pst_search_grid(l), degrees), pst_planning_schedule(l), chunks, chunks == 1 ? "" : "s");
+            pst_planning_degrees(pst_search_grid(l), degrees), pst_planning_schedule(l), chunks,
+            chunks == 1 ? "" : "s");
     fprintf(out, "            %u micro-batch%s of %u", l->n_micro, l->n_micro == 1 ? "" : "es", l->micro_batch);
     if (l->data > 1 && even) fprintf(out, ", %u for each replica", l->micros[0]);
     for (uint32_t k = 0; !even && k < l->data; k++) fprintf(out, "%s%u", k ? ", " : "; of the replicas ", l->micros[k]);

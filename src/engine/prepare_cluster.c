@@ -21,7 +21,8 @@ static pst_status check_kinds(const pst_prepared *p) {
         uint32_t device = p->device[r];
         const pst_device_kind *kind = &p->cluster->kind[p->cluster->device[device].kind];
         if (kind->flops[dtype] <= 0)
-            return pst_fail(PST_EINPUT, "train.precision %s: device %u of the cluster, a %s, has no matrix products of it",
+            return pst_fail(PST_EINPUT,
+                            "train.precision %s: device %u of the cluster, a %s, has no matrix products of it",
                             p->config->train.precision, device, kind->name);
     }
     return PST_OK;
@@ -30,8 +31,7 @@ static pst_status check_kinds(const pst_prepared *p) {
 double pst_prepare_slow(const pst_prepared *p, uint32_t rank) {
     pst_dtype dtype = pst_dtype_of_precision(p->config->train.precision);
     const pst_cluster *c = p->cluster;
-    const pst_cluster_device *first = &c->device[p->device[0]],
-                             *own = &c->device[p->device[rank]];
+    const pst_cluster_device *first = &c->device[p->device[0]], *own = &c->device[p->device[rank]];
     return c->kind[first->kind].flops[dtype] / c->kind[own->kind].flops[dtype] / own->speed;
 }
 
@@ -80,8 +80,7 @@ static pst_status load(pst_prepared *p, const char *name) {
         PST_TRY(pst_cluster_plain(most + 1, &p->cluster));
         for (uint32_t r = 0; r < p->options.n_rank; r++) p->cluster->device[p->device[r]].speed = 1 / p->throttle[r];
     }
-    for (uint32_t i = 0; i < p->options.n_what_if; i++)
-        PST_TRY(pst_cluster_change(p->cluster, p->options.what_if[i]));
+    for (uint32_t i = 0; i < p->options.n_what_if; i++) PST_TRY(pst_cluster_change(p->cluster, p->options.what_if[i]));
     return PST_OK;
 }
 

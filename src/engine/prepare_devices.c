@@ -57,8 +57,10 @@ static pst_status read_throttle(pst_prepared *p, const uint32_t *process) {
                                        0, &p->throttle[r]));
         /* Between operators that are queued there is no time to sleep in. */
         if (p->throttle[r] > 1 && p->options.device && p->options.device->flags & PST_DEVICE_AHEAD)
-            return pst_fail(PST_EINPUT, "parallel.throttle slows processors down, and device %s is none; leave it out, or "
-                                        "compute with parallel.device=cpu", p->options.device->name);
+            return pst_fail(PST_EINPUT,
+                            "parallel.throttle slows processors down, and device %s is none; leave it out, or "
+                            "compute with parallel.device=cpu",
+                            p->options.device->name);
     }
     return PST_OK;
 }

@@ -15,12 +15,12 @@ enum { TRIES = 4 }; /* of one placement, with less memory each time, until the l
 typedef struct {
     const pst_config *config;
     pst_prepare_options options;
-    uint64_t limit;     /* bytes of any rank */
+    uint64_t limit;                /* bytes of any rank */
     uint32_t n_place, at, best_at; /* placements; the one at hand; that of the best */
     pst_solve_place place[PST_SOLVE_PLACES];
     uint64_t bound_ns[PST_SOLVE_PLACES]; /* flush left out; 0: not solved for */
-    pst_prepared *best; /* NULL: none fits yet */
-    char from[32];      /* what it was before it was called "solved" */
+    pst_prepared *best;                  /* NULL: none fits yet */
+    char from[32];                       /* what it was before it was called "solved" */
 } contest;
 
 static uint64_t largest(const pst_prepared *p) {

@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { ROUNDS = 5, STEPS = 32, MICROS = 4, KEYS = 3 * PST_PASS_COUNT };
-#define SLOW_NS UINT64_C(4000000000) /* a step, as modelled */
+#define SLOW_NS UINT64_C(4000000000)  /* a step, as modelled */
 #define ALL_NS UINT64_C(120000000000) /* beyond which no other round begins */
 enum { SAMPLES = STEPS * MICROS, ROOM = 64 * SAMPLES };
 
@@ -42,23 +42,12 @@ static uint32_t slot_of(const pst_op_span *s) {
 
 /* The run file, but for the layout: one stage in this process, and a few micro-batches. */
 static pst_status configure(const pst_profile_take *take, const choice *what, int small, pst_config **config) {
-    static const char *const alone[] = {"parallel.pipeline=1",
-                                        "parallel.data=1",
-                                        "parallel.transport=self",
-                                        "parallel.cluster=",
-                                        "parallel.profile=",
-                                        "parallel.plan=",
-                                        "parallel.measured=",
-                                        "parallel.schedule_file=",
-                                        "parallel.throttle=[]",
-                                        "parallel.replicas=[]",
-                                        "parallel.reproducible=0",
-                                        "parallel.post_validation=false",
-                                        "parallel.chunks=0",
-                                        "parallel.memory=0",
-                                        "parallel.schedule=1f1b",
-                                        "checkpoint.every=0",
-                                        "model.weights="};
+    static const char *const alone[] = {
+        "parallel.pipeline=1",  "parallel.data=1",      "parallel.transport=self", "parallel.cluster=",
+        "parallel.profile=",    "parallel.plan=",       "parallel.measured=",      "parallel.schedule_file=",
+        "parallel.throttle=[]", "parallel.replicas=[]", "parallel.reproducible=0", "parallel.post_validation=false",
+        "parallel.chunks=0",    "parallel.memory=0",    "parallel.schedule=1f1b",  "checkpoint.every=0",
+        "model.weights="};
     enum { N_ALONE = sizeof alone / sizeof *alone };
     const char *override[PST_PROFILE_OVERRIDES + N_ALONE + 8];
     char text[5][64];

@@ -83,7 +83,8 @@ pst_status pst_profile_open_for(pst_prepared *p) {
     if (status != PST_OK) return pst_fail_in(status, "parallel.profile");
     if (!pst_costs_profiled(p->costs.kind, p->profile)) {
         if (!p->options.quiet)
-            pst_log(PST_LOG_WARN, "parallel.profile: %s is of other devices: %s is modelled", path, p->costs.kind->name);
+            pst_log(PST_LOG_WARN, "parallel.profile: %s is of other devices: %s is modelled", path,
+                    p->costs.kind->name);
         pst_profile_close(p->profile), p->profile = NULL;
         return PST_OK;
     }

@@ -163,7 +163,8 @@ static pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *f
 static void *memory_hook(void *arg, const pst_instr *instr) {
     pst_rank *r = arg;
     int eval = !r->train && r->eval_cut;
-    return pst_layout_message(r->layout, pst_rank_cut(r), eval ? r->eval_slots : r->slots, r->graph, instr, r->arena.base);
+    return pst_layout_message(r->layout, pst_rank_cut(r), eval ? r->eval_slots : r->slots, r->graph, instr,
+                              r->arena.base);
 }
 
 /* --- life ------------------------------------------------------------------------------------------------------- */
@@ -178,10 +179,8 @@ static pst_status open_device(pst_rank *r) {
     const pst_device_ops *ops = r->p->options.device;
     const char *name = r->p->config->parallel.device;
     uint32_t local = r->p->options.local;
-    pst_device_config config = {.threads = r->p->options.threads,
-                                .poll = poll_executor,
-                                .poll_arg = r,
-                                .local = local ? local - 1 : r->rank};
+    pst_device_config config = {
+        .threads = r->p->options.threads, .poll = poll_executor, .poll_arg = r, .local = local ? local - 1 : r->rank};
     if (!ops) PST_TRY(pst_registry_device(strcmp(name, "auto") ? name : pst_device_cpu.name, &config, &ops));
     PST_TRY(ops->open(&config, &r->device));
     r->far = (ops->flags & PST_DEVICE_FAR) != 0;

@@ -29,7 +29,9 @@ const char *pst_registry_name(const char *kind, uint32_t i) {
     if (!strcmp(kind, "device"))
         return i < COUNT(devices) ? devices[i]->name : i == COUNT(devices) ? pst_module_name() : NULL;
     if (!strcmp(kind, "transport"))
-        return i < COUNT(transports) ? transports[i]->name : i < COUNT(transports) + COUNT(more) ? more[i - COUNT(transports)] : NULL;
+        return i < COUNT(transports)                 ? transports[i]->name
+               : i < COUNT(transports) + COUNT(more) ? more[i - COUNT(transports)]
+                                                     : NULL;
     if (!strcmp(kind, "world")) return i < COUNT(worlds) ? worlds[i]->name : NULL;
     if (!strcmp(kind, "model")) return i < COUNT(models) ? models[i]->name : NULL;
     for (uint32_t m = 0; !strcmp(kind, "preset") && m < COUNT(models); i -= models[m++]->n_preset)
@@ -242,6 +244,6 @@ pst_status pst_registry_choose_kernel(const pst_graph *g, const pst_node *node, 
     }
     if (module)
         return pst_fail(PST_EINPUT, "device %s has no kernel for %s, pass %c, of node %s in %s", device->ops->name, op,
-                        "FBW"[pass], node->name, pst_dtype_name(g->dtype));
-    return pst_fail(PST_EINTERNAL, "no kernel for %s, pass %c, of node %s", op, "FBW"[pass], node->name);
+                        "FBW"[pass], node -> name, pst_dtype_name(g->dtype));
+    return pst_fail(PST_EINTERNAL, "no kernel for %s, pass %c, of node %s", op, "FBW"[pass], node -> name);
 }

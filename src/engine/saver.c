@@ -13,8 +13,8 @@ typedef struct {
 } worker;
 
 struct pst_saver {
-    pst_shard *const *shard;   /* borrowed */
-    const pst_shard *largest;  /* with the largest pieces: every room fits them */
+    pst_shard *const *shard;  /* borrowed */
+    const pst_shard *largest; /* with the largest pieces: every room fits them */
     uint32_t n, n_started;
     worker worker[PST_SAVER_THREADS]; /* the last one leads */
     pthread_mutex_t lock;

@@ -59,7 +59,8 @@ static pst_status check_plan(const pst_config *c, const pst_plan *plan, const ps
 static pst_status prepare(pst_session *s, const pst_graph *graph, const pst_plan *plan) {
     pst_trainer *t = &s->t;
     pst_prepare_options options = {.n_rank = ranks_of(s->config, plan), .graph = graph, .plan = plan};
-    if (s->config->parallel.tensor < 2) PST_TRY(pst_plan_check(plan, graph)); /* else it is of a part: pst_prepare
+    if (s->config->parallel.tensor < 2)
+        PST_TRY(pst_plan_check(plan, graph)); /* else it is of a part: pst_prepare
                                                                                  looks */
     PST_TRY(check_plan(s->config, plan, t->world));
     PST_TRY(pst_setup_seat(s->config, plan, options.n_rank, &t->world));
@@ -297,8 +298,7 @@ pst_status pst_session_read(pst_session *s, const char *param, float *out, uint6
     uint32_t owner = owner_of(s->t.p, i);
     for (uint32_t k = 0; k < group->n_local; k++) {
         const pst_rank *r = group->local[k];
-        if (r->rank == owner)
-            PST_TRY(keep(s, pst_rank_read(r, out, pst_rank_weight(r, i), elements * sizeof *out)));
+        if (r->rank == owner) PST_TRY(keep(s, pst_rank_read(r, out, pst_rank_weight(r, i), elements * sizeof *out)));
     }
     return keep(s, pst_group_broadcast(s->t.group, out, elements * sizeof *out, owner));
 }

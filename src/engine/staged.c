@@ -30,11 +30,11 @@ struct request {
     pst_transfer transfer;
     phase phase;
     lane *lane;
-    uint64_t mine, theirs;     /* bytes, as each end says */
-    uint64_t hello, answer;    /* inner requests that carry these: what is sent, what comes */
-    int said, heard;           /* they have completed; said: or not begun, -1 */
-    uint64_t begun, through;   /* bytes that have begun their way, and that are at its end */
-    uint32_t first, next_one;  /* chunks, by number: the oldest on its way, the next to begin */
+    uint64_t mine, theirs;    /* bytes, as each end says */
+    uint64_t hello, answer;   /* inner requests that carry these: what is sent, what comes */
+    int said, heard;          /* they have completed; said: or not begun, -1 */
+    uint64_t begun, through;  /* bytes that have begun their way, and that are at its end */
+    uint32_t first, next_one; /* chunks, by number: the oldest on its way, the next to begin */
     uint64_t end_ns;
 };
 

@@ -124,18 +124,19 @@ static json_t *gather(const pst_simulate_options *o, const pst_study *s, const p
     }
     for (uint32_t k = 0; k < s->job->grid.data; k++)
         failed |= json_array_append_new(micros, json_integer(s->job->micros[k]));
-    json_t *j = json_pack("{s:s,s:i,s:i,s:i,s:o,s:f,s:f,s:f,s:I,s:I,s:f,s:b,s:o,s:o,s:o}", "schedule",
-                          s->schedule->name, "stages", (int)s->job->grid.pipeline, "chunks", (int)pst_study_chunks(s),
-                          "micro_batches", (int)s->job->n_micro, "micro_batches_of_replicas", micros, "makespan",
-                          (double)t->step_ns * 1e-6, "lower_bound", (double)(s->bound_ns + t->flush_ns) * 1e-6, "gap",
-                          pst_study_gap(s, t), "makespan_ns", (json_int_t)t->step_ns, "flush_ns",
-                          (json_int_t)t->flush_ns, "bubble", t->bubble, "fits", s->fits, "peak_activations", peaks,
-                          "held", held, "ranks", ranks);
+    json_t *j =
+        json_pack("{s:s,s:i,s:i,s:i,s:o,s:f,s:f,s:f,s:I,s:I,s:f,s:b,s:o,s:o,s:o}", "schedule", s->schedule->name,
+                  "stages", (int)s->job->grid.pipeline, "chunks", (int)pst_study_chunks(s), "micro_batches",
+                  (int)s->job->n_micro, "micro_batches_of_replicas", micros, "makespan", (double)t->step_ns * 1e-6,
+                  "lower_bound", (double)(s->bound_ns + t->flush_ns) * 1e-6, "gap", pst_study_gap(s, t), "makespan_ns",
+                  (json_int_t)t->step_ns, "flush_ns", (json_int_t)t->flush_ns, "bubble", t->bubble, "fits", s->fits,
+                  "peak_activations", peaks, "held", held, "ranks", ranks);
     if (j && s->prepared)
-        failed |= json_object_set_new(
-            j, "exposed_ns", json_pack("{s:I,s:I,s:I}", "stages", (json_int_t)s->exposed_ns[PST_EXPOSED_STAGES],
-                                       "replicas", (json_int_t)s->exposed_ns[PST_EXPOSED_REPLICAS], "tensor",
-                                       (json_int_t)s->exposed_ns[PST_EXPOSED_TENSOR]));
+        failed |=
+            json_object_set_new(j, "exposed_ns",
+                                json_pack("{s:I,s:I,s:I}", "stages", (json_int_t)s->exposed_ns[PST_EXPOSED_STAGES],
+                                          "replicas", (json_int_t)s->exposed_ns[PST_EXPOSED_REPLICAS], "tensor",
+                                          (json_int_t)s->exposed_ns[PST_EXPOSED_TENSOR]));
     if (j && r) failed |= json_object_set_new(j, "measured", json_rehearsal(o, t, r));
     if (failed) json_decref(j), j = NULL;
     return j;

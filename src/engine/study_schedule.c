@@ -108,7 +108,7 @@ typedef struct {
     uint32_t n_place, at, best; /* placements; the one at hand; that of the shortest */
     pst_solve_place place[PST_SOLVE_PLACES];
     uint64_t bound_ns[PST_SOLVE_PLACES]; /* 0: not solved for */
-    pst_status why; /* why nothing was solved; the first of them is told */
+    pst_status why;                      /* why nothing was solved; the first of them is told */
     char text[256];
 } contest;
 

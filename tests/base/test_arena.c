@@ -61,7 +61,7 @@ static void touched_finds_the_last_byte(void **state) {
         arena.base[at] = keep;
     }
     static const uint32_t odd[] = {0xffc00000, 0x7f800000, 0xff800000, 0x7fc00000, 0}; /* NaN, infinities */
-    static const uint16_t half[] = {0xffc0, 0x7f80, 0xfe00, 0x7c00, 0xfc00};              /* in bf16, fp16 */
+    static const uint16_t half[] = {0xffc0, 0x7f80, 0xfe00, 0x7c00, 0xfc00};           /* in bf16, fp16 */
     for (uint64_t i = 0; i < 5; i++)
         for (uint64_t at = 2000; at < 2400; at += 2) {
             uint8_t keep[4];

@@ -372,8 +372,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_survivor_does_not_abort),       cmocka_unit_test(ranks_that_do_not_leave_are_killed),
         cmocka_unit_test(signals_are_forwarded),           cmocka_unit_test(a_second_signal_kills),
         cmocka_unit_test(ranks_die_with_the_launcher),     cmocka_unit_test(stops),
-        cmocka_unit_test(nothing_is_left_behind),
-        cmocka_unit_test(a_verdict_is_said_though_nobody_leaves),
+        cmocka_unit_test(nothing_is_left_behind),          cmocka_unit_test(a_verdict_is_said_though_nobody_leaves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -106,10 +106,10 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t lt, cublasLtMatmu
     *n = 0;
     if (!fits((void *)product, (void *)a, (void *)b, (void *)d)) return CUBLAS_STATUS_INVALID_VALUE;
     for (; *n < want && *n < ALGORITHMS; ++*n)
-        list[*n] = (cublasLtMatmulHeuristicResult_t){
-            .algo.data = {100 + (uint64_t)*n, 7},
-            .workspaceSize = 1 << 20,
-            .state = fake_blas.unfit >> *n & 1 ? CUBLAS_STATUS_NOT_SUPPORTED : CUBLAS_STATUS_SUCCESS};
+        list[*n] = (cublasLtMatmulHeuristicResult_t){.algo.data = {100 + (uint64_t)*n, 7},
+                                                     .workspaceSize = 1 << 20,
+                                                     .state = fake_blas.unfit >> *n & 1 ? CUBLAS_STATUS_NOT_SUPPORTED
+                                                                                        : CUBLAS_STATUS_SUCCESS};
     return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t lt, cublasLtMatmulDesc_t product, cublasLtMatrixLayout_t a,

@@ -103,8 +103,8 @@ static void only_the_last_is_asked_for(void **state) {
     event[0] = launch(d, &good);
     fake.now += 10000000;
     assert_int_equal(ops->test(d, event[0], &start, &end), PST_EINTERNAL);
-    assert_string_equal(pst_error(),
-                        "CUDA: one of 5 operators, from good to good, failed: an illegal memory access was encountered");
+    assert_string_equal(
+        pst_error(), "CUDA: one of 5 operators, from good to good, failed: an illegal memory access was encountered");
     close_one(d);
 }
 
@@ -275,7 +275,9 @@ static void memory_is_short(void **state) {
     void *memory;
     fake.free_bytes = 3ull << 30, fake.total_bytes = 4ull << 30;
     assert_int_equal(ops->memory(d, 5ull << 30, &memory), PST_ENOMEM);
-    assert_string_equal(pst_error(), "GPU 0 has 3.00 GiB of memory free (of 4.00); 5.00 GiB are needed, and 1.00 GiB for CUDA's libraries");
+    assert_string_equal(
+        pst_error(),
+        "GPU 0 has 3.00 GiB of memory free (of 4.00); 5.00 GiB are needed, and 1.00 GiB for CUDA's libraries");
     assert_int_equal(ops->memory(d, (2ull << 30) + (1 << 20), &memory), PST_ENOMEM); /* there, but for the libraries */
     close_one(d);
     fake_reset();
@@ -356,13 +358,19 @@ static void says_why_not(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(runs_ahead_in_order),    cmocka_unit_test(only_the_last_is_asked_for),
-        cmocka_unit_test(copies_and_fills),       cmocka_unit_test(clocks_drift),
-        cmocka_unit_test(many_launches),          cmocka_unit_test(failures_are_blamed),
-        cmocka_unit_test(failures_met_by_others), cmocka_unit_test(memory_is_short),
-        cmocka_unit_test(ranks_take_turns),       cmocka_unit_test(says_why_not),
+        cmocka_unit_test(runs_ahead_in_order),
+        cmocka_unit_test(only_the_last_is_asked_for),
+        cmocka_unit_test(copies_and_fills),
+        cmocka_unit_test(clocks_drift),
+        cmocka_unit_test(many_launches),
+        cmocka_unit_test(failures_are_blamed),
+        cmocka_unit_test(failures_met_by_others),
+        cmocka_unit_test(memory_is_short),
+        cmocka_unit_test(ranks_take_turns),
+        cmocka_unit_test(says_why_not),
         cmocka_unit_test(indices_are_of_their_launch),
-        cmocka_unit_test(numbers_are_few),        cmocka_unit_test(without_numbers),
+        cmocka_unit_test(numbers_are_few),
+        cmocka_unit_test(without_numbers),
         cmocka_unit_test(room_is_shared),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -173,7 +173,8 @@ static void link_dies_under_way(void **state) {
     open_all(0);
     fake_nccl.holds = 1;
     for (uint32_t k = 0; k < 2; k++) {
-        const pst_transfer half = {.kind = k ? PST_TRANSFER_RECV : PST_TRANSFER_SEND, .peer = 1 - k, .mem = mem[k], .bytes = 100};
+        const pst_transfer half = {
+            .kind = k ? PST_TRANSFER_RECV : PST_TRANSFER_SEND, .peer = 1 - k, .mem = mem[k], .bytes = 100};
         assert_int_equal(t[k]->ops->post(t[k], &half, &id[k]), PST_OK);
     }
     for (int round = 0; round < 50; round++) progress_all();
@@ -216,8 +217,8 @@ static void one_gpu_each(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_order), cmocka_unit_test(ends_disagree),
-                                       cmocka_unit_test(connection_dies), cmocka_unit_test(other_end_is_gone),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_order),           cmocka_unit_test(ends_disagree),
+                                       cmocka_unit_test(connection_dies),     cmocka_unit_test(other_end_is_gone),
                                        cmocka_unit_test(link_dies_under_way), cmocka_unit_test(one_gpu_each)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

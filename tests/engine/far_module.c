@@ -104,7 +104,8 @@ static void *serve(void *arg) {
         if (served % PAUSE_EVERY == 0) usleep(PAUSE_US);
         pst_status status = failed == PST_OK && j->run ? j->run(d, j) : PST_OK;
         pthread_mutex_lock(&d->lock);
-        if (status != PST_OK && d->failed == PST_OK) d->failed = status, snprintf(d->why, sizeof d->why, "%s", pst_error());
+        if (status != PST_OK && d->failed == PST_OK)
+            d->failed = status, snprintf(d->why, sizeof d->why, "%s", pst_error());
         int ends = j->event != UINT64_MAX && j->run != run_begin;
         if (ends) end_event(d, j->event);
         if (!(q->first = j->next)) q->last = &q->first;
@@ -151,7 +152,7 @@ static pst_status await(far *d, uint64_t event) {
 
 static pst_status open_device(const pst_device_config *config, pst_device **out);
 
-static _Atomic int most_waiting;       /* launches that had not ended when another came */
+static _Atomic int most_waiting;      /* launches that had not ended when another came */
 static _Atomic int n_launch, n_asked; /* launches; those with an event */
 
 static void begin_event(far *d) {
@@ -286,19 +287,19 @@ static uint64_t room(const pst_device_config *config, uint32_t ranks_here) {
 }
 
 static pst_device_ops ops = {.name = "far",
-                                   .open = open_device,
-                                   .launch = launch,
-                                   .test = test,
-                                   .next_ns = next_ns,
-                                   .close = close_device,
-                                   .flags = PST_DEVICE_FAR | PST_DEVICE_AHEAD,
-                                   .memory = memory,
-                                   .staging = staging,
-                                   .copy = copy,
-                                   .fill = fill,
-                                   .depend = depend,
-                                   .model = model,
-                                   .room = room};
+                             .open = open_device,
+                             .launch = launch,
+                             .test = test,
+                             .next_ns = next_ns,
+                             .close = close_device,
+                             .flags = PST_DEVICE_FAR | PST_DEVICE_AHEAD,
+                             .memory = memory,
+                             .staging = staging,
+                             .copy = copy,
+                             .fill = fill,
+                             .depend = depend,
+                             .model = model,
+                             .room = room};
 
 static pst_status open_device(const pst_device_config *config, pst_device **out) {
     far *d = calloc(1, sizeof *d);
@@ -427,8 +428,9 @@ static pst_status queue_kernel(pst_device *device, const pst_call *call, uint32_
 #define N(n) launch_##n,
 #define TEN_NAMES(t) N(t##0) N(t##1) N(t##2) N(t##3) N(t##4) N(t##5) N(t##6) N(t##7) N(t##8) N(t##9)
 #define ALL(X)                                                                                                         \
-    X(100) X(101) X(102) X(103) X(104) X(105) X(106) X(107) X(108) X(109) X(110) X(111)                                \
-    X(112) X(113) X(114) X(115) X(116) X(117) X(118) X(119) X(120) X(121) X(122) X(123)
+    X(100)                                                                                                             \
+    X(101) X(102) X(103) X(104) X(105) X(106) X(107) X(108) X(109) X(110) X(111) X(112) X(113) X(114) X(115) X(116)    \
+        X(117) X(118) X(119) X(120) X(121) X(122) X(123)
 ALL(TEN)
 static pst_status (*const launches[])(pst_device *, const pst_call *) = {ALL(TEN_NAMES)};
 
@@ -506,10 +508,10 @@ static pst_status narrow(pst_device *device, pst_dtype type, const float *x, uin
 
 /* --- the module --------------------------------------------------------------------------------------------------- */
 
-
 static const char *about(uint32_t line) {
     static char text[120];
-    snprintf(text, sizeof text, "far: %d launches waited at once, %d of %d were asked for", most_waiting, n_asked, n_launch);
+    snprintf(text, sizeof text, "far: %d launches waited at once, %d of %d were asked for", most_waiting, n_asked,
+             n_launch);
     return line ? NULL : text;
 }
 

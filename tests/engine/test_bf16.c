@@ -20,9 +20,7 @@
 
 static run_result base;
 
-static void same(const run_result *r, const char *what) {
-    run_assert_same(r, &base, what);
-}
+static void same(const run_result *r, const char *what) { run_assert_same(r, &base, what); }
 
 static void test_every_layout(void **state) {
     (void)state;

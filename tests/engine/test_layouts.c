@@ -22,9 +22,7 @@
 
 static run_result base;
 
-static void same(const run_result *r, const char *what) {
-    run_assert_same(r, &base, what);
-}
+static void same(const run_result *r, const char *what) { run_assert_same(r, &base, what); }
 
 static void test_base(void **state) {
     (void)state;
@@ -178,7 +176,8 @@ static int cleanup(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_base),
                                        cmocka_unit_test(test_every_layout),
-                                       cmocka_unit_test(test_solved_schedule), cmocka_unit_test(test_recompute),
+                                       cmocka_unit_test(test_solved_schedule),
+                                       cmocka_unit_test(test_recompute),
                                        cmocka_unit_test(test_custom_schedule),
                                        cmocka_unit_test(test_micro_batches),
                                        cmocka_unit_test(test_resume),

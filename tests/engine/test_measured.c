@@ -140,7 +140,7 @@ static int remove_runs(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(first_run), cmocka_unit_test(durations_are_those_measured),
-                                       cmocka_unit_test(messages_are_those_measured),
-                                       cmocka_unit_test(numbers_stay), cmocka_unit_test(wrong_folders)};
+                                       cmocka_unit_test(messages_are_those_measured), cmocka_unit_test(numbers_stay),
+                                       cmocka_unit_test(wrong_folders)};
     return cmocka_run_group_tests(tests, NULL, remove_runs);
 }

@@ -97,7 +97,7 @@ static int cleanup(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_right_and_wrong), cmocka_unit_test(test_layouts), cmocka_unit_test(test_fp16)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_right_and_wrong), cmocka_unit_test(test_layouts),
+                                       cmocka_unit_test(test_fp16)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }

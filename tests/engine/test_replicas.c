@@ -287,11 +287,10 @@ static int cleanup(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_layout), cmocka_unit_test(few_micro_batches),
-                                       cmocka_unit_test(pieces),       cmocka_unit_test(zero_takes_less),
-                                       cmocka_unit_test(validation),
-                                       cmocka_unit_test(resume),       cmocka_unit_test(resume_pieces),
-                                       cmocka_unit_test(unequal),      cmocka_unit_test(reproducible),
-                                       cmocka_unit_test(sixteen_bits), cmocka_unit_test(contradictions)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_layout),    cmocka_unit_test(few_micro_batches), cmocka_unit_test(pieces),
+        cmocka_unit_test(zero_takes_less), cmocka_unit_test(validation),        cmocka_unit_test(resume),
+        cmocka_unit_test(resume_pieces),   cmocka_unit_test(unequal),           cmocka_unit_test(reproducible),
+        cmocka_unit_test(sixteen_bits),    cmocka_unit_test(contradictions)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }

@@ -39,10 +39,9 @@ static void fill(uint64_t k) {
 
 /* Three heads and eleven tokens, so that two ranks have unequal parts. */
 static pst_config *config_of(const char *a, const char *b, const char *c) {
-    const char *settings[] = {"batch=8",    "micro_batch=2",   "steps=20",         "warmup=2",        "lr=1e-2",
-                              "threads=1",  "log.level=error", "model.kind=gpt",   "layers=2",        "heads=3",
-                              "context=6",  "channels=12",     "vocabulary=11",    "dropout=0.1",     a,
-                              b ? b : a,    c ? c : a};
+    const char *settings[] = {"batch=8",         "micro_batch=2",  "steps=20", "warmup=2", "lr=1e-2",   "threads=1",
+                              "log.level=error", "model.kind=gpt", "layers=2", "heads=3",  "context=6", "channels=12",
+                              "vocabulary=11",   "dropout=0.1",    a,          b ? b : a,  c ? c : a};
     pst_config *config;
     MUST(pst_config_open("test", settings, sizeof settings / sizeof *settings, &config));
     return config;

@@ -339,9 +339,9 @@ static int teardown(void **unused) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rounds),     cmocka_unit_test(test_late),
-                                       cmocka_unit_test(test_read_back),  cmocka_unit_test(test_not_finite),
-                                       cmocka_unit_test(test_full),       cmocka_unit_test(test_cancel),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_rounds),    cmocka_unit_test(test_late),
+                                       cmocka_unit_test(test_read_back), cmocka_unit_test(test_not_finite),
+                                       cmocka_unit_test(test_full),      cmocka_unit_test(test_cancel),
                                        cmocka_unit_test(test_two)};
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -50,7 +50,9 @@ static uint64_t bytes_of(uint32_t k) {
     return sizes[k % 8];
 }
 
-static uint8_t byte_of(uint32_t from, uint32_t k, uint64_t i) { return (uint8_t)(from * 91 + k * 7 + i * 13 + i / 256); }
+static uint8_t byte_of(uint32_t from, uint32_t k, uint64_t i) {
+    return (uint8_t)(from * 91 + k * 7 + i * 13 + i / 256);
+}
 
 static void copy(end *e, void *to, const void *from, uint64_t bytes) {
     assert_int_equal(e->device->ops->copy(e->device, PST_Q_COMPUTE, to, from, bytes, NULL), PST_OK);

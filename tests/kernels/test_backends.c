@@ -207,11 +207,7 @@ static void test_sum(void **state) {
     for (uint32_t i = 0; i < n; i++) {
         if (strcmp(rows[i].op, "sum") || (rows[i].isa & pst_cpu_isa()) != rows[i].isa) continue;
         case_state s;
-        kernel_case k = {.op = "layer_norm",
-                         .b = 1,
-                         .t = 17,
-                         .c = 33,
-                         .dtype = case_row_dtype(&rows[i])};
+        kernel_case k = {.op = "layer_norm", .b = 1, .t = 17, .c = 33, .dtype = case_row_dtype(&rows[i])};
         assert_int_equal(case_open(&k, seed, 0, &s), PST_OK);
         const case_buffer *in[] = {case_find(&s, PST_ARG_IN, 0), case_find(&s, PST_ARG_DOUT, 0)};
         const case_buffer *sum = case_find(&s, PST_ARG_DIN, 0);
@@ -297,12 +293,7 @@ static void test_index_refused(void **state) {
     for (uint32_t i = 0; i < n; i++) {
         int embedding = !strcmp(rows[i].op, "embedding"), loss = !strcmp(rows[i].op, "cross_entropy");
         if ((!embedding && !loss) || (rows[i].isa & pst_cpu_isa()) != rows[i].isa) continue;
-        kernel_case k = {.op = rows[i].op,
-                         .b = 1,
-                         .t = 4,
-                         .c = 8,
-                         .f = 8,
-                         .dtype = case_row_dtype(&rows[i])};
+        kernel_case k = {.op = rows[i].op, .b = 1, .t = 4, .c = 8, .f = 8, .dtype = case_row_dtype(&rows[i])};
         case_state s;
         assert_int_equal(case_open(&k, seed, 0, &s), PST_OK);
         ((int32_t *)case_find(&s, PST_ARG_IN, (uint32_t)loss)->data)[3] = 8;
@@ -327,16 +318,11 @@ static int close_devices(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layer_norm),
-        cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_attention),
-        cmocka_unit_test(test_elementwise),
-        cmocka_unit_test(test_embedding),
-        cmocka_unit_test(test_cross_entropy),
-        cmocka_unit_test(test_part),
-        cmocka_unit_test(test_sum),
-        cmocka_unit_test(test_activation),
-        cmocka_unit_test(test_gelu_forms_differ),
+        cmocka_unit_test(test_layer_norm),    cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_attention),     cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_embedding),     cmocka_unit_test(test_cross_entropy),
+        cmocka_unit_test(test_part),          cmocka_unit_test(test_sum),
+        cmocka_unit_test(test_activation),    cmocka_unit_test(test_gelu_forms_differ),
         cmocka_unit_test(test_index_refused),
     };
     return cmocka_run_group_tests(tests, open_devices, close_devices);

@@ -56,8 +56,7 @@ static void jobs_for_transports_without_tags(void **state) {
                 open_study(&tagged, names[k], p, m);
                 if (pst_job_check(s.job, s.cut, s.slots, PST_CHECK_FIFO) != PST_OK)
                     fail_msg("%s p=%u m=%u: %s", names[k], p, m, pst_error());
-                for (uint32_t r = 0; r < p; r++)
-                    assert_int_equal(s.job->list[r].n_instr, tagged.job->list[r].n_instr);
+                for (uint32_t r = 0; r < p; r++) assert_int_equal(s.job->list[r].n_instr, tagged.job->list[r].n_instr);
                 study_close(&s), study_close(&tagged);
             }
 }

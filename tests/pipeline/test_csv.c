@@ -29,7 +29,8 @@ static pst_schedule *parse(const char *text) {
 /* As spreadsheets write it. */
 static void a_mark_of_utf8_is_no_action(void **state) {
     (void)state;
-    pst_schedule *s = parse("\xef\xbb\xbf" "0F0,0B0\n");
+    pst_schedule *s = parse("\xef\xbb\xbf"
+                            "0F0,0B0\n");
     assert_int_equal(s->n_rank, 1);
     assert_int_equal(s->n_action[0], 2);
     pst_schedule_close(s);

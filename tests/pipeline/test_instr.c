@@ -55,8 +55,7 @@ static void channels_are_counted(void **unused) {
         cut->n_channel = 0xff00 - 4 + over; /* four more: of replicas, and of the norm */
         assert_int_equal(pst_job_build(s, cut, &cost, &job, &slots), over ? PST_EINPUT : PST_OK);
         if (over) assert_non_null(strstr(pst_error(), "messages of 65281 kinds"));
-        for (uint32_t i = 0; job && i < job->list[1].n_instr; i++)
-            assert_true(job->list[1].instr[i].channel < 0xff00);
+        for (uint32_t i = 0; job && i < job->list[1].n_instr; i++) assert_true(job->list[1].instr[i].channel < 0xff00);
         pst_slots_close(slots), pst_job_close(job);
         pst_cut_close(cut), pst_schedule_close(s);
     }
@@ -150,7 +149,8 @@ static void makespans_are_the_published(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(random_jobs_pass), cmocka_unit_test(channels_are_counted),
+        cmocka_unit_test(random_jobs_pass),
+        cmocka_unit_test(channels_are_counted),
         cmocka_unit_test(slots_are_few),
         cmocka_unit_test(tied_embedding_is_joined),
         cmocka_unit_test(makespans_are_the_published),

@@ -335,9 +335,9 @@ static void two_slots(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_pass), cmocka_unit_test(lost_deps_are_refused),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(jobs_pass),           cmocka_unit_test(lost_deps_are_refused),
                                        cmocka_unit_test(changes_are_refused), cmocka_unit_test(weights_are_needed),
-                                       cmocka_unit_test(weights_queue), cmocka_unit_test(own_parts_come_first),
-                                       cmocka_unit_test(shares_are_even), cmocka_unit_test(two_slots)};
+                                       cmocka_unit_test(weights_queue),       cmocka_unit_test(own_parts_come_first),
+                                       cmocka_unit_test(shares_are_even),     cmocka_unit_test(two_slots)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

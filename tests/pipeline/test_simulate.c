@@ -126,8 +126,8 @@ static void messages_take_turns(void **state) {
     pst_instr b[] = {large(PST_OP_SEND, 3, 0)};
     pst_instr c[] = {large(PST_OP_RECV, 0, 1), large(PST_OP_RECV, 0, 0), large(PST_OP_SEND, 0, 0)};
     pst_instr d[] = {large(PST_OP_RECV, 1, 0)};
-    pst_instr_list lists[] = {{.n_instr = 3, .instr = a}, {.n_instr = 1, .instr = b},
-                              {.n_instr = 3, .instr = c}, {.n_instr = 1, .instr = d}};
+    pst_instr_list lists[] = {
+        {.n_instr = 3, .instr = a}, {.n_instr = 1, .instr = b}, {.n_instr = 3, .instr = c}, {.n_instr = 1, .instr = d}};
     uint32_t home[] = {0, 1, 2, 3}, host[] = {0, 0, 2, 2};
     pst_job job = {.n_rank = 4, .n_chunk = 4, .n_micro = 1, .rank_of_chunk = home, .list = lists};
     double nics[2][4] = {{2e9, 2e9, 2e9, 2e9}, {1e9, 1e9, 1e9, 1e9}};
