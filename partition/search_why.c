@@ -60,7 +60,8 @@ static void why_longer(const pst_search_problem *p, const pst_search_layout *bes
         {"bubble", l->bubble * (step - (double)l->flush_ns), best->bubble * (double)(best->step_ns - best->flush_ns)},
         {"recomputation", (double)l->again_ns, (double)best->again_ns},
         {"messages between stages", (double)l->message_ns, (double)best->message_ns},
-        {"optimizer", (double)l->flush_ns - (double)l->reduce_ns, (double)best->flush_ns - (double)best->reduce_ns},
+        {"optimizer and tied weights", (double)l->flush_ns - (double)l->reduce_ns,
+         (double)best->flush_ns - (double)best->reduce_ns},
         {"computation", (double)(l->busy_ns - l->exchange_ns - l->again_ns),
          (double)(best->busy_ns - best->exchange_ns - best->again_ns)},
     };

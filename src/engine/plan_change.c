@@ -227,6 +227,37 @@ static pst_status more_nodes(pst_planning *x, char *text) {
     return PST_OK;
 }
 
+/* --- fewer devices ------------------------------------------------------------------------------------------------ */
+
+/* The best layout of the first n devices. */
+static pst_status try_first(pst_planning *x, uint32_t n, pst_search_layout **best) {
+    const pst_search_problem asked = x->problem;
+    const uint32_t all = x->cluster->n_device;
+    *best = NULL;
+    x->cluster->n_device = n;
+    pst_status status = pst_planning_choices(x);
+    if (status == PST_EINPUT) pst_error_clear(), status = PST_OK;
+    else if (status == PST_OK) status = try_it(x, 0, best);
+    x->cluster->n_device = all, x->problem = asked;
+    return status;
+}
+
+pst_status pst_planning_fewer(pst_planning *x) {
+    const pst_config *c = x->config;
+    const pst_search_layout *l = x->result->best;
+    const uint32_t all = x->cluster->n_device;
+    if (!l || x->nominal || (c->parallel.pipeline && c->parallel.data && c->parallel.tensor)) return PST_OK;
+    const double work_ns = (double)l->busy_ns * pst_grid_size(pst_search_grid(l)); /* of all ranks, about */
+    x->fewer_ns = l->step_ns;
+    for (uint32_t n = all / 2; n && work_ns / n < (double)x->fewer_ns && !is_late(x); n /= 2) {
+        pst_search_layout *best;
+        PST_TRY(try_first(x, n, &best));
+        if (best && best->step_ns < x->fewer_ns) x->fewer = n, x->fewer_ns = best->step_ns;
+        pst_search_layout_close(best);
+    }
+    return PST_OK;
+}
+
 static pst_status find_change(pst_planning *x, char *change, char *cluster) {
     const pst_config *c = x->config;
     int fixed = c->parallel.pipeline && c->parallel.data && c->parallel.tensor;

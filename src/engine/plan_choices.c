@@ -51,6 +51,18 @@ static uint32_t most_of_a_node(const pst_cluster *c) {
     return most;
 }
 
+/* Whether groups of so many devices leave none of any node over. */
+static int fills_nodes(const pst_cluster *c, int64_t group) {
+    uint32_t here = 0;
+    for (uint32_t i = 0; i < c->n_device; i++) {
+        int last = i + 1 == c->n_device || c->device[i + 1].node != c->device[i].node;
+        here++;
+        if (last && here % group) return 0;
+        if (last) here = 0;
+    }
+    return 1;
+}
+
 static int is_given(const pst_planning *x, const char *section, const char *key) {
     return strcmp(x->open, key) && pst_config_given(x->config, section, key);
 }
@@ -120,7 +132,9 @@ static pst_status choose_degrees(pst_planning *x) {
         return pst_fail(PST_EINPUT,
                         "parallel.pipeline x data x tensor is at least %" PRId64 ", but there are %u devices", product,
                         n);
+    p->tensor_across_nodes = tensor > node;
     p->all_devices = !(pipeline && data && tensor) && n % product == 0 && (x->all_ranks || use_all(n / product));
+    if (tensor && !x->all_ranks && !p->tensor_across_nodes) p->all_devices &= fills_nodes(x->cluster, tensor);
     p->fewer.n = 0;
     if (p->all_devices && !x->all_ranks) PST_TRY(choose_fewer(x));
     if (p->all_devices) divisors_of(&p->pipeline, n, &p->fewer, p->n_item), divisors_of(&p->data, n, &p->fewer, n);
@@ -130,7 +144,6 @@ static pst_status choose_degrees(pst_planning *x) {
     if (pipeline) fix(&p->pipeline, (uint64_t)pipeline);
     if (data) fix(&p->data, (uint64_t)data);
     if (tensor) fix(&p->tensor, (uint64_t)tensor);
-    p->tensor_across_nodes = tensor > node;
     return PST_OK;
 }
 

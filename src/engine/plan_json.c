@@ -99,6 +99,9 @@ pst_status pst_planning_json(pst_planning *x, const char *change, const char *cl
         json_object_set_new(j, "tokens_per_s",
                             best ? json_real((double)x->problem.batch * x->model.context / step) : json_null()) != 0 ||
         json_object_set_new(j, "mfu", mfu > 0 ? json_real(mfu) : json_null()) != 0 ||
+        json_object_set_new(j, "fewer",
+                            x->fewer ? json_pack("{s:i,s:f}", "devices", (int)x->fewer, "step_s", seconds(x->fewer_ns))
+                                     : json_null()) != 0 ||
         json_object_set_new(j, "layout", best ? layout_of(x, best) : json_null()) != 0 ||
         json_object_set_new(j, "rows", rows_of(x)) != 0 || json_object_set_new(j, "searched", searched(x)) != 0 ||
         json_dumpf(j, out, JSON_INDENT(2)) != 0 || fputc('\n', out) == EOF;

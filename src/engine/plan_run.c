@@ -217,10 +217,10 @@ pst_status pst_planning_none(const pst_planning *x, const char *change, const ch
     char over[32], degrees[PST_PLANNING_DEGREES];
     if (!row) return pst_fail(PST_EINPUT, "no layout is possible on %u devices: %s", x->cluster->n_device, why);
     return pst_fail(PST_ENOMEM,
-                    "no layout fits in the memory of %u device%s: %u stage%s x %u replica%s x %s comes nearest, "
+                    "no layout %s the memory of %u device%s: %u stage%s x %u replica%s x %s comes nearest, "
                     "%s over on stage %u%s%s%s%s%s%s%s",
-                    x->cluster->n_device, plural(x->cluster->n_device), row->pipeline, plural(row->pipeline), row->data,
-                    plural(row->data),
+                    x->result->timed_out ? "that was found in time fits in" : "fits in", x->cluster->n_device,
+                    plural(x->cluster->n_device), row->pipeline, plural(row->pipeline), row->data, plural(row->data),
                     pst_planning_degrees((pst_grid){row->pipeline, row->data, row->tensor, row->before}, degrees),
                     pst_planning_bytes(row->excess, over), row->stage, *change ? "; it would fit with " : "", change,
                     *cluster ? "; the smallest cluster of this kind that would do: " : "", cluster,
@@ -244,6 +244,7 @@ static pst_status answer(pst_planning *x, FILE *out) {
     const pst_plan_run_options *o = x->options;
     char change[PST_PLANNING_ADVICE] = "", cluster[PST_PLANNING_ADVICE] = "";
     if (!x->result->best) PST_TRY(pst_planning_change(x, change, cluster));
+    else PST_TRY(pst_planning_fewer(x));
     if (o->json) PST_TRY(pst_planning_json(x, change, cluster, out));
     else PST_TRY(pst_planning_text(x, out));
     PST_TRY(write_report(x, change));

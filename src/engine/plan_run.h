@@ -46,6 +46,8 @@ typedef struct {
     uint32_t layers;             /* of the models that cost tables are made of */
     pst_search_result *result;
     double seconds;              /* of the search */
+    uint32_t fewer;              /* links are so slow that so many devices, the first ones, are faster alone; 0: none */
+    uint64_t fewer_ns;           /* their step */
     uint64_t end_ns;             /* monotonic: when --time-limit is over; UINT64_MAX: there is none */
     pst_config *settled;         /* of what was prepared last; NULL */
 } pst_planning;
@@ -94,6 +96,9 @@ const char *pst_planning_source(const pst_planning *x);
  * kind that would do, as texts; "" where none is found. */
 enum { PST_PLANNING_ADVICE = 256 };
 pst_status pst_planning_change(pst_planning *x, char change[PST_PLANNING_ADVICE], char cluster[PST_PLANNING_ADVICE]);
+
+/* plan_change.c. Sets x->fewer. */
+pst_status pst_planning_fewer(pst_planning *x);
 
 /* Of the best layout: bytes that a rank on that stage may use; 0: no limit. */
 uint64_t pst_planning_room(const pst_planning *x, const pst_search_layout *layout, uint32_t stage);

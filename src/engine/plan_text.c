@@ -133,7 +133,7 @@ const char *pst_planning_short_degrees(const pst_search_row *r, char *text, size
     return text;
 }
 
-/* What does not fit was not walked through: its step is no shorter. */
+/* What was not prepared takes about so long; what does not fit was not even walked through: its step is no shorter. */
 static void say_tried(const pst_search_row *r, FILE *out) {
     const pst_search_layout *l = r->layout;
     char step[32] = "-";
@@ -141,7 +141,7 @@ static void say_tried(const pst_search_row *r, FILE *out) {
         fprintf(out, "%-11s %6s %5s %12s  ", step, step, step, step);
         return;
     }
-    snprintf(step, sizeof step, "%s%.3f", r->fits || l->exact ? "" : ">=", (double)l->step_ns * 1e-6);
+    snprintf(step, sizeof step, "%s%.3f", l->exact ? "" : r->fits ? "~" : ">=", (double)l->step_ns * 1e-6);
     fprintf(out, "%-11s %6u %5u %12s  ", pst_planning_schedule(l), l->micro_batch, l->zero, step);
 }
 
@@ -159,6 +159,13 @@ static void say_rows(const pst_planning *x, FILE *out) {
     if (n > most) fprintf(out, "%u more: --top %u\n", n - most, n);
 }
 
+static void say_fewer(const pst_planning *x, FILE *out) {
+    if (!x->fewer) return;
+    fprintf(out, "fewer       the first %u device%s alone: ", x->fewer, x->fewer == 1 ? "" : "s");
+    say_seconds(x->fewer_ns, out);
+    fprintf(out, " with -n %u: links are slow for this model\n", x->fewer);
+}
+
 pst_status pst_planning_text(pst_planning *x, FILE *out) {
     const pst_search_layout *best = x->result->best;
     fprintf(out, "%s, %u layers, %u channels, batch %u of %u tokens, %s, on ", x->model.kind, x->model.layers,
@@ -170,6 +177,7 @@ pst_status pst_planning_text(pst_planning *x, FILE *out) {
         say_speed(x, best, out);
         say_memory(x, best, out);
         say_crowded(x, best, out);
+        say_fewer(x, out);
     }
     say_costs(x, out);
     say_rows(x, out);

@@ -29,6 +29,31 @@ free xl.yaml '2x8 h200 ib:400Gb/s' schedule=dualpipev schedule=1f1b
 free xl.yaml '4x2 h100 ib:200Gb/s' schedule=dualpipev
 free xl.yaml '2x4 a100-80 ib:100Gb/s' schedule=dualpipev schedule=zb-v
 
+# nor where links are slow
+echo 'model: {kind: gpt, preset: gpt2}
+data: {paths: [text.txt]}
+train: {batch: 64}' >gpt2.yaml
+echo 'model: {kind: gpt, preset: nano}
+data: {paths: [text.txt]}
+train: {batch: 16}' >nano.yaml
+echo 'model: {kind: mlp, layers: 5, channels: 128, context: 128}
+data: {paths: [text.txt]}
+train: {batch: 12}' >mlp.yaml
+free xl.yaml '4x8 h100 ib:10Gb/s' schedule=dualpipev data=4 tensor=1
+free gpt2.yaml '4x1 h100 ethernet:10Gb/s' schedule=dualpipev recompute=selective micro_batch=4
+free gpt2.yaml '8x1 h100 ethernet:10Gb/s' zero=0 schedule=zb-v pipeline=2
+free gpt2.yaml '1x3 h100 + 2x2 v100 ib:25Gb/s' micro_batch=8
+free nano.yaml '2x2 cpu ib:100Mb/s' tensor=2 micro_batch=8 schedule=zb-h2
+free mlp.yaml '4x1 v100 ib:100Mb/s' micro_batch=1 schedule=zb-h2
+grep -q '^fewer  .* -n 1' out || fail "nothing is said of fewer devices: $(cat out)"
+
+# new weights come from all owners at once: replicas that share out the step wait for no single link
+for zero in 0 1; do
+    "$PENSTOCK" plan gpt2.yaml --cluster '8x1 h100 ethernet:10Gb/s' batch=32 micro_batch=1 pipeline=1 data=8 schedule=1f1b \
+        zero=$zero -o zero$zero.yaml >out || fail "zero $zero"
+done
+[ $(($(step zero1.yaml) * 100)) -le $(($(step zero0.yaml) * 103)) ] || fail "zero 1: $(step zero1.yaml), 0: $(step zero0.yaml)"
+
 # an order that is solved for is found again by the run, and no longer than any that has a name
 "$PENSTOCK" plan run.yaml -n 3 layers=3 pipeline=3 micro_batch=1 recompute=none schedule=solved -o solved.yaml >out || fail "solved"
 grep -q '^layout .* solved, ' out && grep -q '^schedule: solved' solved.yaml || fail "not solved: $(cat out)"

@@ -429,8 +429,9 @@ static pst_status queue_kernel(pst_device *device, const pst_call *call, uint32_
 #define TEN_NAMES(t) N(t##0) N(t##1) N(t##2) N(t##3) N(t##4) N(t##5) N(t##6) N(t##7) N(t##8) N(t##9)
 #define ALL(X)                                                                                                         \
     X(100)                                                                                                             \
-    X(101) X(102) X(103) X(104) X(105) X(106) X(107) X(108) X(109) X(110) X(111) X(112) X(113) X(114) X(115) X(116)    \
-        X(117) X(118) X(119) X(120) X(121) X(122) X(123)
+    X(101)                                                                                                             \
+    X(102) X(103) X(104) X(105) X(106) X(107) X(108) X(109) X(110) X(111) X(112) X(113) X(114) X(115) X(116) X(117)    \
+        X(118) X(119) X(120) X(121) X(122) X(123)
 ALL(TEN)
 static pst_status (*const launches[])(pst_device *, const pst_call *) = {ALL(TEN_NAMES)};
 
