@@ -30,9 +30,10 @@ import contenders as c
 
 BUILD = os.path.dirname(os.path.abspath(c.PENSTOCK))
 VOCABULARY = 50304
-SIZES = {"gpt2": dict(layers=12, channels=768, micro=16, batch=32, rounds=5),
-         "gpt2-xl": dict(layers=48, channels=1600, micro=8, batch=16, rounds=1),  # at most: it takes long to begin
-         "nano": dict(layers=4, channels=128, micro=2, batch=4, rounds=5)}
+# rounds: at most; XL takes long to begin. large: samples of a micro-batch whose operands no cache holds, for single operators
+SIZES = {"gpt2": dict(layers=12, channels=768, micro=16, batch=32, rounds=5, large=64),
+         "gpt2-xl": dict(layers=48, channels=1600, micro=8, batch=16, rounds=1, large=32),
+         "nano": dict(layers=4, channels=128, micro=2, batch=4, rounds=5, large=2)}
 
 
 def flops(preset, context, vocabulary=VOCABULARY):
@@ -45,8 +46,8 @@ def model(args, preset):
     return f"kind: gpt, preset: {preset}" + ("" if args.dry else f", vocabulary: {VOCABULARY}")
 
 
-def run_file(args, preset, folder, steps):
-    size = SIZES[preset]
+def run_file(args, preset, folder, steps, large=False):
+    size = {**SIZES[preset], **(dict.fromkeys(("micro", "batch"), SIZES[preset]["large"]) if large else {})}
     path = os.path.join(folder, "run.yaml")
     shutil.copytree(os.path.join(c.HERE, "..", "src"), os.path.join(folder, "text"))
     with open(path, "w", encoding="ascii") as f:
@@ -157,7 +158,7 @@ def kernels(args):
     rows = {}
     for preset in presets(args):
         with tempfile.TemporaryDirectory() as folder:
-            words = ["bench", "kernels", "--run", run_file(args, preset, folder, 1), "--json"]
+            words = ["bench", "kernels", "--run", run_file(args, preset, folder, 1, large=True), "--json"]
             words += [] if args.dry else ["--device", "cuda", "--precision", "bf16"]
             rows[preset] = json.loads(output_of(args, preset, words))["kernels"]
         for precision in rows[preset]["precisions"]:  # what a run takes, beside the fastest of all that cuBLASLt proposes

@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""Predicted beside measured steps: the machine's profile is taken first, then every configuration trains a few steps,
-in turn, so many rounds. Predicted is what the run said before its first step; measured is the median of its steps, the
-first two left out.
+"""Predicted beside measured steps: in each of so many rounds the machine's profile is taken, then every configuration
+trains a few steps. Predicted is what the run said before its first step; measured is the median of its steps, the first
+two left out; of several rounds both are medians, for a shared host is busy for minutes at times.
 
     bench/predict.py [--rounds N] [--rows REGEX] [--profile FILE] [--json] [--list]
 
-Per row: predicted, measured (median of the rounds), error, the noise (mean deviation of a round from that median), and
-whether the peak bytes were as predicted. Then the mean and largest error, beside the noise; and for configurations that
-train the same, how much longer the one with the shortest prediction takes than the shortest. None of them was used to
+Per row: predicted, measured, error, the noise (mean deviation of a round's measurement from the median), and whether the
+peak bytes were as predicted. Then the mean and largest error, beside the noise, and the mean error of single rounds; and
+for configurations that train the same, how much longer the one with the shortest prediction takes than the shortest. None of them was used to
 tune the predictions. Rows "timed" run the real executor over ucx, on as many ranks as they say, on a device that sleeps
-instead of computing: their error is the executor's and the messages'. Needs ./dev build; about seven minutes on two
-idle cores."""
+instead of computing: their error is the executor's and the messages'. Needs ./dev build; about three minutes a round on
+two idle cores."""
 
 import argparse
 import glob
@@ -123,13 +123,13 @@ def measure(args, folder):
     with open(folder + "/text", "w", encoding="utf-8") as f:
         f.write("The quick brown fox jumps over the lazy dog; the five boxing wizards jump quickly.\n" * 4000)
     chosen = {name: row for name, row in rows().items() if re.search(args.rows, name)}
-    path = os.path.abspath(args.profile) if args.profile else folder + "/profile.yaml"
     began = time.monotonic()
-    if not os.path.exists(path):
-        take_profile(folder, chosen.values(), path)
-    print(f"profile: {time.monotonic() - began:.1f} s", file=sys.stderr)
     steps, found = {}, {name: [] for name in chosen}
     for k in range(args.rounds):
+        path = os.path.abspath(args.profile) if args.profile else f"{folder}/profile-{k}.yaml"
+        if not os.path.exists(path):
+            take_profile(folder, chosen.values(), path)
+        print(f"profile {k + 1}: {time.monotonic() - began:.0f} s", file=sys.stderr)
         for name, row in chosen.items():
             if name not in steps:
                 steps[name] = min(MOST, max(LEAST, int(SECONDS * 1e3 / train(folder, path, row, 3)[0])))
@@ -140,9 +140,10 @@ def measure(args, folder):
 
 def conclude(name, row, laps):
     times = [lap[1] for lap in laps]
-    middle = statistics.median(times)
+    middle, predicted = statistics.median(times), statistics.median(lap[0] for lap in laps)
     return {"row": name, "same": row[:3], "timed": "device=timed" in row[3], "slowed": "slow" in name,
-            "predicted_ms": laps[0][0], "measured_ms": middle, "error": laps[0][0] / middle - 1,
+            "predicted_ms": predicted, "measured_ms": middle, "error": predicted / middle - 1,
+            "single_error": statistics.mean(abs(lap[0] / lap[1] - 1) for lap in laps),
             "noise": statistics.mean(abs(x / middle - 1) for x in times), "peaks_equal": all(lap[2] for lap in laps)}
 
 
@@ -160,7 +161,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--rows", default="")
-    p.add_argument("--profile", help="take or reuse this one")
+    p.add_argument("--profile", help="take or reuse this one, in all rounds")
     p.add_argument("--json", action="store_true")
     p.add_argument("--list", action="store_true")
     args = p.parse_args()
@@ -172,6 +173,7 @@ def main():
     errors, noise = [abs(row["error"]) for row in found], statistics.mean(row["noise"] for row in found)
     limit = max(WANTED_MEAN, WANTED_NOISE * noise)
     result = {"rows": found, "mean_error": statistics.mean(errors), "max_error": max(errors), "noise": noise,
+              "single_mean_error": statistics.mean(row["single_error"] for row in found),
               "wanted_mean": limit, "wanted_max": WANTED_MOST, "choices": choices(found),
               "wanted_choice": WANTED_CHOICE}
     if args.json:
@@ -182,7 +184,8 @@ def main():
         print(f"{row['row']:34s} {row['predicted_ms']:7.2f} ms {row['measured_ms']:7.2f} ms {row['error']:+7.1%} "
               f"{row['noise']:6.1%}{'' if row['peaks_equal'] or row['timed'] else '  peak bytes differ'}")
     print(f"{len(found)} rows: mean error {result['mean_error']:.1%} (wanted <= {limit:.1%}), largest "
-          f"{result['max_error']:.1%} (wanted <= {WANTED_MOST:.0%}), noise {noise:.1%}")
+          f"{result['max_error']:.1%} (wanted <= {WANTED_MOST:.0%}), noise {noise:.1%}; of single rounds "
+          f"{result['single_mean_error']:.1%} on average")
     for key, ratio in result["choices"].items():
         print(f"{key}: the shortest prediction's step is {ratio:.3f} x the shortest (wanted <= {WANTED_CHOICE})")
 

@@ -21,7 +21,7 @@ enum {
 #define LONGER 1.01 /* than thought */
 #define NEARLY 1.1
 #define REFINABLE 1.08 /* as much longer may be what is refined */
-#define REFINABLE_QUICKLY 2.0
+#define REFINABLE_QUICKLY 8.0
 #define HOPEFUL 1.15 /* as much longer may be thought what is prepared */
 
 static int is_sure(const pst_search_lot *lot) { return lot->row.fits && lot->row.layout->exact; }

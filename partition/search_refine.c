@@ -1,6 +1,7 @@
 /* The best cuts of several chunks per stage are made by halves: chunks get equal parts of the longest stage, whatever their
  * stage waits for. Here their borders are moved as long as a walk through the real order becomes shorter. */
 #include "partition/search_parts.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum { STEPS = 6, ATTEMPTS = 3 };
@@ -25,24 +26,36 @@ static pst_status attempt(pst_search_context *x, const pst_search_config *c, pst
     return status;
 }
 
+/* Border k goes to `to`, and pushes others before it; 0: there is no room. Every chunk keeps an item. */
+static int push(pst_search_layout *l, uint32_t k, int64_t to) {
+    if (to < k || to > (int64_t)l->n_item - (l->n_chunk - k)) return 0;
+    l->first_item[k] = (uint32_t)to;
+    for (uint32_t i = k; i > 1 && l->first_item[i - 1] >= l->first_item[i]; i--)
+        l->first_item[i - 1] = l->first_item[i] - 1;
+    for (uint32_t i = k; i + 1 < l->n_chunk && l->first_item[i + 1] <= l->first_item[i]; i++)
+        l->first_item[i + 1] = l->first_item[i] + 1;
+    return 1;
+}
+
 /* Each border in turn; *moved: one was. */
 static pst_status move_borders(pst_search_context *x, const pst_search_config *c, pst_search_layout *l, uint64_t *least,
                                uint64_t *passes, int *moved) {
+    const size_t bytes = (l->n_chunk + (size_t)1) * sizeof *l->first_item;
+    uint32_t *was = malloc(bytes);
+    pst_status status = was ? PST_OK : pst_fail(PST_ENOMEM, "no memory to search");
     *moved = 0;
-    for (uint32_t k = 1; k < l->n_chunk; k++)
-        for (int i = 0; i < STEPS; i++) {
-            const uint32_t was = l->first_item[k];
-            int64_t to = (int64_t)was + step_of[i];
+    for (uint32_t k = 1; k < l->n_chunk && status == PST_OK; k++)
+        for (int i = 0; i < STEPS && status == PST_OK && *passes >= passes_of(l) && !pst_search_late(x); i++) {
             int shorter;
-            if (to <= l->first_item[k - 1] || to >= l->first_item[k + 1]) continue;
-            if (*passes < passes_of(l) || pst_search_late(x)) return PST_OK;
+            memcpy(was, l->first_item, bytes);
+            if (!push(l, k, (int64_t)l->first_item[k] + step_of[i])) continue;
             *passes -= passes_of(l);
-            l->first_item[k] = (uint32_t)to;
-            PST_TRY(attempt(x, c, l, *least, &shorter));
-            if (shorter) *least = l->step_ns, *moved = 1, i = -1;
-            else l->first_item[k] = was;
+            status = attempt(x, c, l, *least, &shorter);
+            if (status == PST_OK && shorter) *least = l->step_ns, *moved = 1, i = -1;
+            else memcpy(l->first_item, was, bytes);
         }
-    return PST_OK;
+    free(was);
+    return status;
 }
 
 /* By walks in which links carry any number of messages at a time (free_links), which show every border's merit, or by
