@@ -8,6 +8,8 @@ enum {
     REFINED_QUICKLY = 8, /* rows */
     REFINED_PASSES = 8000000,
     QUICK_PASSES = 40000000,
+    SHARES = 64,
+    AGAIN = 12,
     CANDIDATES = 40,
     CANDIDATE_PASSES = 32768,
     FINALISTS = 6,
@@ -120,8 +122,9 @@ static candidate *most_hopeful(candidate *list, uint32_t n) {
 
 /* Thoughts are as often too long as too short, and the best of many is one that is too short. */
 static pst_status prepare_shortest(pst_search_all *s, candidate *list, uint32_t n) {
+    const int most = s->x.problem->reorders ? FINALISTS : CANDIDATES;
     uint64_t passes = 0;
-    for (int i = 0; i < CANDIDATES && s->x.problem->verify && !s->x.problem->reorders && !pst_search_late(&s->x); i++) {
+    for (int i = 0; i < most && s->x.problem->verify && !pst_search_late(&s->x); i++) {
         candidate *best = most_hopeful(list, n);
         if (!best) break;
         passes += (uint64_t)best->lot.row.layout->n_chunk * best->lot.row.layout->n_micro;
@@ -130,6 +133,18 @@ static pst_status prepare_shortest(pst_search_all *s, candidate *list, uint32_t 
         if (best->lot.row.layout && best->lot.row.fits) continue;
         pst_search_layout_close(best->lot.row.layout);
         best->lot.row.layout = NULL, best->lot.row.fits = 0;
+    }
+    return PST_OK;
+}
+
+/* In the order of the list, which is sorted before, each by so many passes at most. */
+static pst_status refine_candidates(pst_search_all *s, candidate *list, uint32_t n, uint64_t each, uint64_t *passes) {
+    qsort(list, n, sizeof *list, by_candidate);
+    for (uint32_t k = 0; k < n && *passes && !pst_search_late(&s->x); k++) {
+        const uint64_t own = each < *passes ? each : *passes;
+        uint64_t left = own;
+        PST_TRY(pst_search_refine(&s->x, &list[k].lot, &left));
+        *passes -= own - left;
     }
     return PST_OK;
 }
@@ -146,9 +161,8 @@ static pst_status refine_all(pst_search_all *s) {
     pst_status status = PST_OK;
     for (uint32_t i = 0; i < rows && status == PST_OK && s->lot[i].row.fits; i++)
         if (s->lot[i].row.pipeline > 1 && !s->lot[i].small) status = find_candidates(s, &s->lot[i], list, &n);
-    qsort(list, n, sizeof *list, by_candidate);
-    for (uint32_t k = 0; k < n && status == PST_OK && passes && !pst_search_late(&s->x); k++)
-        status = pst_search_refine(&s->x, &list[k].lot, &passes);
+    if (status == PST_OK) status = refine_candidates(s, list, n, passes / SHARES, &passes);
+    if (status == PST_OK) status = refine_candidates(s, list, n < AGAIN ? n : AGAIN, passes, &passes);
     if (status == PST_OK) status = prepare_shortest(s, list, n);
     for (uint32_t k = 0; k < n; k++) close_other(list[k].of, &list[k].lot);
     free(list);
@@ -158,7 +172,7 @@ static pst_status refine_all(pst_search_all *s) {
 pst_status pst_search_refine_best(pst_search_all *s) {
     s->x.best_ns = UINT64_MAX; /* they are checked whatever the others are */
     PST_TRY(refine_rows(s));
-    if (pst_search_is_quick(s)) PST_TRY(refine_all(s));
+    if (pst_search_is_quick(&s->x)) PST_TRY(refine_all(s));
     pst_search_sort(s);
     return PST_OK;
 }

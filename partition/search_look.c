@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SMALL_ITEMS = 12, SMALL_MICROS = 64, ATTEMPTS = 8 };
+enum { SMALL_ITEMS = 12, SMALL_MICROS = 64, ATTEMPTS = 8, NEAR = 8 };
 
 int pst_search_is_small(const pst_search_problem *problem) {
     return problem->n_item <= SMALL_ITEMS && problem->cluster->n_device <= PST_SEARCH_SMALL &&
@@ -117,6 +117,35 @@ static pst_status find_cut(pst_search_context *x, const pst_search_config *c, ps
     return PST_OK;
 }
 
+/* Each border where much crosses goes to the nearest place over which half as much does; 0: there is none. */
+static int narrow(const pst_search_table *t, pst_search_layout *l) {
+    int any = 0;
+    for (uint32_t k = 1; k < l->n_chunk; k++) {
+        const uint64_t *cross = t->table->cross, at = l->first_item[k], wide = cross[at];
+        for (uint64_t far = 1, found = 0; far <= NEAR && !found; far++) {
+            const int before = at > far && cross[at - far] <= wide / 2;
+            const int behind = at + far < l->n_item && cross[at + far] <= wide / 2;
+            if (before || behind) found = 1, any |= pst_search_push(l, k, (int64_t)at + (int64_t)(before ? -far : far));
+        }
+    }
+    return any;
+}
+
+/* Cuts of several chunks know nothing of links. */
+static pst_status consider_narrow(pst_search_context *x, pst_search_lot *lot, pst_search_config *c,
+                                  const pst_search_layout *l) {
+    const pst_search_table *t;
+    pst_search_layout *other;
+    uint64_t excess;
+    if (l->n_chunk == c->pipeline || c->pipeline == 1 || !pst_search_is_quick(x)) return PST_OK;
+    PST_TRY(pst_search_table_of(x, c, x->problem->cluster->device[l->device[0]].kind, 0, &t));
+    if (!t->table) return PST_OK;
+    PST_TRY(pst_search_layout_copy(l, &other));
+    pst_status status = narrow(t, other) ? consider(x, lot, c, other, &excess) : PST_OK;
+    pst_search_layout_close(other);
+    return status;
+}
+
 /* bound_ns: of all cuts with this order that leave so much room. *more: bytes that another cut would have to leave. */
 static pst_status one_cut(pst_search_context *x, pst_search_lot *lot, pst_search_config *c, pst_search_layout *l,
                           common_cut *cut, uint64_t limit_ns, uint64_t *bound_ns, uint64_t *more) {
@@ -133,7 +162,7 @@ static pst_status one_cut(pst_search_context *x, pst_search_lot *lot, pst_search
     if ((*bound_ns == UINT64_MAX && lot->row.fits) || !l->first_item[l->n_chunk]) return PST_OK;
     status = consider(x, lot, c, l, &excess);
     if (status == PST_OK && *bound_ns != UINT64_MAX) *more = excess;
-    return status;
+    return status == PST_OK ? consider_narrow(x, lot, c, l) : status;
 }
 
 /* Cuts that seemed to fit and do not are followed by those that leave more room. bound_ns: of all. */

@@ -154,22 +154,22 @@ static pst_status tighten(pst_search_all *s) {
 }
 
 /* What a look takes, about. */
-static uint64_t work_of(const pst_search_all *s) {
-    return (uint64_t)s->x.problem->cluster->n_device * s->x.problem->batch;
+static uint64_t work_of(const pst_search_context *x) {
+    return (uint64_t)x->problem->cluster->n_device * x->problem->batch;
 }
 
-int pst_search_is_quick(const pst_search_all *s) { return work_of(s) < MUCH_WORK; }
+int pst_search_is_quick(const pst_search_context *x) { return work_of(x) < MUCH_WORK; }
 
 /* How many looks of no use are enough. */
 uint32_t pst_search_hopeful_looks(const pst_search_all *s) {
-    return HOPEFUL_LOOKS * (work_of(s) < MUCH_WORK ? (uint32_t)(MUCH_WORK / work_of(s)) : 1);
+    return HOPEFUL_LOOKS * (work_of(&s->x) < MUCH_WORK ? (uint32_t)(MUCH_WORK / work_of(&s->x)) : 1);
 }
 
 /* Where memory is short, cuts that leave some of it need less recomputation, of which they know nothing: and so what is
  * found in less memory is found in more. */
 static pst_status look_in_less(pst_search_all *s) {
     const pst_search_problem *p = s->x.problem;
-    if (!s->x.n_check || pst_search_is_small(p) || work_of(s) > LITTLE_WORK) return PST_OK;
+    if (!s->x.n_check || pst_search_is_small(p) || work_of(&s->x) > LITTLE_WORK) return PST_OK;
     for (uint32_t part = 32; part >= 4; part /= 2) {
         for (uint32_t i = 0; i < s->n_lot; i++)
             for (uint32_t k = 0; k < s->lot[i].n_config; k++) {

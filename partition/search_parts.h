@@ -290,6 +290,9 @@ int pst_search_by_guess(const void *a, const void *b);
  * that may still be gone through. */
 pst_status pst_search_refine(pst_search_context *x, pst_search_lot *lot, uint64_t *passes);
 
+/* Border k goes to `to`, and pushes others before it; 0: there is no room. Every chunk keeps an item. */
+int pst_search_push(pst_search_layout *layout, uint32_t k, int64_t to);
+
 /* --- search_unequal.c --- */
 /* Whether stages may have different numbers of tensor ranks although not all lists of these are rows. */
 int pst_search_has_unequal(const pst_search_problem *problem);
@@ -358,7 +361,7 @@ typedef struct {
 pst_status pst_search_look_along(pst_search_all *s, pst_search_lot *lot, pst_search_along along, uint64_t below_ns,
                                  uint64_t limit_ns, uint32_t most);
 /* Whether a look takes little. */
-int pst_search_is_quick(const pst_search_all *s);
+int pst_search_is_quick(const pst_search_context *x);
 /* How many looks of no use are enough. */
 uint32_t pst_search_hopeful_looks(const pst_search_all *s);
 

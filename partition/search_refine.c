@@ -26,8 +26,7 @@ static pst_status attempt(pst_search_context *x, const pst_search_config *c, pst
     return status;
 }
 
-/* Border k goes to `to`, and pushes others before it; 0: there is no room. Every chunk keeps an item. */
-static int push(pst_search_layout *l, uint32_t k, int64_t to) {
+int pst_search_push(pst_search_layout *l, uint32_t k, int64_t to) {
     if (to < k || to > (int64_t)l->n_item - (l->n_chunk - k)) return 0;
     l->first_item[k] = (uint32_t)to;
     for (uint32_t i = k; i > 1 && l->first_item[i - 1] >= l->first_item[i]; i--)
@@ -48,7 +47,7 @@ static pst_status move_borders(pst_search_context *x, const pst_search_config *c
         for (int i = 0; i < STEPS && status == PST_OK && *passes >= passes_of(l) && !pst_search_late(x); i++) {
             int shorter;
             memcpy(was, l->first_item, bytes);
-            if (!push(l, k, (int64_t)l->first_item[k] + step_of[i])) continue;
+            if (!pst_search_push(l, k, (int64_t)l->first_item[k] + step_of[i])) continue;
             *passes -= passes_of(l);
             status = attempt(x, c, l, *least, &shorter);
             if (status == PST_OK && shorter) *least = l->step_ns, *moved = 1, i = -1;
