@@ -33,6 +33,7 @@ static pst_status open_other(pst_search_all *s, const pst_search_lot *lot, pst_s
                              pst_search_lot *other) {
     const uint64_t best = pst_search_step_of(lot);
     *other = *lot;
+    other->small &= !s->x.problem->verify; /* what was thought of all cuts has its best in the row */
     other->row.layout = NULL, other->row.fits = 0, other->row.excess = 0, other->accounted = 0, other->sure = NULL;
     return pst_search_look_along(s, other, along, best, (uint64_t)(refinable * (double)best),
                                  pst_search_hopeful_looks(s));
@@ -89,8 +90,12 @@ static int differs(const pst_search_config *a, const pst_search_config *b) {
            a->sequence != b->sequence;
 }
 
-/* list: room for all configurations of the lot. */
+/* The row's own best, and others; list: room for one and all configurations of the lot. */
 static pst_status find_candidates(pst_search_all *s, pst_search_lot *lot, candidate *list, uint32_t *n) {
+    list[*n] = (candidate){lot, *lot};
+    list[*n].lot.sure = NULL;
+    PST_TRY(pst_search_layout_copy(lot->row.layout, &list[*n].lot.row.layout));
+    ++*n;
     for (uint32_t i = 0; i < lot->n_config && !pst_search_late(&s->x); i++) {
         const pst_search_config *c = &lot->config[i];
         const pst_search_along along = {
@@ -151,16 +156,18 @@ static pst_status refine_candidates(pst_search_all *s, candidate *list, uint32_t
 
 /* Where a look takes little: between schedules and micro-batches cuts that are not refined say little. */
 static pst_status refine_all(pst_search_all *s) {
+    const pst_search_problem *p = s->x.problem;
     const uint32_t rows = s->n_lot < REFINED_QUICKLY ? s->n_lot : REFINED_QUICKLY;
     uint64_t passes = QUICK_PASSES;
     uint32_t n = 0;
     size_t room = 1;
-    for (uint32_t i = 0; i < rows; i++) room += s->lot[i].n_config;
+    for (uint32_t i = 0; i < rows; i++) room += s->lot[i].n_config + (size_t)1;
     candidate *list = malloc(room * sizeof *list);
     if (!list) return pst_fail(PST_ENOMEM, "no memory to search");
     pst_status status = PST_OK;
     for (uint32_t i = 0; i < rows && status == PST_OK && s->lot[i].row.fits; i++)
-        if (s->lot[i].row.pipeline > 1 && !s->lot[i].small) status = find_candidates(s, &s->lot[i], list, &n);
+        if (s->lot[i].small ? p->verify != NULL : s->lot[i].row.pipeline > 1)
+            status = find_candidates(s, &s->lot[i], list, &n);
     if (status == PST_OK) status = refine_candidates(s, list, n, passes / SHARES, &passes);
     if (status == PST_OK) status = refine_candidates(s, list, n < AGAIN ? n : AGAIN, passes, &passes);
     if (status == PST_OK) status = prepare_shortest(s, list, n);
