@@ -104,9 +104,10 @@ static pst_status find_candidates(pst_search_all *s, pst_search_lot *lot, candid
         while (k < i && differs(&lot->config[k], c)) k++;
         if (k < i) continue;
         list[*n].of = lot;
-        PST_TRY(open_other(s, lot, along, REFINABLE_QUICKLY, &list[*n].lot));
-        if (list[*n].lot.row.fits) ++*n;
+        pst_status status = open_other(s, lot, along, REFINABLE_QUICKLY, &list[*n].lot);
+        if (status == PST_OK && list[*n].lot.row.fits) ++*n;
         else pst_search_layout_close(list[*n].lot.row.layout);
+        PST_TRY(status);
     }
     return PST_OK;
 }
