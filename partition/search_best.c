@@ -135,6 +135,7 @@ static pst_status prepare_shortest(pst_search_all *s, candidate *list, uint32_t 
         if (!best) break;
         passes += (uint64_t)best->lot.row.layout->n_chunk * best->lot.row.layout->n_micro;
         if (i && passes > CANDIDATE_PASSES) break;
+        s->n_candidate++;
         PST_TRY(pst_search_verify(&s->x, &best->lot));
         if (best->lot.row.layout && best->lot.row.fits) continue;
         pst_search_layout_close(best->lot.row.layout);
@@ -323,8 +324,8 @@ static pst_status verify_one(pst_search_all *s, pst_search_lot *lot) {
 static pst_status verify_first(pst_search_all *s) {
     const uint64_t enough = pst_search_is_small(s->x.problem) ? VERIFIED_MOST : VERIFIED;
     pst_search_lot *lot;
-    while (s->x.problem->verify && s->x.n_verified < VERIFIED_MOST && (lot = to_verify(s))) {
-        if ((pst_search_late(&s->x) || s->x.n_verified >= enough) && first_sure(s) < s->n_lot) break;
+    while (s->x.problem->verify && s->x.n_verified - s->n_candidate < VERIFIED_MOST && (lot = to_verify(s))) {
+        if ((pst_search_late(&s->x) || s->x.n_verified - s->n_candidate >= enough) && first_sure(s) < s->n_lot) break;
         PST_TRY(verify_one(s, lot));
         pst_search_sort(s);
     }

@@ -325,6 +325,7 @@ typedef struct {
     uint32_t n_lot;
     uint64_t unequal_ns; /* no layout whose stages have different numbers of tensor ranks, and no row, is shorter */
     uint64_t least_ns;   /* before anything was looked at: no order of passes takes less */
+    uint64_t n_candidate; /* of x.n_verified: prepared before the rows' best are */
 } pst_search_all;
 enum { PST_SEARCH_REFINED = 3 }; /* rows */
 /* UINT64_MAX: nothing fits. */
