@@ -40,3 +40,13 @@ train: {steps: $2, batch: 4, micro_batch: 2}
 parallel: {threads: 1, $3}
 END_OF_RUN
 }
+
+# expect_plan STATUS PATTERN ARGUMENT...: what `penstock plan` ends with, and one line on stderr that matches
+expect_plan() {
+    status=$1 pattern=$2
+    shift 2
+    rc=0
+    "$PENSTOCK" plan "$@" >out 2>err </dev/null || rc=$?
+    [ $rc = "$status" ] && grep -q -e "^penstock: .*$pattern" err && [ "$(wc -l <err)" = 1 ] ||
+        fail "plan $*: status $rc, expected $status and '$pattern': $(cat err)"
+}

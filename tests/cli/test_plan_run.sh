@@ -83,49 +83,40 @@ grep -q '"lower_bound_s": null' out || fail "a bound of nothing: $(grep lower_bo
 grep -q '^crowded  *2 ranks of 4096 threads take turns on' out || fail "not crowded: $(cat out)"
 "$PENSTOCK" plan run.yaml -n 1 threads=1 >out && ! grep -q '^crowded' out || fail "one rank is crowded: $(cat out)"
 
-# expect STATUS PATTERN ARGUMENT...: exit status, and one line on stderr that matches
-expect() {
-    status=$1 pattern=$2
-    shift 2
-    rc=0
-    "$PENSTOCK" plan "$@" >out 2>err </dev/null || rc=$?
-    [ $rc = "$status" ] && grep -q -e "^penstock: .*$pattern" err && [ "$(wc -l <err)" = 1 ] ||
-        fail "plan $*: status $rc, expected $status and '$pattern': $(cat err)"
-}
-expect 4 'no layout fits.*over on stage.*it would fit with [0-9.]* KiB of memory per device' run.yaml -n 4 memory=100K --report none.html
+expect_plan 4 'no layout fits.*over on stage.*it would fit with [0-9.]* KiB of memory per device' run.yaml -n 4 memory=100K --report none.html
 kib=$(sed -n 's/.*it would fit with \([0-9]*\)\.[0-9]* KiB .*/\1/p' err)
 "$PENSTOCK" plan run.yaml -n 4 memory=$((kib + 1))K >out 2>err || fail "it does not fit with $kib KiB, as was said: $(cat err)"
 ! "$PENSTOCK" plan run.yaml -n 4 memory=$((kib * 9 / 10))K >out 2>err || fail "it fits with much less than $kib KiB"
-expect 4 'it would fit with [a-z]*\.[a-z_]*=' run.yaml -n 2 pipeline=2 schedule=gpipe micro_batch=1 recompute=none memory=515K
+expect_plan 4 'it would fit with [a-z]*\.[a-z_]*=' run.yaml -n 2 pipeline=2 schedule=gpipe micro_batch=1 recompute=none memory=515K
 [ -s none.html ] && grep -q 'It would fit with' none.html || fail "no page about what does not fit"
-expect 2 'h10.*H100' run.yaml --cluster '2x8 h10'
-expect 2 "'2xh100' is neither a file nor such as" run.yaml --cluster 2xh100
-expect 4 'memory per device (parallel.memory)' run.yaml -n 1 memory=100K
+expect_plan 2 'h10.*H100' run.yaml --cluster '2x8 h10'
+expect_plan 2 "'2xh100' is neither a file nor such as" run.yaml --cluster 2xh100
+expect_plan 4 'memory per device (parallel.memory)' run.yaml -n 1 memory=100K
 least=$(sed -n 's/.*it would fit with \([0-9.]*\) \([KM]\)iB of memory.*/\1\2iB/p' err)
 "$PENSTOCK" plan run.yaml -n 1 memory="$least" >out || fail "it does not fit with $least, as was said"
-expect 2 'no link between devices.*such as ib:400Gb/s' run.yaml --cluster '2x1 h100'
-expect 2 'run.yaml is what is planned with' run.yaml -n 2 -o ./run.yaml
-expect 2 'run.yaml is what is planned with' run.yaml -n 2 --report run.yaml
+expect_plan 2 'no link between devices.*such as ib:400Gb/s' run.yaml --cluster '2x1 h100'
+expect_plan 2 'run.yaml is what is planned with' run.yaml -n 2 -o ./run.yaml
+expect_plan 2 'run.yaml is what is planned with' run.yaml -n 2 --report run.yaml
 rc=0
 "$PENSTOCK" plan run.yaml -n 2 channels=48 -o wide.yaml >out && "$PENSTOCK" train run.yaml plan=wide.yaml transport=self >out 2>err || rc=$?
 [ $rc = 2 ] && grep -q 'another model.*made with model.channels=48' err || fail "plan of another model: status $rc, $(cat err)"
-expect 2 'from 1 to' run.yaml -n 0
-expect 2 'at least 8, but there are 4 devices' run.yaml -n 4 pipeline=8
-expect 2 'no pipeline of 64 stages is possible: the model has 22 operators' run.yaml -n 64 pipeline=64
-expect 2 'has 4 devices' run.yaml --cluster '1x4 h100' -n 5
-expect 2 'micro_batch: 3 does not divide' run.yaml -n 4 micro_batch=3
-expect 2 'schedule solved is planned with for up to 64 devices' run.yaml --cluster '16x8 h100 ib:400Gb/s' schedule=solved
-expect 2 'schedule custom cannot be planned with' run.yaml -n 4 schedule=custom
-expect 2 'one way for all chunks' run.yaml -n 4 'recompute=[none, full]'
-expect 2 'no layout is possible' run.yaml -n 4 tensor=4
-expect 2 'parallel.replicas has 2 numbers' run.yaml -n 4 data=4 'replicas=[4, 4]'
-expect 2 'do not share out train.batch, 8' run.yaml -n 2 'replicas=[2, 3]'
+expect_plan 2 'from 1 to' run.yaml -n 0
+expect_plan 2 'at least 8, but there are 4 devices' run.yaml -n 4 pipeline=8
+expect_plan 2 'no pipeline of 64 stages is possible: the model has 22 operators' run.yaml -n 64 pipeline=64
+expect_plan 2 'has 4 devices' run.yaml --cluster '1x4 h100' -n 5
+expect_plan 2 'micro_batch: 3 does not divide' run.yaml -n 4 micro_batch=3
+expect_plan 2 'schedule solved is planned with for up to 64 devices' run.yaml --cluster '16x8 h100 ib:400Gb/s' schedule=solved
+expect_plan 2 'schedule custom cannot be planned with' run.yaml -n 4 schedule=custom
+expect_plan 2 'one way for all chunks' run.yaml -n 4 'recompute=[none, full]'
+expect_plan 2 'no layout is possible' run.yaml -n 4 tensor=4
+expect_plan 2 'parallel.replicas has 2 numbers' run.yaml -n 4 data=4 'replicas=[4, 4]'
+expect_plan 2 'do not share out train.batch, 8' run.yaml -n 2 'replicas=[2, 3]'
 printf 'machine: {cpu: A, isa: avx2, cpus: 2, threads: 1, ranks: 2}\nprecision: fp32\noptimizer: adamw\noperators: [{op: a, ns: 1}]\n' >other.yaml
-expect 2 "other.yaml: the profile is of processor 'A'" run.yaml -n 2 --profile other.yaml
+expect_plan 2 "other.yaml: the profile is of processor 'A'" run.yaml -n 2 --profile other.yaml
 "$PENSTOCK" plan run.yaml -n 2 'replicas=[1, 3]' >out && grep -q 'of the replicas 1, 3$\|of the replicas 1, 3,' out || fail "replicas as given: $(cat out)"
-expect 2 'leave those out' run.yaml --graph x
-expect 2 'go with --graph' run.yaml --devices 4
-expect 2 'nowhere.yaml' nowhere.yaml
-expect 2 'nothing to plan for'
+expect_plan 2 'leave those out' run.yaml --graph x
+expect_plan 2 'go with --graph' run.yaml --devices 4
+expect_plan 2 'nowhere.yaml' nowhere.yaml
+expect_plan 2 'nothing to plan for'
 
 exit $bad

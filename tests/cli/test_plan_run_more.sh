@@ -63,32 +63,23 @@ for plan in solved named; do "$PENSTOCK" train -q run.yaml transport=self layers
 [ "$(weights runs/run)" ] && [ "$(weights runs/run)" = "$(weights runs/run-2)" ] || fail "other weights by a solved order"
 [ "$(step solved.yaml)" = "$(step runs/run/plan.yaml)" ] || fail "solved, planned $(step solved.yaml), run $(step runs/run/plan.yaml)"
 
-# expect STATUS PATTERN ARGUMENT...: exit status, and one line on stderr that matches
-expect() {
-    status=$1 pattern=$2
-    shift 2
-    rc=0
-    "$PENSTOCK" plan "$@" >out 2>err </dev/null || rc=$?
-    [ $rc = "$status" ] && grep -q -e "^penstock: .*$pattern" err && [ "$(wc -l <err)" = 1 ] ||
-        fail "plan $*: status $rc, expected $status and '$pattern': $(cat err)"
-}
 
 # the smallest cluster that would do is enough, and no smaller one
-expect 4 'the smallest cluster of this kind that would do: [0-9]* nodes, [0-9]* devices$' run.yaml --cluster '2x1 h100 memory:200KiB ib:400Gb/s'
+expect_plan 4 'the smallest cluster of this kind that would do: [0-9]* nodes, [0-9]* devices$' run.yaml --cluster '2x1 h100 memory:200KiB ib:400Gb/s'
 fits() { "$PENSTOCK" plan run.yaml layers=4 channels=256 --cluster "$1x1 h100 memory:24MiB ib:400Gb/s" >out 2>err; }
-expect 4 'that would do: [0-9]* nodes, [0-9]* devices, with ib:400Gb/s between nodes' run.yaml layers=4 channels=256 --cluster '1x1 h100 memory:24MiB'
+expect_plan 4 'that would do: [0-9]* nodes, [0-9]* devices, with ib:400Gb/s between nodes' run.yaml layers=4 channels=256 --cluster '1x1 h100 memory:24MiB'
 nodes=$(sed -n 's/.*would do: \([0-9]*\) nodes.*/\1/p' err)
 fits "$nodes" || fail "it does not fit on $nodes nodes, as was said"
 ! fits $((nodes - 1)) || fail "it fits on less than $nodes nodes"
 
 # a profile (of one rank, which has no peer) of another model is refused, or forced
 "$PENSTOCK" profile run.yaml -n 1 --seconds 0.01 -o own.yaml >out || fail "profile of one rank"
-expect 2 'it is of another model' run.yaml -n 1 channels=48 --profile own.yaml
+expect_plan 2 'it is of another model' run.yaml -n 1 channels=48 --profile own.yaml
 "$PENSTOCK" plan run.yaml -n 1 channels=48 --profile own.yaml --force >out 2>err || fail "forced: $(cat err)"
 grep -q '^costs  *profile own.yaml' out && [ "$(grep -c 'were not measured' err)" = 1 ] || fail "forced: $(cat out err)"
 sed 's/cpu: "[^"]*"/cpu: "Z80"/' own.yaml >z80.yaml
 "$PENSTOCK" plan run.yaml -n 1 --profile z80.yaml --force >out 2>err || fail "forced: $(cat err)"
 grep -q "z80.yaml is used all the same: .*of processor 'Z80'" err || fail "what --force overrode is not said: $(cat err)"
-expect 2 'and the cluster has none' run.yaml --cluster '1x1 h100' --profile own.yaml --force
+expect_plan 2 'and the cluster has none' run.yaml --cluster '1x1 h100' --profile own.yaml --force
 
 exit $bad
