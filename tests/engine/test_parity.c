@@ -136,7 +136,7 @@ static distance run(const char *activation, uint32_t ranks, int micro_batch) {
     distance d = {0};
     snprintf(yaml, sizeof yaml,
              "model: {kind: gpt, layers: 2, heads: 2, channels: 32, context: 16, vocabulary: 64, activation: %s}\n"
-             "data: {kind: text, paths: [none]}\n"
+             "data: {kind: custom}\n"
              "train: {steps: 20, batch: 4, micro_batch: %d, clip: 0}\n",
              activation, micro_batch);
     assert_int_equal(pst_config_parse(yaml, "parity.yaml", NULL, 0, &c), PST_OK);
