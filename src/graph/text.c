@@ -195,6 +195,8 @@ static pst_status parse_data(pst_graph *g, const line *l) {
     return pst_graph_data(g, l->word[1], n_dim, dim, &index);
 }
 
+static int is_flag(const char *word) { return strcmp(word, "decay") == 0 || strcmp(word, "statistic") == 0; }
+
 static pst_status parse_param(pst_graph *g, const line *l) {
     pst_param p = {0};
     uint32_t next = 4, index;
@@ -205,11 +207,11 @@ static pst_status parse_param(pst_graph *g, const line *l) {
     PST_TRY(read_shape(l->word[2], &p.n_dim, p.dim));
     PST_TRY(read_name(l->word[3], init_name, N_INIT, &init));
     p.init = (pst_init)init;
-    const char *flag = next < l->n ? l->word[l->n - 1] : "";
-    p.decay = strcmp(flag, "decay") == 0, p.statistic = strcmp(flag, "statistic") == 0;
-    uint32_t end = l->n - (p.decay || p.statistic);
-    if (next < end) PST_TRY(read_float(l->word[next++], &p.std));
-    next += p.decay || p.statistic;
+    if (next < l->n && !is_flag(l->word[next])) PST_TRY(read_float(l->word[next++], &p.std));
+    if (next < l->n && is_flag(l->word[next])) {
+        p.decay = strcmp(l->word[next], "decay") == 0, p.statistic = !p.decay;
+        next++;
+    }
     if (next < l->n) return pst_fail(PST_EINPUT, "\"%.40s\" is too much", l->word[next]);
     return pst_graph_param(g, &p, &index);
 }

@@ -217,6 +217,9 @@ static void case_fill(case_state *s, case_buffer *b) {
         int variance = b->kind == PST_ARG_PARAM && b->index == 3;
         float *value = malloc(b->n * sizeof *value);
         if (value) pst_rng_normal(key, b->kind == PST_ARG_IN ? 0.1f : 0.0f, std, value, b->n);
+        /* no two are so near to each other that a finite difference mixes them up */
+        for (uint64_t i = 0; value && i < b->n && b->kind == PST_ARG_IN && !strcmp(k->op, "max_pool"); i++)
+            value[i] = 0.05f * (float)(i * 7919 % b->n);
         if (value && k->factors == PST_F8) case_round_f8(b, value);
         int sums = b->kind == PST_ARG_IN && b->index == 2; /* of exponentials */
         for (uint64_t i = 0; value && i < b->n; i++) case_put(b, i, sums || variance ? 0.1f + fabsf(value[i]) : value[i]);
