@@ -3,6 +3,7 @@
 #ifndef PST_KERNELS_CUDA_OWN_H
 #define PST_KERNELS_CUDA_OWN_H
 #include "base/status.h"
+#include "kernels/cuda/convolution_plain.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/kernel.h"
 
@@ -26,5 +27,10 @@ static inline pst_status pst_cuda_fault_check(pst_cuda_fault *fault, uint64_t la
 
 extern const pst_kernel_row pst_cuda_own_row[];
 extern const uint32_t pst_cuda_own_count;
+extern const pst_kernel_row pst_cuda_image_row[]; /* image.c */
+extern const uint32_t pst_cuda_image_count;
+/* convolution_call.c: a pass's operands, and of W what the sum for the bias takes. */
+pst_cuda_convolution pst_cuda_convolution_of(const pst_call *call, pst_pass pass);
+pst_cuda_columns pst_cuda_convolution_bias(const pst_cuda_convolution *c, float *scratch);
 extern const pst_arith pst_cuda_arith;
 #endif
