@@ -93,7 +93,7 @@ PST_API pst_status pst_graph_add_average_pool(pst_graph *graph, const char *name
 
 /* The shape of a tensor: dim has room for PST_MAX_DIM, *n_dim of them are set. */
 PST_API pst_status pst_graph_shape(const pst_graph *graph, uint32_t tensor, uint32_t *n_dim, uint64_t *dim);
-/* Trainable numbers, each parameter once; 0 for NULL. */
+/* Trainable numbers, each parameter once, running statistics left out; 0 for NULL. */
 PST_API uint64_t pst_graph_weights(const pst_graph *graph);
 /* One line per parameter and operator. ENOMEM when `out`, which stays the caller's, cannot be written. */
 PST_API pst_status pst_graph_print(const pst_graph *graph, FILE *out);

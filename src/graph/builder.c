@@ -167,6 +167,6 @@ pst_status pst_graph_shape(const pst_graph *g, uint32_t tensor, uint32_t *n_dim,
 
 uint64_t pst_graph_weights(const pst_graph *g) {
     uint64_t n = 0;
-    for (uint32_t i = 0; g && i < g->n_param; i++) n += pst_param_elements(&g->param[i]);
+    for (uint32_t i = 0; g && i < g->n_param; i++) n += g->param[i].statistic ? 0 : pst_param_elements(&g->param[i]);
     return n;
 }
