@@ -1,7 +1,7 @@
-/* Batch norm: a block has a few columns and a part of the rows, in every kernel here; what it finds of them goes to scratch
- * and is put together in the order of the parts, without atomics. Mean and variance take one reading of x: a block sums
- * squares about the mean of its own part, which it has in its cache still, and the parts are joined as Chan, Golub and
- * LeVeque (1979) join them. Block, part and order follow from the shape and the type alone, not from addresses. */
+/* Batch norm: a block has a few columns and a part of the rows, in every kernel here; what it finds of them goes to
+ * scratch and is put together in the order of the parts, without atomics. Mean and variance take one reading of x: a
+ * block sums differences from its first row and their squares, which cancel little, and the parts are joined as Chan,
+ * Golub and LeVeque (1979) join them. Block, part and order follow from the shape and the type alone, not from addresses. */
 #include "kernels/cuda/image.h"
 #include "kernels/cuda/vector.cuh"
 
@@ -74,6 +74,13 @@ __device__ inline void store_part(const batch_job &j, uint64_t column, const flo
     for (uint32_t i = 0; i < N; i++) to[i] = first[i], to[j.columns + i] = second[i];
 }
 
+/* A pack's width of columns, or one. */
+template <uint32_t N, typename T> __device__ inline void load_lane(const T *from, float (&x)[N]) {
+    lane<T, (N > 1)> raw;
+    raw.load(from);
+    raw.widened(x);
+}
+
 /* --- mean and variance -------------------------------------------------------------------------------------------- */
 /* f(x) for a thread's columns in each of its rows. */
 template <typename T, bool PACKED, typename F>
@@ -96,23 +103,29 @@ __device__ inline void each_row(const batch_job &j, const T *x, F f) {
     }
 }
 
+/* Of a part: its mean, and the sum of squares about that. */
 template <typename T, bool PACKED> __global__ void __launch_bounds__(THREADS) part_moments(batch_job j, const T *x) {
     constexpr uint32_t N = lane<T, PACKED>::N;
     batch_place<N> at(j);
-    float mean[N] = {}, square[N] = {};
+    const uint64_t begin = blockIdx.y * j.part_rows;
+    const float n = (float)(at.end - begin);
+    float origin[N] = {}, sum[N] = {}, square[N] = {};
+    if (at.column < j.columns) load_lane<N>(x + begin * j.columns + at.column, origin);
     each_row<T, PACKED>(j, x, [&](const float(&v)[N]) {
 #pragma unroll
-        for (uint32_t i = 0; i < N; i++) mean[i] += v[i];
+        for (uint32_t i = 0; i < N; i++) {
+            float apart = v[i] - origin[i];
+            sum[i] += apart, square[i] = fmaf(apart, apart, square[i]);
+        }
     });
-    line_sum<N>(mean);
+    line_sum<N>(sum), line_sum<N>(square);
 #pragma unroll
-    for (uint32_t i = 0; i < N; i++) mean[i] /= (float)(at.end - blockIdx.y * j.part_rows);
-    each_row<T, PACKED>(j, x, [&](const float(&v)[N]) {
-#pragma unroll
-        for (uint32_t i = 0; i < N; i++) square[i] = fmaf(v[i] - mean[i], v[i] - mean[i], square[i]);
-    });
-    line_sum<N>(square);
-    store_part<N>(j, at.column, mean, square);
+    for (uint32_t i = 0; i < N; i++) {
+        float mean = sum[i] / n, about = fmaf(-mean, sum[i], square[i]);
+        square[i] = about < 0 ? 0.0f : about; /* NaN stays */
+        sum[i] = origin[i] + mean;
+    }
+    store_part<N>(j, at.column, sum, square);
 }
 
 struct batch_end {
@@ -162,12 +175,6 @@ __global__ void __launch_bounds__(THREADS) running(batch_end j, const T *mean, c
 }
 
 /* --- the normalised rows ------------------------------------------------------------------------------------------ */
-template <uint32_t N, typename T> __device__ inline void load_lane(const T *from, float (&x)[N]) {
-    lane<T, (N > 1)> raw;
-    raw.load(from);
-    raw.widened(x);
-}
-
 /* NaN stays. */
 __device__ inline float relu_of(float x, int relu) { return relu && x < 0 ? 0.0f : x; }
 

@@ -1,7 +1,7 @@
 /* convolution: one plan of cuDNN's per shape and pass, made at set-up; where the library has none, our own kernels
- * (convolution_plain.cu). The library writes a weight's gradient in the operands' type, the only one that it has engines
- * for; a kernel of our own adds it to the accumulator. The bias is added by one, too: the library would have to compile a
- * kernel for that. Its gradient is a column sum in a fixed order. */
+ * (convolution_plain.cu). The library writes a weight's gradient in the operands' type, the only one that it has
+ * engines for; a kernel of our own adds it to the accumulator. The bias is added by one, too: the library would have to
+ * compile a kernel for that. Its gradient is a column sum in a fixed order. */
 #include "base/log.h"
 #include "kernels/cuda/convolution_graph.h"
 #include "kernels/cuda/cuda.h"

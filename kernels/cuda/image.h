@@ -1,5 +1,5 @@
-/* Launchers of what works on images [b,H,W,C] and is all our own: batch_norm.cu, image.cu. See launch.h; a row here is a
- * pixel, its columns are the channels. */
+/* Launchers of what works on images [b,H,W,C] and is all our own: batch_norm.cu, image.cu. See launch.h; a row here is
+ * a pixel, its columns are the channels. */
 #ifndef PST_KERNELS_CUDA_IMAGE_H
 #define PST_KERNELS_CUDA_IMAGE_H
 #include "kernels/cuda/launch.h"

@@ -135,6 +135,7 @@ static void check_pass(const kernel_case *k, const pst_kernel_row *row, const ca
         run_pass(&got[i], row, f);
         compare_pass(&got[i], &want, row, f, flags, 0);
         if (i == 1) compare_pass(&got[1], &got[0], row, f, flags, 1);
+        if (i == 2 && case_is_image(k)) compare_pass(&got[2], &got[0], row, f, flags, 1); /* wherever they lie */
     }
     for (int i = 0; i < 3; i++) case_close(&got[i]);
     case_close(&want);
@@ -228,7 +229,8 @@ static void test_batch_norm(void **state) {
     (void)state;
     static const uint64_t shape[][4] = {/* b t w c */
                                         {1, 3, 7, 1},   {2, 3, 5, 3},    {1, 9, 7, 8},   {3, 5, 4, 17},  {2, 2, 3, 64},
-                                        {1, 2, 7, 130}, {1, 3, 11, 520}, {2, 40, 13, 16}, {3, 30, 30, 5}, {1, 33, 31, 6}};
+                                        {1, 2, 7, 130}, {1, 3, 11, 520}, {2, 40, 13, 16},
+                                        {3, 30, 30, 5}, {1, 33, 31, 6}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         for (int way = 0; way < 4; way++) {
             kernel_case k = {.op = "batch_norm", .b = shape[i][0], .t = shape[i][1], .w = shape[i][2], .c = shape[i][3],
@@ -452,9 +454,45 @@ static void test_accumulate_and_narrow(void **state) {
         }
 }
 
+/* Running statistics, to the bits of the CPU's. */
+static void test_average(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        enum { LIST = 3, MOST = 1100 };
+        static const uint64_t each[LIST] = {1, 1024, 77};
+        const pst_dtype type = i % 2 ? PST_F16 : PST_BF16;
+        static float value[2][LIST][MOST];
+        static uint16_t half[2][LIST][MOST];
+        pst_arith_param here[LIST], there[LIST];
+        pst_device plain = {.threads = 1};
+        memset(half, 0, sizeof half);
+        for (int p = 0; p < LIST; p++) {
+            float *w = random_floats(MOST, 10 + (uint64_t)p, 0), *g = random_floats(MOST, 20 + (uint64_t)p, 0);
+            memcpy(value[0][p], w, sizeof value[0][p]);
+            here[p] = (pst_arith_param){.weight = value[0][p], .grad = g, .n = each[p]};
+            if (i < 4) here[p].narrow = half[0][p];
+            there[p] = here[p];
+            there[p].weight = runner->put(w, sizeof value[0][p]), there[p].grad = runner->put(g, sizeof value[0][p]);
+            if (i < 4) there[p].narrow = runner->put(half[0][p], sizeof half[0][p]);
+            free(w);
+        }
+        assert_int_equal(pst_arith_cpu.average(&plain, 0.1f, 0.25f, type, here, LIST), PST_OK);
+        assert_int_equal(runner->arith->average(runner->device, 0.1f, 0.25f, type, there, LIST), PST_OK);
+        for (int p = 0; p < LIST; p++) {
+            runner->get(value[1][p], there[p].weight, sizeof value[1][p]);
+            assert_memory_equal(value[1][p], value[0][p], sizeof value[1][p]);
+            if (i < 4) runner->get(half[1][p], there[p].narrow, sizeof half[1][p]);
+            if (i < 4) assert_memory_equal(half[1][p], half[0][p], sizeof half[1][p]);
+            free((void *)(uintptr_t)here[p].grad);
+        }
+        runner->clear();
+    }
+}
+
 #define CUDA_TESTS                                                                                                     \
     cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_elementwise), cmocka_unit_test(test_embedding),           \
         cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_sum_and_activation), cmocka_unit_test(test_index), \
         cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_pools), cmocka_unit_test(test_pixel_index),           \
+        cmocka_unit_test(test_average),                                                                                \
         cmocka_unit_test(test_update), cmocka_unit_test(test_sum_squares), cmocka_unit_test(test_accumulate_and_narrow)
 #endif

@@ -1,6 +1,6 @@
 /* test: label=gpu timeout=300
- * Linear, attention and convolution on a GPU: every row that takes a case against the reference, on odd and on usual sizes, and the
- * same bits when it runs again. */
+ * Linear, attention and convolution on a GPU: every row that takes a case against the reference, on odd and on usual
+ * sizes, and the same bits when it runs again. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
