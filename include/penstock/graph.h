@@ -59,6 +59,11 @@ PST_API pst_status pst_graph_add_layer_norm(pst_graph *graph, const char *name, 
 /* Causal self-attention. qkv [b,T,3C]: blocks of C queries, keys and values; heads divides C. out [b,T,C]. */
 PST_API pst_status pst_graph_add_attention(pst_graph *graph, const char *name, uint32_t qkv, uint32_t heads,
                                            uint32_t *out);
+/* The same with a mask of one's own. lengths [b] int32 or PST_NONE: positions of a sample from its length (0 to T) on are
+ * padding: no position sees them, and they are 0 in out and get no gradient. bidirectional: not 0 when a position sees
+ * later ones, too. */
+PST_API pst_status pst_graph_add_masked_attention(pst_graph *graph, const char *name, uint32_t qkv, uint32_t lengths,
+                                                  uint32_t heads, int bidirectional, uint32_t *out);
 /* Each element is 0 with probability rate (0 <= rate < 1), else divided by 1-rate; drawn from (train.seed, name,
  * sample). Evaluation passes x on. out like x. */
 PST_API pst_status pst_graph_add_dropout(pst_graph *graph, const char *name, uint32_t x, float rate, uint32_t *out);

@@ -90,6 +90,9 @@ static void test_all(void **state) {
         {.op = "linear", .b = 1, .t = 3, .c = 5, .f = 3, .act = PST_ACT_RELU},
         {.op = "attention", .b = 2, .t = 4, .c = 6, .heads = 2},
         {.op = "attention", .b = 1, .t = 7, .c = 3, .heads = 3},
+        {.op = "attention", .b = 2, .t = 5, .c = 6, .heads = 2, .bidirectional = 1},
+        {.op = "attention", .b = 5, .t = 6, .c = 4, .heads = 2, .bidirectional = 1, .lengths = 1},
+        {.op = "attention", .b = 5, .t = 4, .c = 3, .heads = 1, .lengths = 1},
         {.op = "dropout", .b = 2, .t = 3, .c = 5, .rate = 0.4f},
         {.op = "cross_entropy", .b = 2, .t = 3, .c = 7},
     };
