@@ -8,7 +8,7 @@ typedef struct {
     char kind[32], preset[32];
     uint32_t layers, heads, channels, context, vocabulary;
     float dropout;
-    pst_activation activation; /* GELU_TANH for GPT-2 */
+    pst_activation activation; /* GELU_TANH for GPT-2; BERT has its own */
     uint32_t micro_batch;
     int infer; /* no loss: the graph ends with logits[b,T,V] (role OUTPUT), and dtype is F32 */
     pst_dtype dtype; /* of the graph: what products round their factors to, see pst_graph_compute */
@@ -30,13 +30,13 @@ typedef struct {
     /* Sizes of a preset: fills the fields that are 0 in *config (dropout and activation excepted). EINPUT with the
      * list of presets when unknown; "" means explicit sizes. */
     pst_status (*preset)(pst_model_config *config);
-    /* EINPUT when sizes contradict (heads do not divide channels, ...). The graph's data tensors are named "tokens"
-     * and "targets". */
+    /* EINPUT when sizes contradict (heads do not divide channels, ...). The graph's data tensors are named "tokens",
+     * "targets" and, where samples have padding, "lengths". */
     pst_status (*build)(const pst_model_config *config, pst_graph **graph);
     /* Hugging Face's name of a parameter, and whether its two dimensions are swapped there (Conv1D). The row's entry
      * is NULL when there is no mapping. */
     const char *(*hf_name)(const pst_param *param, char buffer[PST_NAME_MAX], int *transposed);
 } pst_model_row;
 
-extern const pst_model_row pst_model_mlp, pst_model_gpt;
+extern const pst_model_row pst_model_mlp, pst_model_gpt, pst_model_bert;
 #endif

@@ -51,4 +51,7 @@ struct pst_data { const pst_data_row *row; };
 /* "text": "tokens", a window of the context's size, and the "targets" that follow each by one; validation windows do not
  * overlap, tokens without a target (last window) are 0. */
 extern const pst_data_row pst_data_text;
+/* "lines": "tokens", a line of the files with some of them masked, the masked ones as "targets", and the line's length as
+ * "lengths" [1]; validation lines in file order, and with the same masks always. */
+extern const pst_data_row pst_data_lines;
 #endif

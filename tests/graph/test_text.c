@@ -46,6 +46,11 @@ static void models(void **unused) {
         MUST(pst_model_gpt.build(&c, &g));
         round_trip(g);
     }
+    pst_model_config c = {.kind = "bert", .preset = "tiny", .micro_batch = 4, .dropout = 0.1f};
+    pst_graph *g;
+    MUST(pst_model_bert.preset(&c));
+    MUST(pst_model_bert.build(&c, &g));
+    round_trip(g);
 }
 
 /* A text with one wrong line, the line's number, and words of the message. */
