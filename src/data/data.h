@@ -41,6 +41,9 @@ typedef struct {
     /* Sample number `index` (0, 1, ... without end: epochs follow each other) of the training order, or sample
      * `index` of the validation split, in file order. out[i]: room for field i. Targets that do not exist are -1. */
     pst_status (*sample)(pst_data *data, pst_split split, uint64_t index, int32_t *const *out);
+    /* NULL: all targets of training samples exist. Else how many do in the n samples from `first` on, without reading
+     * them: what the batch's loss is the mean of. 1 at least per sample. */
+    uint64_t (*targets)(const pst_data *data, uint64_t first, uint64_t n);
     /* Samples of a split: an epoch of the training split, the whole of the validation split (last, partial one too). */
     uint64_t (*size)(const pst_data *data, pst_split split);
     uint64_t (*bytes)(const pst_data *data, pst_split split);

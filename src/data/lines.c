@@ -155,6 +155,24 @@ static void choose(uint64_t key, uint64_t sample, uint64_t n, int32_t *tokens, i
     hide(word, tokens + word[0] % n, targets + word[0] % n);
 }
 
+/* As choose() does. */
+static uint64_t lines_targets(const pst_data *data, uint64_t first, uint64_t n) {
+    const lines_data *d = (const lines_data *)data;
+    const uint64_t key = pst_rng_key(d->seed, "data.mask"), train = lines_size(data, PST_SPLIT_TRAIN);
+    uint64_t sum = 0;
+    for (uint64_t sample = first; sample < first + n; sample++) {
+        const uint64_t length = d->line[pst_order_shuffled(d->seed, train, sample)].n;
+        uint64_t here = 0;
+        uint32_t word[4];
+        for (uint64_t i = 0; i < length; i++) {
+            pst_rng_words(key, sample, i, word);
+            here += word[0] < CHOSEN;
+        }
+        sum += here ? here : 1;
+    }
+    return sum;
+}
+
 static pst_status lines_sample(pst_data *data, pst_split split, uint64_t index, int32_t *const *out) {
     lines_data *d = (lines_data *)data;
     const uint64_t size = lines_size(data, split), train = d->n - d->validation;
@@ -195,6 +213,7 @@ const pst_data_row pst_data_lines = {.name = "lines",
                                      .open = lines_open,
                                      .fields = lines_fields,
                                      .sample = lines_sample,
+                                     .targets = lines_targets,
                                      .size = lines_size,
                                      .bytes = lines_bytes,
                                      .hash = lines_hash,

@@ -38,6 +38,7 @@ static void test_learns(void **state) {
     run_result r = run("longer", 1, longer, 4);
     assert_int_equal(r.exit_status, 0);
     assert_true(base.validation > 3 && base.validation < 6);
+    assert_true(base.value[0] > 4.5 && base.value[0] < 6.5); /* likewise of targets alone */
     if (!(r.validation < 3.7 && r.validation < base.validation - 0.3))
         fail_msg("validation loss %g after %g", r.validation, base.validation);
 }
