@@ -57,4 +57,7 @@ extern const pst_data_row pst_data_text;
 /* "lines": "tokens", a line of the files with some of them masked, the masked ones as "targets", and the line's length as
  * "lengths" [1]; validation lines in file order, and with the same masks always. */
 extern const pst_data_row pst_data_lines;
+/* images.c: "pixels" and "targets". MNIST's idx files, the i-th one of images with the i-th one of labels, and CIFAR-10's
+ * binary files. */
+extern const pst_data_row pst_data_mnist, pst_data_cifar10;
 #endif
