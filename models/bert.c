@@ -75,5 +75,9 @@ static pst_status build(const pst_model_config *config, pst_graph **graph) {
     return PST_OK;
 }
 
-const pst_model_row pst_model_bert = {
-    .name = "bert", .presets = presets, .n_preset = sizeof presets / sizeof *presets, .preset = preset, .build = build};
+const pst_model_row pst_model_bert = {.name = "bert",
+                                      .presets = presets,
+                                      .n_preset = sizeof presets / sizeof *presets,
+                                      .preset = preset,
+                                      .build = build,
+                                      .repeats = 1};

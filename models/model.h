@@ -38,6 +38,8 @@ typedef struct {
     /* Hugging Face's name of a parameter, and whether its two dimensions are swapped there (Conv1D). The row's entry
      * is NULL when there is no mapping. */
     const char *(*hf_name)(const pst_param *param, char buffer[PST_NAME_MAX], int *transposed);
+    int continues; /* its logits are of the token that comes next, so that it can generate text */
+    int repeats;   /* any number of layers is possible, and they may be alike */
 } pst_model_row;
 
 extern const pst_model_row pst_model_mlp, pst_model_gpt, pst_model_bert, pst_model_resnet;

@@ -51,7 +51,8 @@ pst_status pst_ref_convolution_f(pst_device *device, const pst_call *call) {
     float *y = call->arg[2 + has_bias];
     EACH(n, s.images)
     EACH(r, s.rows)
-    EACH(c, s.columns) EACH(o, s.out) *y++ =
+    EACH(c, s.columns)
+    EACH(o, s.out) *y++ =
         (float)(window_sum(&s, call->arg[0], weight + o * s.h * s.w * s.in, n, r, c) + (bias ? bias[o] : 0));
     return PST_OK;
 }
