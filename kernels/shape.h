@@ -34,6 +34,15 @@ static inline void pst_device_poll(pst_device *device, uint32_t thread) {
 static inline uint64_t pst_div_up(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
 static inline uint64_t pst_min_u64(uint64_t a, uint64_t b) { return a < b ? a : b; }
 
+/* Of attention: the samples' lengths, NULL without; how many positions of a sample are no padding; the operands behind
+ * the inputs. */
+static inline const int32_t *pst_call_lengths(const pst_call *call) { return call->node->n_in > 1 ? call->arg[1] : NULL; }
+static inline uint64_t pst_length_of(const int32_t *lengths, uint64_t sample, uint64_t positions) {
+    if (!lengths) return positions;
+    return lengths[sample] < 0 ? 0 : pst_min_u64((uint64_t)lengths[sample], positions);
+}
+static inline void *const *pst_call_behind(const pst_call *call) { return call->arg + call->node->n_in; }
+
 /* Of an embedding or a vocabulary_* operator: tokens that there are, here or on other tensor ranks. */
 static inline uint64_t pst_call_tokens(const pst_call *call, uint64_t here) {
     return call->node->attr.total ? call->node->attr.total : here;

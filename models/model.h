@@ -9,7 +9,7 @@ typedef struct {
     uint32_t layers, heads, channels, context, vocabulary; /* vocabulary: of images, the classes */
     uint32_t image, depth; /* of images: height and width; numbers of a pixel */
     float dropout;
-    pst_activation activation; /* GELU_TANH for GPT-2 */
+    pst_activation activation; /* GELU_TANH for GPT-2; BERT has its own */
     uint32_t micro_batch;
     int infer; /* no loss: the graph ends with logits[b,T,V] (role OUTPUT), and dtype is F32 */
     pst_dtype dtype; /* of the graph: what products round their factors to, see pst_graph_compute */
@@ -32,7 +32,8 @@ typedef struct {
      * list of presets when unknown; "" means explicit sizes. */
     pst_status (*preset)(pst_model_config *config);
     /* EINPUT when sizes contradict (heads do not divide channels, ...). The graph's data tensors have the names
-     * that data sets give their fields: "tokens" and "targets", "pixels" and "targets". */
+     * that data sets give their fields: "tokens" and "targets", with "lengths" where samples have padding, "pixels" and
+     * "targets". */
     pst_status (*build)(const pst_model_config *config, pst_graph **graph);
     /* Hugging Face's name of a parameter, and whether its two dimensions are swapped there (Conv1D). The row's entry
      * is NULL when there is no mapping. */
@@ -41,5 +42,5 @@ typedef struct {
     int repeats;   /* any number of layers is possible, and they may be alike */
 } pst_model_row;
 
-extern const pst_model_row pst_model_mlp, pst_model_gpt, pst_model_resnet;
+extern const pst_model_row pst_model_mlp, pst_model_gpt, pst_model_bert, pst_model_resnet;
 #endif

@@ -26,8 +26,9 @@ typedef enum { PST_ACT_NONE, PST_ACT_GELU_TANH, PST_ACT_GELU_ERF, PST_ACT_RELU }
 
 /* An empty graph for micro-batches of so many samples. *graph is the caller's; free with pst_graph_close. */
 PST_API pst_status pst_graph_open(const char *name, uint32_t micro_batch, pst_graph **graph);
-/* Instead: the model that a configuration names (model.kind gpt, mlp, ...), for train.micro_batch and train.precision.
- * Its data tensors are what that model reads: "tokens" and "targets" [b,T], or "pixels" [b,H,W,C] and "targets" [b,1]. */
+/* Instead: the model that a configuration names (model.kind gpt, bert, ...), for train.micro_batch and train.precision.
+ * Its data tensors are what that model reads: "tokens" and "targets" [b,T], of bert "lengths" [b], too, or "pixels"
+ * [b,H,W,C] and "targets" [b,1]. */
 PST_API pst_status pst_graph_build(const pst_config *config, pst_graph **graph);
 /* NULL: nothing. Plans and sessions made from the graph stay valid. */
 PST_API void pst_graph_close(pst_graph *graph);
@@ -59,6 +60,11 @@ PST_API pst_status pst_graph_add_layer_norm(pst_graph *graph, const char *name, 
 /* Causal self-attention. qkv [b,T,3C]: blocks of C queries, keys and values; heads divides C. out [b,T,C]. */
 PST_API pst_status pst_graph_add_attention(pst_graph *graph, const char *name, uint32_t qkv, uint32_t heads,
                                            uint32_t *out);
+/* The same with a mask of one's own. lengths [b] int32 or PST_NONE: positions of a sample from its length (0 to T) on are
+ * padding: no position sees them, and they are 0 in out and get no gradient. bidirectional: not 0 when a position sees
+ * later ones, too. */
+PST_API pst_status pst_graph_add_masked_attention(pst_graph *graph, const char *name, uint32_t qkv, uint32_t lengths,
+                                                  uint32_t heads, int bidirectional, uint32_t *out);
 /* Each element is 0 with probability rate (0 <= rate < 1), else divided by 1-rate; drawn from (train.seed, name,
  * sample). Evaluation passes x on. out like x. */
 PST_API pst_status pst_graph_add_dropout(pst_graph *graph, const char *name, uint32_t x, float rate, uint32_t *out);

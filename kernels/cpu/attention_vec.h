@@ -1,4 +1,4 @@
-/* Vector causal attention in blocks of 64 queries by 64 keys; scores live in the thread's scratch, a block at a time
+/* Vector attention in blocks of 64 queries by 64 keys; scores live in the thread's scratch, a block at a time
  * (Dao et al. 2022, FlashAttention). F keeps scores transposed [key][query], so that the softmax over keys runs down
  * the lanes: no sum across lanes, one running maximum per lane. B keeps them [query][key] and needs only exp(s - lse).
  *
@@ -6,7 +6,10 @@
  * is (batch, head): dq is summed over blocks of keys in order, dk and dv over blocks of queries in order.
  *
  * fp32 operands are read and summed where they lie. Those of 16 bits are widened block by block, and summed in
- * scratch. */
+ * scratch.
+ *
+ * Blocks end where a sample does: rows of padding are set to 0 and not read, so that the others have the bits that they
+ * have without padding. */
 
 enum {
     ATT = 64,                                         /* side of a block */
@@ -18,6 +21,8 @@ typedef struct {
     pst_device *device;
     uint64_t b, t, c, heads, d;
     float scale;
+    int bidirectional;
+    const int32_t *lengths;       /* NULL: t each */
     const vx *qkv, *out, *dout;
     vx *dst;
     const float *lse_in;
@@ -159,25 +164,36 @@ VEC_INLINE void scale_row(float *x, float by, uint64_t count) {
     VEC_EACH(i, n, count, { v_store_n(x + i, v_load_n(x + i, n) * v_set(by), n); });
 }
 
+static uint64_t behind_block(uint64_t at, uint64_t end) { return pst_min_u64(at + ATT, end); }
+
+/* Rows from `row` on and below `end`, which are `ld` apart. */
+static void clear_rows(vx *to, uint64_t ld, uint64_t row, uint64_t end, uint64_t d) {
+    for (; row < end; row++) memset(to + row * ld, 0, d * sizeof *to);
+}
+
 static uint64_t attention_f_floats(uint64_t d) { return (1 + ATT_F_PANELS) * ATT * d + ATT * ATT + 3 * ATT; }
 
 static void attention_f_tile(void *arg, uint64_t tile, uint32_t thread) {
     const attention_job *j = arg;
     uint64_t blocks = pst_div_up(j->t, ATT), bh = tile / blocks, block = blocks - 1 - tile % blocks, ld = 3 * j->c;
-    uint64_t q0 = block * ATT, n_q = pst_min_u64(ATT, j->t - q0), at = bh % j->heads * j->d;
+    uint64_t q0 = block * ATT, length = pst_length_of(j->lengths, bh / j->heads, j->t), at = bh % j->heads * j->d;
+    uint64_t n_q = q0 < length ? pst_min_u64(ATT, length - q0) : 0, end = j->bidirectional ? length : q0 + n_q;
     const vx *first = j->qkv + bh / j->heads * j->t * ld + at;
     vx *to = j->dst + (bh / j->heads * j->t + q0) * j->c + at;
+    clear_rows(to, j->c, n_q, behind_block(q0, j->t) - q0, j->d);
+    for (uint64_t i = q0 + n_q; i < behind_block(q0, j->t); i++) j->lse[bh * j->t + i] = 0.0f;
+    if (!n_q) return;
     float *qt = j->scratch + thread * j->scratch_floats, *s = qt + ATT * j->d, *max = s + ATT * ATT;
     float *sum = max + ATT, *factor = sum + ATT, *own = factor + ATT;
     panel out = sum_panel(to, j->c, j->d, own);
     transpose(first + q0 * ld, ld, n_q, j->d, qt);
     for (int i = 0; i < ATT; i++) max[i] = -__builtin_inff(), sum[i] = 0.0f;
-    for (uint64_t k0 = 0; k0 <= q0; k0 += ATT) {
-        uint64_t n_key = pst_min_u64(ATT, j->t - k0);
+    for (uint64_t k0 = 0; k0 < end; k0 += ATT) {
+        uint64_t n_key = pst_min_u64(ATT, end - k0);
         panel k = read_panel(first + k0 * ld + j->c, ld, n_key, j->d, own + ATT * j->d);
         panel v = read_panel(first + k0 * ld + 2 * j->c, ld, n_key, j->d, own + 2 * ATT * j->d);
         small_product(n_key, ATT, j->d, k.at, k.ld, 1, qt, ATT, s, ATT, 0);
-        softmax_block(s, n_key, j->scale, k0 == q0, max, sum, factor);
+        softmax_block(s, n_key, j->scale, k0 == q0 && !j->bidirectional, max, sum, factor);
         for (uint64_t i = 0; k0 && i < n_q; i++) scale_row(out.at + i * out.ld, factor[i], j->d);
         small_product(n_q, j->d, n_key, s, 1, ATT, v.at, v.ld, out.at, out.ld, k0 != 0);
         pst_device_poll(j->device, thread);
@@ -192,7 +208,8 @@ static void attention_f_tile(void *arg, uint64_t tile, uint32_t thread) {
 static attention_job attention_of(pst_device *device, const pst_call *call) {
     const pst_tensor *in = pst_call_in(call, 0);
     attention_job j = {.device = device, .b = in->dim[0], .t = in->dim[1], .c = in->dim[2] / 3,
-                       .heads = call->node->attr.heads, .qkv = call->arg[0], .scratch = call->scratch};
+                       .heads = call->node->attr.heads, .qkv = call->arg[0], .scratch = call->scratch,
+                       .bidirectional = call->node->attr.bidirectional != 0, .lengths = pst_call_lengths(call)};
     j.d = j.c / j.heads;
     j.scale = (float)(1 / sqrt((double)j.d));
     return j;
@@ -206,10 +223,10 @@ static uint64_t attention_f_scratch(const pst_graph *g, const pst_node *node, ui
     return threads * attention_f_floats(head_dim(g, node)) * sizeof(float);
 }
 
-/* IN0 OUT0 SAVED0 */
+/* IN0 [IN1] OUT0 SAVED0 */
 static pst_status attention_f(pst_device *device, const pst_call *call) {
     attention_job j = attention_of(device, call);
-    j.dst = call->arg[1], j.lse = call->arg[2], j.scratch_floats = attention_f_floats(j.d);
+    j.dst = pst_call_behind(call)[0], j.lse = pst_call_behind(call)[1], j.scratch_floats = attention_f_floats(j.d);
     memset(j.scratch, 0, device->threads * j.scratch_floats * sizeof(float));
     pst_device_run(device, attention_f_tile, &j, j.b * j.heads * pst_div_up(j.t, ATT));
     return PST_OK;
@@ -239,10 +256,20 @@ VEC_INLINE void slope_row(float *s, float *dp, float scale, float lse, float del
 
 static uint64_t attention_b_floats(uint64_t d) { return (2 + ATT_B_PANELS) * ATT * d + 2 * ATT * ATT; }
 
+/* The gradient of positions from `row` on and below `end`, and the scratch that their dq would need. */
+static void clear_padding(const attention_job *j, uint64_t bh, uint64_t row, uint64_t end) {
+    vx *to = j->dst + bh / j->heads * j->t * 3 * j->c + bh % j->heads * j->d;
+    for (int block = 0; block < 3; block++) clear_rows(to + block * j->c, 3 * j->c, row, end, j->d);
+    if (ATT_B_PANELS && row < end) memset(j->dq + (bh * j->t + row) * j->d, 0, (end - row) * j->d * sizeof *j->dq);
+}
+
 static void attention_b_tile(void *arg, uint64_t bh, uint32_t thread) {
     const attention_job *j = arg;
-    uint64_t ld = 3 * j->c, k0 = j->key_block * ATT, n_key = pst_min_u64(ATT, j->t - k0), d = j->d;
+    uint64_t ld = 3 * j->c, k0 = j->key_block * ATT, length = pst_length_of(j->lengths, bh / j->heads, j->t), d = j->d;
+    uint64_t n_key = k0 < length ? pst_min_u64(ATT, length - k0) : 0;
     uint64_t head = bh % j->heads * d, first = bh / j->heads * j->t * ld + head;
+    clear_padding(j, bh, k0 + n_key, behind_block(k0, j->t));
+    if (!n_key) return;
     const vx *k_at = j->qkv + first + k0 * ld + j->c;
     vx *dk_to = j->dst + first + k0 * ld + j->c, *dv_to = dk_to + j->c;
     float *kt = j->scratch + thread * j->scratch_floats, *vt = kt + ATT * d, *s = vt + ATT * d, *dp = s + ATT * ATT;
@@ -251,20 +278,23 @@ static void attention_b_tile(void *arg, uint64_t bh, uint32_t thread) {
     panel dk = sum_panel(dk_to, ld, d, own + ATT * d), dv = sum_panel(dv_to, ld, d, own + 2 * ATT * d);
     transpose(k_at, ld, n_key, d, kt);
     transpose(k_at + j->c, ld, n_key, d, vt);
-    for (uint64_t q0 = k0; q0 < j->t; q0 += ATT) {
-        uint64_t n_q = pst_min_u64(ATT, j->t - q0), row = (bh / j->heads * j->t + q0) * j->c + head;
+    const uint64_t q_first = j->bidirectional ? 0 : k0;
+    for (uint64_t q0 = q_first; q0 < length; q0 += ATT) {
+        uint64_t n_q = pst_min_u64(ATT, length - q0), row = (bh / j->heads * j->t + q0) * j->c + head;
         panel q = read_panel(j->qkv + first + q0 * ld, ld, n_q, d, own + 3 * ATT * d);
         panel dout = read_panel(j->dout + row, j->c, n_q, d, own + 4 * ATT * d);
         panel dq = sum_panel(j->dst + first + q0 * ld, ld, d, j->dq + (bh * j->t + q0) * d);
         small_product(n_q, ATT, d, q.at, q.ld, 1, kt, ATT, s, ATT, 0);
         small_product(n_q, ATT, d, dout.at, dout.ld, 1, vt, ATT, dp, ATT, 0);
+        const int diagonal = q0 == k0 && !j->bidirectional;
         for (uint64_t i = 0; i < n_q; i++)
             slope_row(s + i * ATT, dp + i * ATT, j->scale, j->lse_in[bh * j->t + q0 + i],
-                      row_dot(j->dout + row + i * j->c, j->out + row + i * j->c, d), q0 == k0 ? i + 1 : n_key);
-        small_product(n_key, d, n_q, s, 1, ATT, dout.at, dout.ld, dv.at, dv.ld, q0 != k0);
-        small_product(n_key, d, n_q, dp, 1, ATT, q.at, q.ld, dk.at, dk.ld, q0 != k0);
+                      row_dot(j->dout + row + i * j->c, j->out + row + i * j->c, d), diagonal ? i + 1 : n_key);
+        small_product(n_key, d, n_q, s, 1, ATT, dout.at, dout.ld, dv.at, dv.ld, q0 != q_first);
+        small_product(n_key, d, n_q, dp, 1, ATT, q.at, q.ld, dk.at, dk.ld, q0 != q_first);
         small_product(n_q, d, n_key, dp, ATT, 1, k.at, k.ld, dq.at, dq.ld, k0 != 0);
-        if (q0 == k0) put_panel(dq, j->dst + first + q0 * ld, ld, n_q, d); /* later keys are hidden from it */
+        const int complete = j->bidirectional ? k0 + n_key == length : q0 == k0; /* later keys are hidden from it */
+        if (complete) put_panel(dq, j->dst + first + q0 * ld, ld, n_q, d);
         pst_device_poll(j->device, thread);
     }
     put_panel(dk, dk_to, ld, n_key, d);
@@ -276,10 +306,11 @@ static uint64_t attention_b_scratch(const pst_graph *g, const pst_node *node, ui
     return (threads * attention_b_floats(head_dim(g, node)) + dq) * sizeof(float);
 }
 
-/* IN0 OUT0 SAVED0 DOUT0 DIN0 */
+/* IN0 [IN1] OUT0 SAVED0 DOUT0 DIN0 */
 static pst_status attention_b(pst_device *device, const pst_call *call) {
     attention_job j = attention_of(device, call);
-    j.out = call->arg[1], j.lse_in = call->arg[2], j.dout = call->arg[3], j.dst = call->arg[4];
+    void *const *behind = pst_call_behind(call);
+    j.out = behind[0], j.lse_in = behind[1], j.dout = behind[2], j.dst = behind[3];
     j.scratch_floats = attention_b_floats(j.d);
     memset(j.scratch, 0, device->threads * j.scratch_floats * sizeof(float));
     j.dq = ATT_B_PANELS ? j.scratch + device->threads * j.scratch_floats : j.scratch;

@@ -29,7 +29,9 @@ static pst_cuda_attention_shape shape_of(const pst_graph *g, const pst_node *nod
                                   .c = in->dim[2] / 3,
                                   .heads = node->attr.heads,
                                   .dtype = g->dtype,
-                                  .backward = pass == PST_PASS_B};
+                                  .backward = pass == PST_PASS_B,
+                                  .bidirectional = node->attr.bidirectional,
+                                  .padded = node->n_in > 1};
     pst_cuda_attention_divide(&s);
     return s;
 }
@@ -43,10 +45,10 @@ static void make_plan(pst_cuda_device *d, entry *e) {
     pst_cuda_attention_graph(&g, &e->shape);
     if (pst_dnn_plan_make(&g, &target, pst_cuda_attention_workspace(&e->shape), &e->plan) != PST_OK)
         pst_log(PST_LOG_WARN,
-                "attention %s of %llu x %llu positions, %llu heads of %llu: a slower kernel computes it; cuDNN: %s",
+                "attention %s of %llu x %llu positions, %llu heads of %llu%s: a slower kernel computes it; cuDNN: %s",
                 e->shape.backward ? "B" : "F", (unsigned long long)e->shape.b, (unsigned long long)e->shape.t,
                 (unsigned long long)e->shape.heads, (unsigned long long)(e->shape.c / e->shape.heads),
-                *g.why ? g.why : cudnnGetErrorString(g.error));
+                e->shape.padded ? ", padded" : "", *g.why ? g.why : cudnnGetErrorString(g.error));
     pst_dnn_close(&g);
 }
 
@@ -94,18 +96,21 @@ void pst_cuda_attentions_close(pst_cuda_device *device) {
 }
 
 static uint64_t scratch_bytes(const pst_cuda_attention_shape *s) {
-    return pst_cuda_attention_delta(s) + pst_cuda_attention_workspace(s) + ALIGNMENT;
+    return pst_cuda_attention_delta(s) + pst_cuda_attention_lengths(s) + pst_cuda_attention_workspace(s) + ALIGNMENT;
 }
 
 /* --- launches ----------------------------------------------------------------------------------------------------- */
 
-/* F: IN0 OUT0 SAVED0    B: IN0 OUT0 SAVED0 DOUT0 DIN0 */
+/* F: IN0 [IN1] OUT0 SAVED0    B: IN0 [IN1] OUT0 SAVED0 DOUT0 DIN0 */
 static pst_cuda_attention operands(const pst_call *call, const pst_cuda_attention_shape *s) {
+    void *const *behind = pst_call_behind(call);
     return (pst_cuda_attention){.qkv = call->arg[0],
-                                .out = call->arg[1],
-                                .lse = call->arg[2],
-                                .dout = s->backward ? call->arg[3] : NULL,
-                                .dqkv = s->backward ? call->arg[4] : NULL,
+                                .out = behind[0],
+                                .lse = behind[1],
+                                .dout = s->backward ? behind[2] : NULL,
+                                .dqkv = s->backward ? behind[3] : NULL,
+                                .lengths = pst_call_lengths(call),
+                                .bidirectional = s->bidirectional,
                                 .b = s->b,
                                 .t = s->t,
                                 .c = s->c,
@@ -124,31 +129,53 @@ static pst_status plain(pst_device *device, const pst_call *call, pst_pass pass)
 static pst_status plain_f(pst_device *device, const pst_call *call) { return plain(device, call, PST_PASS_F); }
 static pst_status plain_b(pst_device *device, const pst_call *call) { return plain(device, call, PST_PASS_B); }
 
+/* Operands of a plan: their numbers and where they are. */
+typedef struct {
+    uint32_t n;
+    int64_t number[16];
+    void *at[16];
+} list;
+
+static void put(list *l, int64_t number, const void *at) {
+    l->number[l->n] = number;
+    l->at[l->n++] = (void *)(uintptr_t)at;
+}
+
+/* q, k and v, or their gradients, of a head whose q this is. */
+static void put_thirds(list *l, int64_t q, int64_t k, int64_t v, const void *first, uint64_t apart) {
+    const uint8_t *at = first;
+    put(l, q, at), put(l, k, at + apart), put(l, v, at + 2 * apart);
+}
+
 /* The part that begins at this sample and head. */
 static pst_status run_part(pst_cuda_device *d, const entry *e, const pst_cuda_attention *a, uint64_t b, uint64_t head,
                            uint8_t *scratch) {
     const pst_cuda_attention_shape *s = &e->shape;
     const uint64_t size = 2, each = s->c / s->heads;
     uint64_t in = (b * s->t * 3 * s->c + head * each) * size, out = (b * s->t * s->c + head * each) * size;
+    uint8_t *lengths = scratch + pst_cuda_attention_delta(s), *workspace = lengths + pst_cuda_attention_lengths(s);
     float scale = a->scale, masked = PST_ATT_MASKED_VALUE, one = 1;
-    uint8_t *q = (uint8_t *)(uintptr_t)a->qkv + in, *dq = (uint8_t *)a->dqkv + in;
-    int64_t number[] = {PST_ATT_Q,     PST_ATT_K,      PST_ATT_V,    PST_ATT_OUT, PST_ATT_LSE,
-                        PST_ATT_SCALE, PST_ATT_MASKED, PST_ATT_DOUT, PST_ATT_ONE, PST_ATT_DELTA,
-                        PST_ATT_DQ,    PST_ATT_DK,     PST_ATT_DV};
-    void *operand[] = {q,
-                       q + s->c * size,
-                       q + 2 * s->c * size,
-                       (uint8_t *)a->out + out,
-                       a->lse + (b * s->heads + head) * s->t,
-                       &scale,
-                       &masked,
-                       (uint8_t *)(uintptr_t)a->dout + out, /* from here on the backward's */
-                       &one,
-                       scratch,
-                       dq,
-                       dq + s->c * size,
-                       dq + 2 * s->c * size};
-    return pst_dnn_run(d->dnn, &e->plan, s->backward ? 13 : 7, number, operand, scratch + pst_cuda_attention_delta(s));
+    list l = {0};
+    put_thirds(&l, PST_ATT_Q, PST_ATT_K, PST_ATT_V, (const uint8_t *)a->qkv + in, s->c * size);
+    put(&l, PST_ATT_OUT, (uint8_t *)a->out + out);
+    put(&l, PST_ATT_LSE, a->lse + (b * s->heads + head) * s->t);
+    put(&l, PST_ATT_SCALE, &scale);
+    if (s->padded || !s->bidirectional) put(&l, PST_ATT_MASKED, &masked);
+    if (s->padded) put(&l, PST_ATT_LENGTHS, lengths + b * sizeof(int32_t));
+    if (s->backward) {
+        put(&l, PST_ATT_DOUT, (const uint8_t *)a->dout + out);
+        put(&l, PST_ATT_ONE, &one);
+        put(&l, PST_ATT_DELTA, scratch);
+        put_thirds(&l, PST_ATT_DQ, PST_ATT_DK, PST_ATT_DV, (uint8_t *)a->dqkv + in, s->c * size);
+    }
+    return pst_dnn_run(d->dnn, &e->plan, l.n, l.number, l.at, workspace);
+}
+
+/* What the library leaves in rows of padding is its own affair. */
+static void clear_padding(pst_device *device, const pst_cuda_attention *a, const pst_cuda_attention_shape *s) {
+    if (!s->padded) return;
+    if (s->backward) pst_cuda_attention_clear_b(pst_cuda_stream(device), (pst_dtype)s->dtype, a);
+    else pst_cuda_attention_clear_f(pst_cuda_stream(device), (pst_dtype)s->dtype, a);
 }
 
 static pst_status launch(pst_device *device, const pst_call *call, pst_pass pass) {
@@ -160,8 +187,11 @@ static pst_status launch(pst_device *device, const pst_call *call, pst_pass pass
     if (!e->plan.plan) return plain(device, call, pass);
     pst_cuda_attention a = operands(call, &s);
     uint8_t *scratch = (uint8_t *)(((uintptr_t)call->scratch + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
+    if (s.padded)
+        pst_cuda_attention_clamp(pst_cuda_stream(device), &a, (int32_t *)(scratch + pst_cuda_attention_delta(&s)));
     for (uint64_t b = 0; b < s.b; b += s.part_b)
         for (uint64_t head = 0; head < s.heads; head += s.part_heads) PST_TRY(run_part(d, e, &a, b, head, scratch));
+    clear_padding(device, &a, &s);
     return pst_cuda_launched("attention (cuDNN)");
 }
 

@@ -7,24 +7,34 @@ typedef struct {
     int64_t head[4], head_t[4]; /* [b,heads,t,d] and with the last two exchanged */
     int64_t score[4], score_stride[4], score_t[4], row[4], row_stride[4];
     int64_t lse_stride[4]; /* among all heads */
+    pst_dnn_desc lengths;  /* [b,1,1,1]; NULL: no padding */
+    pst_dnn_desc low;      /* the score of a masked pair; NULL: none is */
 } builder;
 
 static const int64_t ones[4] = {1, 1, 1, 1};
 
+static pst_dnn_desc scalar(const builder *u, int64_t number) {
+    return pst_dnn_operand(u->g, number, CUDNN_DATA_FLOAT, ones, ones, 1);
+}
+
 static builder begin(pst_dnn_graph *g, const pst_cuda_attention_shape *s) {
     int64_t b = (int64_t)s->part_b, h = (int64_t)s->part_heads, t = (int64_t)s->t, d = (int64_t)(s->c / s->heads);
     int64_t all = (int64_t)s->heads;
-    return (builder){.g = g,
-                     .s = s,
-                     .type = s->dtype == PST_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF,
-                     .head = {b, h, t, d},
-                     .head_t = {b, h, d, t},
-                     .score = {b, h, t, t},
-                     .score_stride = {h * t * t, t * t, t, 1},
-                     .score_t = {h * t * t, t * t, 1, t},
-                     .row = {b, h, t, 1},
-                     .row_stride = {h * t, t, 1, 1},
-                     .lse_stride = {all * t, t, 1, 1}};
+    builder u = {.g = g,
+                 .s = s,
+                 .type = s->dtype == PST_BF16 ? CUDNN_DATA_BFLOAT16 : CUDNN_DATA_HALF,
+                 .head = {b, h, t, d},
+                 .head_t = {b, h, d, t},
+                 .score = {b, h, t, t},
+                 .score_stride = {h * t * t, t * t, t, 1},
+                 .score_t = {h * t * t, t * t, 1, t},
+                 .row = {b, h, t, 1},
+                 .row_stride = {h * t, t, 1, 1},
+                 .lse_stride = {all * t, t, 1, 1}};
+    const int64_t each[4] = {b, 1, 1, 1};
+    if (s->padded || !s->bidirectional) u.low = scalar(&u, PST_ATT_MASKED);
+    if (s->padded) u.lengths = pst_dnn_loose(g, PST_ATT_LENGTHS, CUDNN_DATA_INT32, each, ones);
+    return u;
 }
 
 /* Of `width` channels per position: 3c for what lies in qkv, c for out. */
@@ -32,10 +42,6 @@ static pst_dnn_desc heads(const builder *u, int64_t number, uint64_t width, int 
     int64_t w = (int64_t)width, t = (int64_t)u->s->t, d = u->head[3];
     const int64_t stride[4] = {t * w, d, w, 1}, turned[4] = {t * w, d, 1, w};
     return pst_dnn_operand(u->g, number, u->type, transposed ? u->head_t : u->head, transposed ? turned : stride, 0);
-}
-
-static pst_dnn_desc scalar(const builder *u, int64_t number) {
-    return pst_dnn_operand(u->g, number, CUDNN_DATA_FLOAT, ones, ones, 1);
 }
 
 static pst_dnn_desc scores(const builder *u, cudnnDataType_t type) {
@@ -55,30 +61,58 @@ static pst_dnn_desc reduced(const builder *u, cudnnReduceTensorOp_t op, pst_dnn_
     return y;
 }
 
-/* Scores of later positions become so low that their exponential is 0. */
-static pst_dnn_desc masked(const builder *u, pst_dnn_desc x) {
-    pst_dnn_desc query = scores(u, CUDNN_DATA_INT32), key = scores(u, CUDNN_DATA_INT32);
-    pst_dnn_desc keep = scores(u, CUDNN_DATA_BOOLEAN), y = scores(u, CUDNN_DATA_FLOAT);
-    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_FLOAT, 2, x, NULL, NULL, query);
-    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_FLOAT, 3, x, NULL, NULL, key);
-    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_CMP_GE, CUDNN_DATA_BOOLEAN, -1, query, key, NULL, keep);
-    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_BINARY_SELECT, CUDNN_DATA_FLOAT, -1, x, scalar(u, PST_ATT_MASKED), keep, y);
+/* The position in dimension `axis` of each of x. */
+static pst_dnn_desc position(const builder *u, pst_dnn_desc x, int64_t axis) {
+    pst_dnn_desc y = scores(u, CUDNN_DATA_INT32);
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_GEN_INDEX, CUDNN_DATA_FLOAT, axis, x, NULL, NULL, y);
     return y;
+}
+
+static pst_dnn_desc whether(const builder *u, cudnnPointwiseMode_t mode, pst_dnn_desc a, pst_dnn_desc b) {
+    pst_dnn_desc y = scores(u, CUDNN_DATA_BOOLEAN);
+    pst_dnn_pointwise(u->g, mode, CUDNN_DATA_BOOLEAN, -1, a, b, NULL, y);
+    return y;
+}
+
+/* Where `keep` does not hold, scores become so low that their exponential is 0. */
+static pst_dnn_desc keeping(const builder *u, pst_dnn_desc x, pst_dnn_desc keep) {
+    pst_dnn_desc y = scores(u, CUDNN_DATA_FLOAT);
+    pst_dnn_pointwise(u->g, CUDNN_POINTWISE_BINARY_SELECT, CUDNN_DATA_FLOAT, -1, x, u->low, keep, y);
+    return y;
+}
+
+/* Without padding, neither of queries nor of keys, and without later positions. */
+static pst_dnn_desc masked(const builder *u, pst_dnn_desc x) {
+    if (u->lengths) {
+        pst_dnn_desc query = whether(u, CUDNN_POINTWISE_CMP_LT, position(u, x, 2), u->lengths);
+        pst_dnn_desc key = whether(u, CUDNN_POINTWISE_CMP_LT, position(u, x, 3), u->lengths);
+        x = keeping(u, x, whether(u, CUDNN_POINTWISE_LOGICAL_AND, query, key));
+    }
+    if (u->s->bidirectional) return x;
+    return keeping(u, x, whether(u, CUDNN_POINTWISE_CMP_GE, position(u, x, 2), position(u, x, 3)));
+}
+
+/* Sizes of products by the samples' lengths let the library pass over tiles of padding. */
+static void scores_of(const builder *u, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_desc c) {
+    pst_dnn_matmul_sized(u->g, a, b, c, u->lengths, u->lengths, NULL);
+}
+static void sum_of_rows(const builder *u, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_desc c) {
+    pst_dnn_matmul_sized(u->g, a, b, c, u->lengths, NULL, u->lengths);
 }
 
 static void forward(const builder *u) {
     const uint64_t c = u->s->c;
     pst_dnn_desc product = scores(u, CUDNN_DATA_FLOAT), p = scores(u, u->type);
-    pst_dnn_matmul(u->g, heads(u, PST_ATT_Q, 3 * c, 0), heads(u, PST_ATT_K, 3 * c, 1), product);
+    scores_of(u, heads(u, PST_ATT_Q, 3 * c, 0), heads(u, PST_ATT_K, 3 * c, 1), product);
     pst_dnn_desc score = masked(u, apply(u, CUDNN_POINTWISE_MUL, product, scalar(u, PST_ATT_SCALE), 0));
     pst_dnn_desc max = reduced(u, CUDNN_REDUCE_TENSOR_MAX, score);
     pst_dnn_desc power = apply(u, CUDNN_POINTWISE_EXP, apply(u, CUDNN_POINTWISE_SUB, score, max, 0), NULL, 0);
     pst_dnn_desc sum = reduced(u, CUDNN_REDUCE_TENSOR_ADD, power);
-    pst_dnn_desc lse = pst_dnn_loose(u->g, PST_ATT_LSE, u->row, u->lse_stride);
+    pst_dnn_desc lse = pst_dnn_loose(u->g, PST_ATT_LSE, CUDNN_DATA_FLOAT, u->row, u->lse_stride);
     pst_dnn_pointwise(u->g, CUDNN_POINTWISE_ADD, CUDNN_DATA_FLOAT, -1, max, apply(u, CUDNN_POINTWISE_LOG, sum, NULL, 1),
                       NULL, lse);
     pst_dnn_pointwise(u->g, CUDNN_POINTWISE_DIV, CUDNN_DATA_FLOAT, -1, power, sum, NULL, p);
-    pst_dnn_matmul(u->g, p, heads(u, PST_ATT_V, 3 * c, 0), heads(u, PST_ATT_OUT, c, 0));
+    sum_of_rows(u, p, heads(u, PST_ATT_V, 3 * c, 0), heads(u, PST_ATT_OUT, c, 0));
 }
 
 /* delta = sum over channels of dout * out, in memory: other kernels read it. */
@@ -97,7 +131,7 @@ static pst_dnn_desc delta_of(const builder *u, pst_dnn_desc dout, pst_dnn_desc o
 static void turned_product(const builder *u, pst_dnn_desc x, pst_dnn_desc y, pst_dnn_desc to) {
     pst_dnn_desc turned = pst_dnn_virtual(u->g, u->type, u->score, u->score_t);
     pst_dnn_reshape(u->g, x, turned);
-    pst_dnn_matmul(u->g, turned, y, to);
+    sum_of_rows(u, turned, y, to);
 }
 
 static void backward(const builder *u) {
@@ -108,14 +142,14 @@ static void backward(const builder *u) {
     pst_dnn_desc v_t = heads(u, PST_ATT_V, 3 * c, 1), dout = heads(u, PST_ATT_DOUT, c, 0);
     pst_dnn_desc scale = scalar(u, PST_ATT_SCALE), product = scores(u, CUDNN_DATA_FLOAT);
     pst_dnn_desc delta = delta_of(u, dout, heads(u, PST_ATT_OUT, c, 0));
-    pst_dnn_desc lse = pst_dnn_loose(u->g, PST_ATT_LSE, u->row, u->lse_stride);
-    pst_dnn_matmul(u->g, q, k_t, product);
+    pst_dnn_desc lse = pst_dnn_loose(u->g, PST_ATT_LSE, CUDNN_DATA_FLOAT, u->row, u->lse_stride);
+    scores_of(u, q, k_t, product);
     pst_dnn_desc score = apply(u, CUDNN_POINTWISE_MUL, product, scale, 0);
     score = masked(u, apply(u, CUDNN_POINTWISE_SUB, score, lse, 0));
     pst_dnn_desc p = apply(u, CUDNN_POINTWISE_EXP, score, NULL, 0);
     turned_product(u, p, dout, heads(u, PST_ATT_DV, 3 * c, 0));
     pst_dnn_desc dp = scores(u, CUDNN_DATA_FLOAT);
-    pst_dnn_matmul(u->g, dout, v_t, dp);
+    scores_of(u, dout, v_t, dp);
     pst_dnn_desc ds = apply(u, CUDNN_POINTWISE_SUB, dp, delta, 0);
     ds = apply(u, CUDNN_POINTWISE_MUL, ds, p, 0);
     pst_dnn_desc scaled = scores(u, u->type);
@@ -123,7 +157,7 @@ static void backward(const builder *u) {
     turned_product(u, scaled, q, heads(u, PST_ATT_DK, 3 * c, 0));
     pst_dnn_desc k = pst_dnn_virtual(u->g, u->type, u->head, k_stride);
     pst_dnn_reshape(u->g, k_t, k);
-    pst_dnn_matmul(u->g, scaled, k, heads(u, PST_ATT_DQ, 3 * c, 0));
+    sum_of_rows(u, scaled, k, heads(u, PST_ATT_DQ, 3 * c, 0));
 }
 
 void pst_cuda_attention_graph(pst_dnn_graph *g, const pst_cuda_attention_shape *shape) {
@@ -156,6 +190,10 @@ void pst_cuda_attention_divide(pst_cuda_attention_shape *s) {
 
 uint64_t pst_cuda_attention_delta(const pst_cuda_attention_shape *s) {
     return s->backward ? round_up(s->part_b * s->part_heads * s->t * sizeof(float), 256) : 0;
+}
+
+uint64_t pst_cuda_attention_lengths(const pst_cuda_attention_shape *s) {
+    return s->padded ? round_up(s->b * sizeof(int32_t), 256) : 0;
 }
 
 uint64_t pst_cuda_attention_workspace(const pst_cuda_attention_shape *s) {

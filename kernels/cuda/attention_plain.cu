@@ -13,11 +13,19 @@ enum { TILE = 32, LINES = 8, EACH = TILE / LINES };
 /* What the three kernels know of their place. */
 struct place {
     uint64_t t, c, d;   /* positions, channels of all heads and of one */
+    uint64_t length;    /* positions that are no padding */
+    bool bidirectional;
     uint64_t qkv, out;  /* where the head begins in qkv (its q) and in out */
     uint64_t row;       /* where it begins in lse */
     uint64_t first;     /* row of the block's tile */
     uint64_t channel;   /* first of the block's channels of the head */
 };
+
+__device__ inline uint64_t length_of(const pst_cuda_attention &a, uint64_t sample) {
+    if (!a.lengths) return a.t;
+    int32_t n = a.lengths[sample];
+    return n < 0 ? 0 : (uint64_t)n < a.t ? (uint64_t)n : a.t;
+}
 
 __device__ inline place find(const pst_cuda_attention &a) {
     uint64_t tiles = div_up(a.t, TILE), head = blockIdx.x / tiles;
@@ -26,18 +34,34 @@ __device__ inline place find(const pst_cuda_attention &a) {
     p.qkv = head / a.heads * a.t * 3 * a.c + head % a.heads * p.d;
     p.out = head / a.heads * a.t * a.c + head % a.heads * p.d;
     p.row = head * a.t;
+    p.length = length_of(a, head / a.heads), p.bidirectional = a.bidirectional;
     p.first = blockIdx.x % tiles * TILE;
     p.channel = (uint64_t)blockIdx.y * TILE;
     return p;
 }
 
-/* 32 rows from `first` on, 32 channels from `channel` on, of a head whose rows are `stride` apart; 0 outside. */
+/* Whether the position `query` sees `key`. */
+__device__ inline bool sees(const place &p, uint64_t query, uint64_t key) {
+    return query < p.length && key < p.length && (p.bidirectional || key <= query);
+}
+
+/* Behind the last key that the block's queries see; the first query that sees its keys. */
+__device__ inline uint64_t keys_end(const place &p) {
+    uint64_t seen = p.bidirectional || p.length < p.first + TILE ? p.length : p.first + TILE;
+    return p.first < p.length ? seen : 0;
+}
+__device__ inline uint64_t queries_begin(const place &p) {
+    return p.first >= p.length ? p.length : p.bidirectional ? 0 : p.first;
+}
+
+/* 32 rows from `first` on, 32 channels from `channel` on, of a head whose rows are `stride` apart; 0 outside and in
+ * padding. */
 template <typename T>
 __device__ inline void load_tile(float (&to)[TILE][TILE + 1], const T *head, uint64_t stride, uint64_t first,
                                  uint64_t channel, const place &p) {
     for (int i = 0; i < EACH; i++) {
         uint64_t r = threadIdx.y + (uint64_t)i * LINES, row = first + r, at = channel + threadIdx.x;
-        to[r][threadIdx.x] = row < p.t && at < p.d ? widen(head[row * stride + at]) : 0.0f;
+        to[r][threadIdx.x] = row < p.length && at < p.d ? widen(head[row * stride + at]) : 0.0f;
     }
 }
 
@@ -64,18 +88,18 @@ __device__ inline float warp_max(float x) {
 }
 
 /* Scores of a row come tile by tile: what was summed so far is scaled when a larger one appears (Milakov & Gimelshein
- * 2018). The first tile has at least one score in every row that there is. */
+ * 2018). The first tile has at least one score in every row that is no padding. */
 template <typename T> __global__ void __launch_bounds__(TILE *LINES) forward(const pst_cuda_attention a) {
     __shared__ float left[TILE][TILE + 1], right[TILE][TILE + 1], weight[TILE][TILE + 1];
     const place p = find(a);
     const T *q = (const T *)a.qkv + p.qkv, *k = q + p.c, *v = k + p.c;
     float max[EACH], sum[EACH], out[EACH], score[EACH];
     for (int i = 0; i < EACH; i++) max[i] = -INFINITY, sum[i] = 0, out[i] = 0;
-    for (uint64_t keys = 0; keys <= p.first; keys += TILE) {
+    for (uint64_t keys = 0, end = keys_end(p); keys < end; keys += TILE) {
         dot_tile(score, q, 3 * p.c, p.first, k, 3 * p.c, keys, p, left, right);
         for (int i = 0; i < EACH; i++) {
             uint64_t r = threadIdx.y + (uint64_t)i * LINES;
-            float s = keys + threadIdx.x <= p.first + r ? score[i] * a.scale : -INFINITY;
+            float s = sees(p, p.first + r, keys + threadIdx.x) ? score[i] * a.scale : -INFINITY;
             float larger = fmaxf(max[i], warp_max(s)), shrink = expf(max[i] - larger), w = expf(s - larger);
             max[i] = larger, sum[i] = sum[i] * shrink + warp_sum(w), out[i] *= shrink;
             weight[r][threadIdx.x] = w;
@@ -89,8 +113,10 @@ template <typename T> __global__ void __launch_bounds__(TILE *LINES) forward(con
     }
     for (int i = 0; i < EACH; i++) {
         uint64_t row = p.first + threadIdx.y + (uint64_t)i * LINES, at = p.channel + threadIdx.x;
-        if (row < p.t && at < p.d) ((T *)a.out)[p.out + row * p.c + at] = narrowed<T>(out[i] / sum[i]);
-        if (row < p.t && at == 0) a.lse[p.row + row] = max[i] + logf(sum[i]);
+        bool valid = row < p.length;
+        if (row < p.t && at < p.d)
+            ((T *)a.out)[p.out + row * p.c + at] = narrowed<T>(valid ? out[i] / sum[i] : 0.0f);
+        if (row < p.t && at == 0) a.lse[p.row + row] = valid ? max[i] + logf(sum[i]) : 0.0f;
     }
 }
 
@@ -101,7 +127,7 @@ __device__ inline void delta_of(float (&delta)[EACH], const pst_cuda_attention &
     for (int i = 0; i < EACH; i++) {
         uint64_t row = first + threadIdx.y + (uint64_t)i * LINES;
         float sum = 0;
-        if (row < p.t)
+        if (row < p.length)
             for (uint64_t at = threadIdx.x; at < p.d; at += WARP)
                 sum = fmaf(widen(dout[row * p.c + at]), widen(out[row * p.c + at]), sum);
         delta[i] = warp_sum(sum);
@@ -119,8 +145,7 @@ __device__ inline void gradient_tile(float (&weight)[EACH], float (&ds)[EACH], c
     dot_tile(dp, dout, p.c, queries, v, 3 * p.c, keys, p, left, right);
     for (int i = 0; i < EACH; i++) {
         uint64_t row = queries + threadIdx.y + (uint64_t)i * LINES;
-        bool seen = row < p.t && keys + threadIdx.x <= row;
-        weight[i] = seen ? expf(score[i] * a.scale - a.lse[p.row + row]) : 0.0f;
+        weight[i] = sees(p, row, keys + threadIdx.x) ? expf(score[i] * a.scale - a.lse[p.row + row]) : 0.0f;
         ds[i] = weight[i] * (dp[i] - delta[i]) * a.scale;
     }
 }
@@ -132,7 +157,7 @@ template <typename T> __global__ void __launch_bounds__(TILE *LINES) backward_q(
     const T *k = (const T *)a.qkv + p.qkv + p.c;
     float delta[EACH], weight[EACH], ds[EACH], dq[EACH] = {0};
     delta_of<T>(delta, a, p.first, p);
-    for (uint64_t keys = 0; keys <= p.first; keys += TILE) {
+    for (uint64_t keys = 0, end = keys_end(p); keys < end; keys += TILE) {
         gradient_tile<T>(weight, ds, delta, a, p.first, keys, p, left, right);
         for (int i = 0; i < EACH; i++) grad[threadIdx.y + i * LINES][threadIdx.x] = ds[i];
         __syncthreads();
@@ -154,7 +179,7 @@ template <typename T> __global__ void __launch_bounds__(TILE *LINES) backward_kv
     const place p = find(a);
     const T *q = (const T *)a.qkv + p.qkv, *dout = (const T *)a.dout + p.out;
     float delta[EACH], weight[EACH], ds[EACH], dk[EACH] = {0}, dv[EACH] = {0};
-    for (uint64_t queries = p.first; queries < p.t; queries += TILE) {
+    for (uint64_t queries = queries_begin(p); queries < p.length; queries += TILE) {
         delta_of<T>(delta, a, queries, p);
         gradient_tile<T>(weight, ds, delta, a, queries, p.first, p, left, right);
         for (int i = 0; i < EACH; i++) {
@@ -178,6 +203,27 @@ template <typename T> __global__ void __launch_bounds__(TILE *LINES) backward_kv
     }
 }
 
+/* Rows of padding; channels of them all, of q, k and v in the backward. */
+template <typename T, bool BACKWARD> __global__ void __launch_bounds__(TILE *LINES) clear(const pst_cuda_attention a) {
+    const place p = find(a);
+    uint64_t at = p.channel + threadIdx.x;
+    for (int i = 0; i < EACH; i++) {
+        uint64_t row = p.first + threadIdx.y + (uint64_t)i * LINES;
+        if (row < p.length || row >= p.t || at >= p.d) continue;
+        T *to = BACKWARD ? (T *)a.dqkv + p.qkv + row * 3 * p.c + at : (T *)a.out + p.out + row * p.c + at;
+        to[0] = narrowed<T>(0.0f);
+        if (BACKWARD) to[p.c] = to[2 * p.c] = narrowed<T>(0.0f);
+        else if (at == 0) a.lse[p.row + row] = 0.0f;
+    }
+}
+
+__global__ void __launch_bounds__(TILE *LINES) clamp(const pst_cuda_attention a, int32_t *to) {
+    uint64_t sample = (uint64_t)blockIdx.x * (TILE * LINES) + threadIdx.x;
+    if (sample >= a.b) return;
+    uint64_t length = length_of(a, sample);
+    to[sample] = (int32_t)(length ? length : 1);
+}
+
 /* A block per tile of rows and head, times one per 32 channels of a head. */
 dim3 grid(const pst_cuda_attention *a) {
     return dim3((unsigned)(div_up(a->t, TILE) * a->b * a->heads), (unsigned)div_up(a->c / a->heads, TILE));
@@ -194,4 +240,16 @@ extern "C" void pst_cuda_attention_b(pst_cuda_queue q, pst_dtype dtype, const ps
         launch(q, backward_q<decltype(type)>, grid(a), dim3(TILE, LINES), *a);
         launch(q, backward_kv<decltype(type)>, grid(a), dim3(TILE, LINES), *a);
     });
+}
+
+extern "C" void pst_cuda_attention_clear_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a) {
+    by_type(dtype, [&](auto type) { launch(q, clear<decltype(type), false>, grid(a), dim3(TILE, LINES), *a); });
+}
+
+extern "C" void pst_cuda_attention_clear_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a) {
+    by_type(dtype, [&](auto type) { launch(q, clear<decltype(type), true>, grid(a), dim3(TILE, LINES), *a); });
+}
+
+extern "C" void pst_cuda_attention_clamp(pst_cuda_queue q, const pst_cuda_attention *a, int32_t *to) {
+    launch(q, clamp, dim3(grid_of(a->b, TILE * LINES)), dim3(TILE * LINES), *a, to);
 }

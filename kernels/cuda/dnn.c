@@ -75,8 +75,9 @@ pst_dnn_desc pst_dnn_operand(pst_dnn_graph *g, int64_t number, cudnnDataType_t t
     return tensor(g, number, type, dim, stride, by_value ? (int64_t)sizeof(float) : ALIGNMENT, by_value, 0);
 }
 
-pst_dnn_desc pst_dnn_loose(pst_dnn_graph *g, int64_t number, const int64_t *dim, const int64_t *stride) {
-    return tensor(g, number, CUDNN_DATA_FLOAT, dim, stride, sizeof(float), 0, 0);
+pst_dnn_desc pst_dnn_loose(pst_dnn_graph *g, int64_t number, cudnnDataType_t type, const int64_t *dim,
+                           const int64_t *stride) {
+    return tensor(g, number, type, dim, stride, sizeof(float), 0, 0);
 }
 
 pst_dnn_desc pst_dnn_virtual(pst_dnn_graph *g, cudnnDataType_t type, const int64_t *dim, const int64_t *stride) {
@@ -118,14 +119,21 @@ void pst_dnn_pointwise(pst_dnn_graph *g, cudnnPointwiseMode_t mode, cudnnDataTyp
            {CUDNN_ATTR_OPERATION_POINTWISE_TDESC, t}, {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y});
 }
 
-void pst_dnn_matmul(pst_dnn_graph *g, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_desc c) {
+void pst_dnn_matmul_sized(pst_dnn_graph *g, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_desc c, pst_dnn_desc m,
+                          pst_dnn_desc n, pst_dnn_desc k) {
     static const char what[] = "a matrix product";
     cudnnDataType_t type = CUDNN_DATA_FLOAT;
     pst_dnn_desc how = create(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR, what);
     set(g, how, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, what);
     finish(g, how, what);
     ADD_OP(g, MATMUL, what, {CUDNN_ATTR_OPERATION_MATMUL_ADESC, a}, {CUDNN_ATTR_OPERATION_MATMUL_BDESC, b},
-           {CUDNN_ATTR_OPERATION_MATMUL_CDESC, c}, {CUDNN_ATTR_OPERATION_MATMUL_DESC, how});
+           {CUDNN_ATTR_OPERATION_MATMUL_CDESC, c}, {CUDNN_ATTR_OPERATION_MATMUL_DESC, how},
+           {CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, m}, {CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, n},
+           {CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, k});
+}
+
+void pst_dnn_matmul(pst_dnn_graph *g, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_desc c) {
+    pst_dnn_matmul_sized(g, a, b, c, NULL, NULL, NULL);
 }
 
 void pst_dnn_reduce(pst_dnn_graph *g, cudnnReduceTensorOp_t kind, pst_dnn_desc x, pst_dnn_desc y) {

@@ -41,6 +41,9 @@ typedef struct {
     /* Sample number `index` (0, 1, ... without end: epochs follow each other) of the training order, or sample
      * `index` of the validation split, in file order. out[i]: room for field i. Targets that do not exist are -1. */
     pst_status (*sample)(pst_data *data, pst_split split, uint64_t index, int32_t *const *out);
+    /* NULL: all targets of training samples exist. Else how many do in the n samples from `first` on, without reading
+     * them: what the batch's loss is the mean of. 1 at least per sample. */
+    uint64_t (*targets)(const pst_data *data, uint64_t first, uint64_t n);
     /* Samples of a split: an epoch of the training split, the whole of the validation split (last, partial one too). */
     uint64_t (*size)(const pst_data *data, pst_split split);
     uint64_t (*bytes)(const pst_data *data, pst_split split);
@@ -51,6 +54,9 @@ struct pst_data { const pst_data_row *row; };
 /* "text": "tokens", a window of the context's size, and the "targets" that follow each by one; validation windows do not
  * overlap, tokens without a target (last window) are 0. */
 extern const pst_data_row pst_data_text;
+/* "lines": "tokens", a line of the files with some of them masked, the masked ones as "targets", and the line's length as
+ * "lengths" [1]; validation lines in file order, and with the same masks always. */
+extern const pst_data_row pst_data_lines;
 /* images.c: "pixels" and "targets". MNIST's idx files, the i-th one of images with the i-th one of labels, and CIFAR-10's
  * binary files. */
 extern const pst_data_row pst_data_mnist, pst_data_cifar10;

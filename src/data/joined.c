@@ -50,6 +50,8 @@ void pst_joined_close(pst_joined *j) {
 }
 
 uint64_t pst_joined_bytes(const pst_joined *j) { return j->start[j->list.n]; }
+uint32_t pst_joined_files(const pst_joined *j) { return j->list.n; }
+uint64_t pst_joined_start(const pst_joined *j, uint32_t i) { return j->start[i]; }
 
 uint64_t pst_joined_hash(const pst_joined *j) {
     uint64_t hash = 0;

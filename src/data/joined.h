@@ -8,6 +8,9 @@ typedef struct pst_joined pst_joined;
 pst_status pst_joined_open(pst_file_list *list, pst_joined **joined);
 void pst_joined_close(pst_joined *j);
 uint64_t pst_joined_bytes(const pst_joined *j);
+/* How many files there are, and where file i begins in the text; that of the number of files is the text's end. */
+uint32_t pst_joined_files(const pst_joined *j);
+uint64_t pst_joined_start(const pst_joined *j, uint32_t i);
 /* XXH64 over name (without folders) and size of every file, in order. */
 uint64_t pst_joined_hash(const pst_joined *j);
 /* Copies bytes [at, at + n) of the text; allocates nothing. EINPUT when a file is no longer as long as it was when the

@@ -19,9 +19,11 @@ static uint64_t epoch_number(uint64_t seed, const char *name, uint64_t epoch) {
     return (uint64_t)word[1] << 32 | word[0];
 }
 
+uint64_t pst_order_shuffled(uint64_t seed, uint64_t n, uint64_t index) {
+    return pst_rng_permute(epoch_number(seed, "data.order", index / n), n, index % n);
+}
+
 uint64_t pst_order_start(const pst_order *o, uint64_t index) {
-    uint64_t epoch = index / o->windows, position = index % o->windows;
-    uint64_t shift = epoch_number(o->seed, "data.shift", epoch) % o->shifts;
-    uint64_t window = pst_rng_permute(epoch_number(o->seed, "data.order", epoch), o->windows, position);
-    return shift + window * o->context;
+    uint64_t shift = epoch_number(o->seed, "data.shift", index / o->windows) % o->shifts;
+    return shift + pst_order_shuffled(o->seed, o->windows, index) * o->context;
 }

@@ -17,4 +17,7 @@ typedef struct {
 pst_order pst_order_make(uint64_t seed, uint64_t tokens, uint32_t context);
 /* The token at which sample `index` (0, 1, ... without end) starts; needs windows > 0. */
 uint64_t pst_order_start(const pst_order *order, uint64_t index);
+
+/* Of n things, the one that is sample `index`: every epoch has all of them, in another order. Needs n > 0. */
+uint64_t pst_order_shuffled(uint64_t seed, uint64_t n, uint64_t index);
 #endif

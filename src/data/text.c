@@ -1,10 +1,8 @@
 /* Data set "text": the bytes of files, one token per byte. The text is all files in order, one behind the other
  * (windows cross from file to file); its last part is kept for validation. */
-#include "base/hash.h"
-#include "data/data.h"
 #include "data/joined.h"
+#include "data/options.h"
 #include "data/order.h"
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,21 +16,6 @@ typedef struct {
     uint32_t context;
     uint8_t *window; /* [context + 1] the bytes of one sample */
 } text_data;
-
-static pst_status check_config(const pst_data_config *c) {
-    if (strcmp(c->tokenizer, "byte"))
-        return pst_fail(PST_EINPUT, "data.tokenizer is %s: only byte is known", c->tokenizer);
-    if (!(c->validation >= 0 && c->validation < 1))
-        return pst_fail(PST_EINPUT, "data.validation is %g: a fraction from 0 to below 1 is needed", c->validation);
-    if (c->context == 0) return pst_fail(PST_EINPUT, "model.context is 0: at least 1 is needed");
-    return PST_OK;
-}
-
-/* "a.txt" or "a.txt and 3 more files", for messages. */
-static void describe(const pst_file_list *list, char *out, size_t size) {
-    if (list->n == 1) snprintf(out, size, "%s", list->file[0].path);
-    else snprintf(out, size, "%s and %u more file%s", list->file[0].path, list->n - 1, list->n == 2 ? "" : "s");
-}
 
 static pst_status split(text_data *d, const pst_data_config *c, const char *what) {
     uint64_t total = pst_joined_bytes(d->text);
@@ -53,13 +36,6 @@ static pst_status split(text_data *d, const pst_data_config *c, const char *what
     return PST_OK;
 }
 
-static uint64_t hash_options(uint64_t hash, const pst_data_config *c) {
-    hash = pst_hash64(&c->validation, sizeof c->validation, hash);
-    hash = pst_hash64(&c->context, sizeof c->context, hash);
-    hash = pst_hash64(&c->seed, sizeof c->seed, hash);
-    return pst_hash64(c->tokenizer, strlen(c->tokenizer), hash);
-}
-
 static void text_close(pst_data *data) {
     text_data *d = (text_data *)data;
     if (!d) return;
@@ -71,9 +47,9 @@ static void text_close(pst_data *data) {
 static pst_status text_open(const pst_data_config *c, pst_data **out) {
     char what[512];
     pst_file_list list = {0};
-    PST_TRY(check_config(c));
+    PST_TRY(pst_options_check(c));
     PST_TRY(pst_files_expand(c->paths, c->n_path, &list));
-    describe(&list, what, sizeof what);
+    pst_options_describe(&list, what, sizeof what);
     pst_status status = PST_ENOMEM;
     text_data *d = calloc(1, sizeof *d);
     if (!d || !(d->window = malloc(c->context + (size_t)1))) {
@@ -84,7 +60,7 @@ static pst_status text_open(const pst_data_config *c, pst_data **out) {
     d->context = c->context;
     if ((status = pst_joined_open(&list, &d->text)) != PST_OK) goto fail;
     if ((status = split(d, c, what)) != PST_OK) goto fail;
-    d->hash = hash_options(pst_joined_hash(d->text), c);
+    d->hash = pst_options_hash(c, pst_joined_hash(d->text));
     *out = &d->base;
     return PST_OK;
 fail:

@@ -19,7 +19,8 @@ static int same_param(const pst_graph *g, uint32_t a, uint32_t b) {
 
 int pst_bench_same_shape(const pst_graph *g, const pst_node *a, const pst_node *b) {
     if (a->op != b->op || a->n_in != b->n_in || a->n_param != b->n_param || a->n_saved != b->n_saved) return 0;
-    if (a->attr.heads != b->attr.heads || a->attr.activation != b->attr.activation || a->attr.rate != b->attr.rate)
+    if (a->attr.heads != b->attr.heads || a->attr.activation != b->attr.activation || a->attr.rate != b->attr.rate ||
+        a->attr.bidirectional != b->attr.bidirectional)
         return 0;
     for (uint32_t i = 0; i < a->n_in; i++)
         if (!same_tensor(g, a->in[i], b->in[i])) return 0;
@@ -81,8 +82,18 @@ static uint32_t next_word(uint64_t *state) { /* Numerical Recipes' 64-bit congru
     return (uint32_t)(*state >> 33);
 }
 
+/* Lengths of samples are all of it, as the operator's cost has it. */
+static void fill_lengths(const pst_bench_case *c, const pst_bench_operand *o, int32_t *at) {
+    uint64_t positions = c->graph->tensor[c->node->in[0]].dim[1];
+    for (uint64_t i = 0; i < o->elements; i++) at[i] = (int32_t)positions;
+}
+
 /* Weights of a product are small, so that sums stay of the size of one. */
 static void fill(const pst_bench_case *c, const pst_bench_operand *o, void *at) {
+    if (o->dtype == PST_I32 && !strcmp(c->node->op->name, "attention")) {
+        fill_lengths(c, o, at);
+        return;
+    }
     uint64_t state = 1 + o->kind * 16u + o->index, limit = o->dtype == PST_I32 ? index_limit(c) : 0;
     int weight = o->kind == PST_ARG_PARAM && c->graph->param[c->node->param[o->index]].n_dim == 2;
     float scale = 0x1p-30f;

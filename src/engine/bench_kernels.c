@@ -81,6 +81,7 @@ static void shape_text(const pst_graph *g, const pst_node *node, char *text, siz
             (size_t)snprintf(text + at, bytes - at, " w %llux%llu", (unsigned long long)g->param[node->param[0]].dim[0],
                              (unsigned long long)g->param[node->param[0]].dim[1]);
     if (node->attr.heads && at < bytes) at += (size_t)snprintf(text + at, bytes - at, " heads %u", node->attr.heads);
+    if (node->attr.bidirectional && at < bytes) at += (size_t)snprintf(text + at, bytes - at, " bidirectional");
     if (node->attr.activation != PST_ACT_NONE && at < bytes)
         snprintf(text + at, bytes - at, " %s", pst_activation_name(node->attr.activation));
 }

@@ -144,10 +144,18 @@ static pst_status fill(pst_trainer *t, pst_split split, uint64_t first, uint64_t
     return PST_OK;
 }
 
+/* Every rank counts those of all, so that all divide by the same. */
+static uint64_t targets_of_batch(const pst_trainer *t, uint64_t sample) {
+    const pst_data *data = t->data;
+    return data->row->targets ? data->row->targets(data, sample, (uint64_t)t->config->train.batch) : t->p->targets;
+}
+
 pst_status pst_feed_batch(pst_trainer *t, uint64_t sample) {
+    const uint64_t targets = targets_of_batch(t, sample);
     for (uint32_t i = 0; i < t->group->n_local; i++) {
         pst_rank *r = t->group->local[i];
         r->sample = sample + (uint64_t)r->micro * t->p->model_config.micro_batch;
+        r->targets = targets;
     }
     return fill(t, PST_SPLIT_TRAIN, sample, UINT64_MAX, t->p->plan->n_micro);
 }

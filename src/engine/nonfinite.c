@@ -60,7 +60,7 @@ static pst_status skip(pst_trainer *t, double loss, double norm, const pst_culpr
  * skipped. */
 pst_status pst_nonfinite_check(pst_trainer *t) {
     const pst_rank *r = t->group->local[0];
-    double loss = r->loss_sum / (double)t->p->targets, norm = r->grad_norm;
+    double loss = r->loss_sum / (double)r->targets, norm = r->grad_norm;
     const pst_culprit *first;
     char what[PST_REPLAY_TEXT];
     if (t->overflowed) return PST_OK;

@@ -95,7 +95,8 @@ static int is_alike(const pst_graph *g, const pst_node *a, const pst_graph *h, c
         alike = pst_tensor_bytes(g->tensor + a->out[k]) == pst_tensor_bytes(h->tensor + b->out[k]);
     for (uint32_t k = 0; alike && k < a->n_param; k++)
         alike = pst_param_elements(g->param + a->param[k]) == pst_param_elements(h->param + b->param[k]);
-    return alike && a->attr.heads == b->attr.heads && a->attr.activation == b->attr.activation;
+    return alike && a->attr.heads == b->attr.heads && a->attr.bidirectional == b->attr.bidirectional &&
+           a->attr.activation == b->attr.activation;
 }
 
 /* Which items of a model of fewer layers come again: some in its middle. */

@@ -116,7 +116,7 @@ static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uin
                          .train = r->train,
                          .step = r->step,
                          .sample = r->sample + (uint64_t)micro * g->micro_batch,
-                         .loss_scale = (float)r->loss_scale * (1.0f / (float)p->targets)};
+                         .loss_scale = (float)r->loss_scale * (1.0f / (float)r->targets)};
     *fn = r->replay ? pst_replay_kernel : run_kernel;
     *block = c;
     return PST_OK;
@@ -270,7 +270,7 @@ pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *tr
     r->eval_micro = p->eval_micro[r->at.replica], r->n_eval_micro = p->eval_micro[r->at.replica + 1] - r->eval_micro;
     r->transport = transport;
     r->position = position;
-    r->loss_scale = 1;
+    r->targets = p->targets, r->loss_scale = 1;
     r->times = 1;
     r->room_op = pst_rank_launches(p, rank);
     r->op = calloc(r->room_op + (size_t)1, sizeof *r->op);

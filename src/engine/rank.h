@@ -69,6 +69,7 @@ struct pst_rank {
     uint64_t step;              /* its number */
     pst_optim_hyper hyper;      /* lr, t, corrections of this step */
     int stepped, rolled_back;   /* post-validation: STEP has not waited for the answer; that was wrong */
+    uint64_t targets;           /* of this step's batch: its loss is the mean over them */
     double loss_scale;          /* of this step's gradients (scaler.h); the norm is without it */
     pst_op_span *op;            /* [room_op] launches of operators in that job, the first n_op; absolute nanoseconds */
     uint32_t n_op, room_op;

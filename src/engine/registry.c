@@ -12,8 +12,8 @@
 #include "pipeline/timed.h"
 #include <string.h>
 
-static const pst_model_row *const models[] = {&pst_model_gpt, &pst_model_mlp, &pst_model_resnet};
-static const pst_data_row *const datas[] = {&pst_data_text, &pst_data_mnist, &pst_data_cifar10};
+static const pst_model_row *const models[] = {&pst_model_gpt, &pst_model_bert, &pst_model_mlp, &pst_model_resnet};
+static const pst_data_row *const datas[] = {&pst_data_text, &pst_data_lines, &pst_data_mnist, &pst_data_cifar10};
 /* Behind them stands that of the module, which is the best one where it can be used. */
 static const pst_device_ops *const devices[] = {&pst_device_cpu, &pst_device_timed};
 /* `self` joins ranks of one process through a hub and is asked for by name (engine/group.c); so is what a module has for

@@ -9,17 +9,22 @@ struct pst_feed {
     int32_t least, most; /* what its readers take */
 };
 
-/* Tokens are rows of their table; pixels are bytes; targets one of the logits, or negative. */
+/* How many values the node's data may take, from 0 on: tokens are rows of their table, pixels are bytes, lengths those of
+ * no position up to all of them, targets one of the logits. */
+static uint64_t values_of(const pst_graph *g, const pst_node *node) {
+    const pst_tensor *first = &g->tensor[node->in[0]];
+    if (node->attr.total) return node->attr.total; /* it has a part of them */
+    if (!strcmp(node->op->name, "embedding")) return g->param[node->param[0]].dim[0];
+    if (!strcmp(node->op->name, "pixels")) return 256;
+    return !strcmp(node->op->name, "attention") ? first->dim[1] + 1 : first->dim[first->n_dim - 1];
+}
+
+/* Only targets may be negative. */
 static void bound_by(const pst_graph *g, const pst_node *node, pst_feed *f) {
     for (uint32_t i = 0; i < node->n_in; i++) {
         if (node->in[i] != f->tensor) continue;
-        int embeds = !strcmp(node->op->name, "embedding"), shows = !strcmp(node->op->name, "pixels");
-        const pst_tensor *first = &g->tensor[node->in[0]];
-        uint64_t n = embeds  ? g->param[node->param[0]].dim[0]
-                     : shows ? 256 /* values of a byte */
-                             : first->dim[first->n_dim - 1];
-        if (node->attr.total) n = node->attr.total; /* it has a part of them */
-        if (embeds || shows) f->least = 0;
+        uint64_t n = values_of(g, node);
+        if (strcmp(node->op->name, "cross_entropy") && strncmp(node->op->name, "vocabulary", 10)) f->least = 0;
         if (n - 1 < (uint64_t)f->most) f->most = (int32_t)(n - 1);
     }
 }

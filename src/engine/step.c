@@ -99,7 +99,7 @@ static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
         if (t->report[k].span_ns > t->report[longest].span_ns) longest = k;
     const pst_report *l = &t->report[longest];
     return (pst_metrics_step){.step = t->step,
-                              .loss = t->study ? NAN : r->loss_sum / (double)p->targets,
+                              .loss = t->study ? NAN : r->loss_sum / (double)r->targets,
                               .lr = learning_rate(p->config, t->step - 1),
                               .grad_norm = r->grad_norm,
                               .step_s = (double)wall_ns * 1e-9,

@@ -91,6 +91,14 @@ pst_status pst_graph_add_attention(pst_graph *g, const char *name, uint32_t qkv,
     return add(g, "attention", name, &attr, &qkv, 1, NULL, 0, out);
 }
 
+pst_status pst_graph_add_masked_attention(pst_graph *g, const char *name, uint32_t qkv, uint32_t lengths,
+                                          uint32_t heads, int bidirectional, uint32_t *out) {
+    EXPECT(g, name, out);
+    pst_attr attr = {.heads = heads, .bidirectional = bidirectional != 0};
+    uint32_t n_in = lengths == PST_NONE ? 1 : 2;
+    return add(g, "attention", name, &attr, (uint32_t[]){qkv, lengths}, n_in, NULL, 0, out);
+}
+
 pst_status pst_graph_add_pixels(pst_graph *g, const char *name, uint32_t bytes, uint32_t *out) {
     EXPECT(g, name, out);
     return add(g, "pixels", name, NULL, &bytes, 1, NULL, 0, out);

@@ -70,6 +70,7 @@ pst_status pst_activation_find(const char *name, pst_activation *activation);
 /* Attributes of all operator kinds; each kind reads its own. */
 typedef struct {
     uint32_t heads;            /* attention */
+    uint32_t bidirectional;    /* attention: 0: a position sees those before it and itself; 1: all */
     uint32_t features;         /* linear: output features */
     pst_activation activation; /* linear, batch norm */
     float eps;                 /* layer norm, batch norm */

@@ -71,7 +71,7 @@ static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, p
 }
 
 /* The ordered list of rows; *n receives its length. Operand lists (argument order of the kernels):
- * (An operand in [brackets] is absent, and those behind it move up, when the node has no such parameter.)
+ * (An operand in [brackets] is absent, and those behind it move up, when the node has no such parameter or input.)
  *  embedding      in: tokens[b,T] i32; param: wte[V,C] (+ wpe[Tmax,C])        out: [b,T,C]
  *                 F: IN0 PARAM0 [PARAM1] OUT0        W: IN0 DOUT0 DPARAM0 [DPARAM1]
  *  layer_norm     in: x[..,C]; param: weight[C], bias[C]; saved0: (mean, rstd) f32 [rows,2]
@@ -85,9 +85,10 @@ static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, p
  *                                     B: PARAM0 SAVED0 DOUT0 SAVED1(may share DOUT0) DIN0
  *                                     W: IN0 SAVED1 DPARAM0 [DPARAM1]
  *                                     restored by "activation": SAVED0 OUT0
- *  attention      causal self-attention, heads; in: qkv[b,T,3C] (q, k, v blocks of C); out [b,T,C];
- *                 saved0: log-sum-exp f32 [b,heads,T]
- *                 F: IN0 OUT0 SAVED0    B: IN0 OUT0 SAVED0 DOUT0 DIN0
+ *  attention      self-attention, heads, causal or bidirectional; in: qkv[b,T,3C] (q, k, v blocks of C) (+ lengths[b]
+ *                 i32, clamped to 0..T: positions from there on are padding, which nobody sees); out [b,T,C], 0 in
+ *                 rows of padding, as is their gradient; saved0: log-sum-exp f32 [b,heads,T], 0 in rows of padding
+ *                 F: IN0 [IN1] OUT0 SAVED0    B: IN0 [IN1] OUT0 SAVED0 DOUT0 DIN0
  *  dropout        F: IN0 OUT0(may share IN0)          B: DOUT0 DIN0(may share DOUT0); mask from (seed, name, sample)
  *  add            F: IN0 IN1 OUT0(may share IN1)      B: pass-through
  *  cross_entropy  in: logits[b,T,V], targets[b,T] i32 (negative: ignored); out: losses f32 [b,T] (role OUTPUT)

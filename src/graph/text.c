@@ -47,6 +47,7 @@ static void print_node(const pst_graph *g, const pst_node *d, FILE *out) {
     for (uint32_t i = 0; i < d->n_in; i++) fprintf(out, "%s%s", i ? "," : " in ", g->tensor[d->in[i]].name);
     for (uint32_t i = 0; i < d->n_param; i++) fprintf(out, "%s%s", i ? "," : " param ", g->param[d->param[i]].name);
     if (d->attr.heads) fprintf(out, " heads=%u", d->attr.heads);
+    if (d->attr.bidirectional) fprintf(out, " bidirectional=%u", d->attr.bidirectional);
     if (d->attr.features) fprintf(out, " features=%u", d->attr.features);
     if (d->attr.window) fprintf(out, " window=%u", d->attr.window);
     if (d->attr.stride) fprintf(out, " stride=%u", d->attr.stride);
@@ -175,12 +176,13 @@ static pst_status read_attr(char *text, pst_attr *attr) {
     if (strcmp(text, "eps") == 0) return read_float(value, &attr->eps);
     if (strcmp(text, "rate") == 0) return read_float(value, &attr->rate);
     if (strcmp(text, "activation") == 0) return pst_activation_find(value, &attr->activation);
-    uint32_t *field = strcmp(text, "heads") == 0      ? &attr->heads
-                      : strcmp(text, "features") == 0 ? &attr->features
-                      : strcmp(text, "window") == 0   ? &attr->window
-                      : strcmp(text, "stride") == 0   ? &attr->stride
-                      : strcmp(text, "padding") == 0  ? &attr->padding
-                                                      : NULL;
+    uint32_t *field = strcmp(text, "heads") == 0           ? &attr->heads
+                      : strcmp(text, "bidirectional") == 0 ? &attr->bidirectional
+                      : strcmp(text, "features") == 0      ? &attr->features
+                      : strcmp(text, "window") == 0        ? &attr->window
+                      : strcmp(text, "stride") == 0        ? &attr->stride
+                      : strcmp(text, "padding") == 0       ? &attr->padding
+                                                           : NULL;
     if (!field) return pst_fail(PST_EINPUT, "there is no attribute \"%.40s\"", text);
     PST_TRY(read_u64(value, 0, INT32_MAX, &number));
     *field = (uint32_t)number;

@@ -172,6 +172,7 @@ static double get(desc *t, const pack *p, const int64_t *index) {
     int type = whole(t, CUDNN_ATTR_TENSOR_DATA_TYPE);
     const void *from = memory(t, p);
     if (type == CUDNN_DATA_FLOAT) return ((const float *)from)[at];
+    if (type == CUDNN_DATA_INT32) return ((const int32_t *)from)[at];
     return pst_f32_from_half(type == CUDNN_DATA_HALF ? PST_F16 : PST_BF16, ((const uint16_t *)from)[at]);
 }
 
@@ -203,6 +204,8 @@ static double pointwise(int mode, double x, double b, double t) {
     case CUDNN_POINTWISE_EXP: return exp(x);
     case CUDNN_POINTWISE_LOG: return log(x);
     case CUDNN_POINTWISE_CMP_GE: return x >= b;
+    case CUDNN_POINTWISE_CMP_LT: return x < b;
+    case CUDNN_POINTWISE_LOGICAL_AND: return x != 0 && b != 0;
     case CUDNN_POINTWISE_BINARY_SELECT: return t != 0 ? x : b;
     default: return NAN;
     }
@@ -221,14 +224,25 @@ static void run_pointwise(const desc *op, const pack *p) {
     } while (next(index, find(y, CUDNN_ATTR_TENSOR_DIMENSIONS)));
 }
 
+/* A size of the matrix at this index that is its own, or `usual`. */
+static int64_t size_at(const desc *op, cudnnBackendAttributeName_t name, const pack *p, const int64_t *index,
+                       int64_t usual) {
+    desc *own = child(op, name);
+    return own ? (int64_t)get(own, p, index) : usual;
+}
+
+/* Behind a size of its own a product holds anything. */
 static void run_matmul(const desc *op, const pack *p) {
     desc *a = child(op, CUDNN_ATTR_OPERATION_MATMUL_ADESC), *b = child(op, CUDNN_ATTR_OPERATION_MATMUL_BDESC);
     desc *c = child(op, CUDNN_ATTR_OPERATION_MATMUL_CDESC);
     const int64_t *dim = find(a, CUDNN_ATTR_TENSOR_DIMENSIONS);
     int64_t index[DIMS] = {0};
     do {
-        double sum = 0;
-        for (int64_t k = 0; k < dim[3]; k++) {
+        int64_t m = size_at(op, CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, p, index, INT64_MAX);
+        int64_t n = size_at(op, CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, p, index, INT64_MAX);
+        int64_t depth = size_at(op, CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, p, index, dim[3]);
+        double sum = index[2] < m && index[3] < n ? 0 : NAN;
+        for (int64_t k = 0; k < depth; k++) {
             const int64_t left[DIMS] = {index[0], index[1], index[2], k},
                           right[DIMS] = {index[0], index[1], k, index[3]};
             sum += get(a, p, left) * get(b, p, right);

@@ -85,6 +85,31 @@ void pst_cuda_accumulate(pst_cuda_queue q, pst_dtype dtype, const void *x, float
     for (uint64_t i = 0; i < n; i++) y[i] = (float)((first ? 0 : y[i]) + get(dtype, x, i));
 }
 
+static uint64_t length_of(const pst_cuda_attention *a, uint64_t sample) {
+    return a->lengths[sample] < 0 ? 0 : a->lengths[sample] > (int32_t)a->t ? a->t : (uint64_t)a->lengths[sample];
+}
+
+void pst_cuda_attention_clamp(pst_cuda_queue q, const pst_cuda_attention *a, int32_t *to) {
+    (void)q;
+    for (uint64_t i = 0; i < a->b; i++) to[i] = length_of(a, i) ? (int32_t)length_of(a, i) : 1;
+}
+
+void pst_cuda_attention_clear_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a) {
+    (void)q;
+    for (uint64_t row = 0; row < a->b * a->t; row++) {
+        if (row % a->t < length_of(a, row / a->t)) continue;
+        for (uint64_t i = 0; i < a->c; i++) put(dtype, a->out, row * a->c + i, 0);
+        for (uint64_t head = 0; head < a->heads; head++) a->lse[(row / a->t * a->heads + head) * a->t + row % a->t] = 0;
+    }
+}
+
+void pst_cuda_attention_clear_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a) {
+    (void)q;
+    for (uint64_t row = 0; row < a->b * a->t; row++)
+        for (uint64_t i = 0; i < 3 * a->c && row % a->t >= length_of(a, row / a->t); i++)
+            put(dtype, a->dqkv, row * 3 * a->c + i, 0);
+}
+
 /* --- factors of 8 bits -------------------------------------------------------------------------------------------- */
 
 static uint32_t largest_of(const pst_cuda_round *r) {

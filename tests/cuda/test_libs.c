@@ -195,15 +195,36 @@ static void attention_is_the_reference(void **state) {
         uint32_t heads;
     } shape[] = {{1, 1, 8, 1}, {2, 5, 8, 3}, {1, 17, 24, 2}, {3, 33, 16, 1}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
-        check_case(&(kernel_case){.op = "attention",
-                                  .b = shape[i].b,
-                                  .t = shape[i].t,
-                                  .c = shape[i].d * shape[i].heads,
-                                  .heads = shape[i].heads,
-                                  .dtype = i % 2 ? PST_F16 : PST_BF16},
-                   pst_cuda_attention_rows());
-    assert_int_equal(fake_dnn.runs, 8);
+        for (int mask = 0; mask < 4; mask++)
+            check_case(&(kernel_case){.op = "attention",
+                                      .b = mask > 1 ? 5 : shape[i].b,
+                                      .t = shape[i].t,
+                                      .c = shape[i].d * shape[i].heads,
+                                      .heads = shape[i].heads,
+                                      .bidirectional = mask % 2,
+                                      .lengths = mask > 1,
+                                      .dtype = i % 2 ? PST_F16 : PST_BF16},
+                       pst_cuda_attention_rows());
+    assert_int_equal(fake_dnn.runs, 4 * 8);
     assert_int_equal(fake_dnn.plain, 0);
+}
+
+/* The part of the operands that begins at a sample has its lengths. */
+static void padded_attention_goes_in_parts(void **state) {
+    (void)state;
+    const uint64_t usual = pst_cuda_attention_part_bytes;
+    pst_cuda_attention_part_bytes = 2 * 64 * 128;
+    check_case(&(kernel_case){.op = "attention",
+                              .b = 5,
+                              .t = 6,
+                              .c = 16,
+                              .heads = 2,
+                              .bidirectional = 1,
+                              .lengths = 1,
+                              .dtype = PST_BF16},
+               pst_cuda_attention_rows());
+    assert_int_equal(fake_dnn.runs, 1 + 10);
+    pst_cuda_attention_part_bytes = usual;
 }
 
 static void attention_goes_in_parts(void **state) {
@@ -445,6 +466,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(convolution_is_the_reference, open_device, close_device),
         cmocka_unit_test_setup_teardown(convolution_without_the_library, open_device, close_device),
         cmocka_unit_test_setup_teardown(convolution_too_large, open_device, close_device),
+        cmocka_unit_test_setup_teardown(padded_attention_goes_in_parts, open_device, close_device),
         cmocka_unit_test_setup_teardown(attention_without_the_library, open_device, close_device),
         cmocka_unit_test_setup_teardown(choices_are_measured_once, open_choices, close_device),
         cmocka_unit_test_setup_teardown(choices_that_do_not_run, open_choices, close_device),

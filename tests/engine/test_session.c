@@ -75,6 +75,25 @@ static pst_graph *graph_of(const char *name, float dropout) {
 
 static model model_of(float dropout) { return (model){config_of(NULL, 0), graph_of("test", dropout)}; }
 
+/* One block that sees all positions but padding. */
+static pst_graph *masked_graph(void) {
+    pst_graph *g;
+    uint32_t in, next, lengths, table, x;
+    MUST(pst_graph_open("masked", MICRO, &g));
+    MUST(pst_graph_add_data(g, "tokens", 2, (uint64_t[]){MICRO, TIME}, &in));
+    MUST(pst_graph_add_data(g, "targets", 2, (uint64_t[]){MICRO, TIME}, &next));
+    MUST(pst_graph_add_data(g, "lengths", 1, (uint64_t[]){MICRO}, &lengths));
+    table = param(g, "table", VOCABULARY, CHANNELS);
+    MUST(pst_graph_add_embedding(g, "embedding", in, table, param(g, "positions", TIME, CHANNELS), &x));
+    for (int i = 0; i < 2; i++) {
+        MUST(pst_graph_add_dense(g, i ? "qkv.1" : "qkv.0", x, 3 * CHANNELS, 0.3f, PST_ACT_NONE, &x));
+        MUST(pst_graph_add_masked_attention(g, i ? "attention.1" : "attention.0", x, lengths, 2, i, &x));
+    }
+    MUST(pst_graph_add_linear(g, "head", x, table, PST_NONE, PST_ACT_NONE, &x));
+    MUST(pst_graph_add_cross_entropy(g, "loss", x, next, &x));
+    return g;
+}
+
 static void model_close(model m) {
     pst_graph_close(m.graph);
     pst_config_close(m.config);
@@ -590,6 +609,38 @@ static void wrong_settings(void **state) {
     model_close(m);
 }
 
+/* What stands in padding is nobody's concern, in whatever layout; lengths are of the positions that there are. */
+static void padding_changes_nothing(void **state) {
+    (void)state;
+    int32_t lengths[BATCH];
+    const int32_t *const data[] = {tokens, targets, lengths};
+    double loss[3], evaluated;
+    uint64_t hash[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        model m = {config_of(NULL, 0), masked_graph()};
+        pst_session *s = session_of(m, i + 1);
+        pst_step_result r;
+        pst_step_result_init(&r);
+        model_close(m);
+        for (uint64_t step = 0; step < 4; step++) {
+            fill(step);
+            for (uint32_t b = 0; b < BATCH; b++) {
+                lengths[b] = (int32_t)((b + step) % (TIME + 1));
+                for (uint32_t k = (uint32_t)lengths[b]; k < TIME; k++)
+                    tokens[b * TIME + k] = (int32_t)(i + k) % VOCABULARY, targets[b * TIME + k] = -1;
+            }
+            MUST(pst_session_step(s, data, 3, &r));
+        }
+        loss[i] = r.loss, hash[i] = hash_of(s);
+        lengths[1] = TIME + 1;
+        REFUSED(pst_session_step(s, data, 3, NULL), "data tensor lengths holds");
+        lengths[1] = -1;
+        REFUSED(pst_session_evaluate(s, data, 3, &evaluated), "data tensor lengths holds -1; possible are 0 to");
+        pst_session_close(s);
+    }
+    for (int i = 1; i < 3; i++) assert_true(loss[i] == loss[0] && hash[i] == hash[0]);
+}
+
 static void wrong_steps(void **state) {
     (void)state;
     model m = model_of(0);
@@ -650,6 +701,7 @@ int main(void) {
         cmocka_unit_test(wrong_generation),
         cmocka_unit_test(wrong_settings),
         cmocka_unit_test(wrong_steps),
+        cmocka_unit_test(padding_changes_nothing),
     };
     return cmocka_run_group_tests(tests, folder_open, close_folders);
 }

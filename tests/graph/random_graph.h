@@ -33,6 +33,17 @@ static inline uint32_t random_param(pst_graph *g, uint64_t d0, uint64_t d1, uint
     return index;
 }
 
+/* Causal or not, with lengths of the samples or without. */
+static inline uint32_t random_attention(pst_graph *g, uint32_t qkv, uint64_t state) {
+    pst_attr attr = {.heads = 2, .bidirectional = (uint32_t)(next_random(&state) % 2)};
+    uint32_t in[2] = {qkv, pst_graph_find_tensor(g, "lengths")}, out;
+    char name[PST_NAME_MAX];
+    snprintf(name, sizeof(name), "n%u", g->n_node);
+    MUST(pst_graph_add(g, "attention", name, &attr, in, in[1] == PST_NONE ? 1 : 1 + next_random(&state) % 2, NULL, 0,
+                       &out));
+    return out;
+}
+
 static inline uint32_t random_op(pst_graph *g, uint32_t x, uint32_t y, uint32_t shared, uint64_t *state) {
     uint64_t C = g->tensor[x].dim[2];
     uint32_t in[2] = {x, y}, p[2], out;
@@ -47,9 +58,7 @@ static inline uint32_t random_op(pst_graph *g, uint32_t x, uint32_t y, uint32_t 
     case 1: /* q, k, v */
         p[0] = random_param(g, 3 * C, C, state);
         MUST(pst_graph_add(g, "linear", name, &attr, in, 1, p, 1, &in[0]));
-        snprintf(name, sizeof(name), "n%u", g->n_node);
-        MUST(pst_graph_add(g, "attention", name, &attr, in, 1, NULL, 0, &out));
-        return out;
+        return random_attention(g, in[0], *state);
     case 2:
         attr.rate = 0.1f;
         MUST(pst_graph_add(g, "dropout", name, &attr, in, 1, NULL, 0, &out));
@@ -72,6 +81,8 @@ static inline pst_graph *random_graph(uint64_t seed) {
     MUST(pst_graph_open("random", (uint32_t)b, &g));
     g->dtype = seed % 3 == 0 ? PST_BF16 : seed % 5 == 0 ? PST_F16 : PST_F32;
     MUST(pst_graph_data(g, "tokens", 2, (uint64_t[]){b, T}, &tokens));
+    uint32_t lengths;
+    if (seed % 4 == 1) MUST(pst_graph_data(g, "lengths", 1, (uint64_t[]){b}, &lengths));
     uint32_t table[2] = {random_param(g, 11, C, &state), random_param(g, T + 2, C, &state)};
     uint32_t shared = random_param(g, C, C, &state);
     MUST(pst_graph_add(g, "embedding", "embedding", NULL, &tokens, 1, table, 1 + next_random(&state) % 2, &tensor[0]));

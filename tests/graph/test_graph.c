@@ -70,6 +70,9 @@ static void wrong_operands(void **unused) {
     refuse(&s, "attention", NULL, 1, s.x, 0, 0, 0, 0, "heads > 0");
     refuse(&s, "attention", &five, 1, s.x, 0, 0, 0, 0, "5 heads");
     refuse(&s, "attention", &two, 1, s.other, 0, 0, 0, 0, "8 channels");
+    refuse(&s, "attention", &two, 2, s.x, s.x, 0, 0, 0, "I32");
+    refuse(&s, "attention", &two, 2, s.x, s.tokens, 0, 0, 0, "1 dimensions of I32");
+    refuse(&s, "attention", &(pst_attr){.heads = 2, .bidirectional = 2}, 1, s.x, 0, 0, 0, 0, "(1) or not (0), not 2");
     refuse(&s, "add", NULL, 2, s.x, s.other, 0, 0, 0, "equal shapes");
     refuse(&s, "add", NULL, 1, s.x, 0, 0, 0, 0, "2 to 2 inputs");
     refuse(&s, "cross_entropy", NULL, 2, s.x, s.x, 0, 0, 0, "I32");
@@ -77,6 +80,37 @@ static void wrong_operands(void **unused) {
     refuse(&s, "dropout", &(pst_attr){.rate = -0.5f}, 1, s.x, 0, 0, 0, 0, ">= 0");
     refuse(&s, "dropout", &(pst_attr){.rate = NAN}, 1, s.x, 0, 0, 0, 0, "finite");
     pst_graph_close(s.g);
+}
+
+static uint64_t flops_of(const pst_graph *g, uint32_t node, pst_pass pass) {
+    uint64_t flops, bytes;
+    g->node[node].op->cost(g, &g->node[node], pass, &flops, &bytes);
+    return flops;
+}
+
+/* Only what is set is in the hash and in the text; all positions seen cost twice as much as those before. */
+static void masks_of_attention(void **unused) {
+    (void)unused;
+    uint64_t hash[4], flops[4];
+    for (int mask = 0; mask < 4; mask++) {
+        parts s = open_parts();
+        uint32_t lengths, out;
+        char *text;
+        size_t size;
+        FILE *f = open_memstream(&text, &size);
+        MUST(pst_graph_data(s.g, "lengths", 1, (uint64_t[]){2}, &lengths));
+        MUST(pst_graph_add_masked_attention(s.g, "a", s.x, mask > 1 ? lengths : PST_NONE, 2, mask % 2, &out));
+        hash[mask] = pst_graph_hash(s.g), flops[mask] = flops_of(s.g, s.g->n_node - 1, PST_PASS_B);
+        MUST(pst_graph_check(s.g));
+        MUST(pst_graph_print(s.g, f));
+        fclose(f);
+        assert_int_equal(strstr(text, "bidirectional=1") != NULL, mask % 2);
+        assert_int_equal(strstr(text, "in x.out,lengths") != NULL, mask > 1);
+        free(text), pst_graph_close(s.g);
+    }
+    for (int i = 0; i < 4; i++)
+        for (int k = 0; k < i; k++) assert_true(hash[i] != hash[k]);
+    assert_true(flops[1] == 2 * flops[0] && flops[2] == flops[0] && flops[3] == flops[1]);
 }
 
 static void wrong_names_and_shapes(void **unused) {
@@ -206,9 +240,13 @@ static void rows(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(wrong_operands),        cmocka_unit_test(wrong_names_and_shapes),
-        cmocka_unit_test(check_finds_mutations), cmocka_unit_test(hash_sees_everything),
-        cmocka_unit_test(parameters_by_name),    cmocka_unit_test(rows),
+        cmocka_unit_test(wrong_operands),
+        cmocka_unit_test(masks_of_attention),
+        cmocka_unit_test(wrong_names_and_shapes),
+        cmocka_unit_test(check_finds_mutations),
+        cmocka_unit_test(hash_sees_everything),
+        cmocka_unit_test(parameters_by_name),
+        cmocka_unit_test(rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,6 +57,30 @@ static void preset_sizes(void **unused) {
     }
 }
 
+/* Devlin et al. 2019 give 110M and 340M, of which segments, the pooled output and its own bias are not here. */
+static void bert_sizes(void **unused) {
+    (void)unused;
+    static const struct {
+        const char *preset;
+        uint64_t L, C, T, V;
+    } known[] = {{"tiny", 2, 128, 64, 257}, {"base", 12, 768, 512, 30522}, {"large", 24, 1024, 512, 30522}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        pst_model_config c = {.kind = "bert", .micro_batch = 2};
+        uint64_t C = known[i].C, lengths = 0;
+        pst_graph *g;
+        strcpy(c.preset, known[i].preset);
+        assert_int_equal(pst_model_bert.preset(&c), PST_OK);
+        if (pst_model_bert.build(&c, &g) != PST_OK) fail_msg("%s", pst_error());
+        assert_int_equal(pst_graph_check(g), PST_OK);
+        assert_true(count(g) == (known[i].T + known[i].V + 2) * C + known[i].L * (12 * C * C + 13 * C) + C * C + 3 * C);
+        for (uint32_t k = 0; k < g->n_node; k++)
+            lengths += g->node[k].attr.bidirectional && g->node[k].n_in == 2 &&
+                       g->node[k].in[1] == pst_graph_find_tensor(g, "lengths");
+        assert_int_equal(lengths, known[i].L);
+        pst_graph_close(g);
+    }
+}
+
 static void given_sizes_win(void **unused) {
     (void)unused;
     pst_graph *g = gpt("nano", (pst_model_config){.layers = 2, .channels = 64});
@@ -173,6 +197,11 @@ static void contradictions(void **unused) {
     refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .preset = "gpt5"}, "nano, gpt2, gpt2-medium");
     refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .preset = "nano", .heads = 3, .micro_batch = 1},
            "heads is 3");
+    refuse(&pst_model_bert, (pst_model_config){.kind = "bert", .preset = "huge"}, "tiny, base, large");
+    refuse(&pst_model_bert, (pst_model_config){.kind = "bert", .preset = "tiny", .heads = 3, .micro_batch = 1},
+           "heads is 3");
+    refuse(&pst_model_bert, (pst_model_config){.kind = "bert", .preset = "tiny", .infer = 1, .micro_batch = 1},
+           "does not generate");
     refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .micro_batch = 1}, "model: give a preset (nano");
     refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .preset = "nano"}, "micro_batch");
     refuse(&pst_model_gpt, (pst_model_config){.preset = "nano", .micro_batch = 1, .dropout = 1}, "dropout");
@@ -208,10 +237,15 @@ static void mlp(void **unused) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(preset_sizes),   cmocka_unit_test(given_sizes_win),
-        cmocka_unit_test(structure),      cmocka_unit_test(inference),
-        cmocka_unit_test(flops),          cmocka_unit_test(hugging_face_names),
-        cmocka_unit_test(contradictions), cmocka_unit_test(mlp),
+        cmocka_unit_test(preset_sizes),
+        cmocka_unit_test(bert_sizes),
+        cmocka_unit_test(given_sizes_win),
+        cmocka_unit_test(structure),
+        cmocka_unit_test(inference),
+        cmocka_unit_test(flops),
+        cmocka_unit_test(hugging_face_names),
+        cmocka_unit_test(contradictions),
+        cmocka_unit_test(mlp),
         cmocka_unit_test(resnet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -321,6 +321,13 @@ static void test_gpt(void **state) {
         for (int sequence = 0; sequence < 2; sequence++) check_model(&pst_model_gpt, gpt(), parts, sequence);
 }
 
+/* Every rank knows the lengths, which are random ones here. */
+static void test_bert(void **state) {
+    (void)state;
+    for (uint32_t parts = 1; parts <= 3; parts++)
+        for (int sequence = 0; sequence < 2; sequence++) check_model(&pst_model_bert, gpt(), parts, sequence);
+}
+
 static void test_gpt_even(void **state) {
     (void)state;
     pst_model_config c = gpt();
@@ -359,10 +366,8 @@ static void test_refused(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_gpt),
-        cmocka_unit_test(test_gpt_even),
-        cmocka_unit_test(test_mlp),
-        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_gpt), cmocka_unit_test(test_gpt_even), cmocka_unit_test(test_bert),
+        cmocka_unit_test(test_mlp), cmocka_unit_test(test_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

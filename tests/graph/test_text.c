@@ -46,6 +46,11 @@ static void models(void **unused) {
         MUST(pst_model_gpt.build(&c, &g));
         round_trip(g);
     }
+    pst_model_config c = {.kind = "bert", .preset = "tiny", .micro_batch = 4, .dropout = 0.1f};
+    pst_graph *g;
+    MUST(pst_model_bert.preset(&c));
+    MUST(pst_model_bert.build(&c, &g));
+    round_trip(g);
 }
 
 /* A text with one wrong line, the line's number, and words of the message. */
@@ -79,6 +84,7 @@ static void errors(void **unused) {
         {HEAD "node n embedding in t,t,t,t param w\n", "f:5:", "operands"},
         {HEAD "node n embedding in t param w size=3\n", "f:5:", "size"},
         {HEAD "node n embedding in t param w heads\n", "f:5:", "heads"},
+        {HEAD "node n embedding in t param w bidirectional=yes\n", "f:5:", "yes"},
         {HEAD "node n embedding in t param w activation=step\n", "f:5:", "step"},
         {HEAD "node n embedding in t param w\nnode n embedding in t param w\n", "f:6:", "n: two"},
         {HEAD "node n embedding in t param w\nnode m linear in n.out param w features=4\n", "f:6:", "features 4"},

@@ -15,6 +15,7 @@ typedef struct {
     uint64_t b, t, c;       /* input [b,t,c]; attention: c channels of q, of k and of v */
     uint64_t f;             /* linear: outputs; embedding: vocabulary */
     uint32_t heads;
+    int bidirectional, lengths; /* attention: is it, and has it lengths of samples (0, 1, T and others) */
     pst_activation act;
     int second;             /* has its optional parameter (bias, wpe) */
     float rate;
@@ -30,12 +31,13 @@ typedef struct {
 static inline uint64_t case_round_up(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 CASE_USED const char *case_text(const kernel_case *k) {
-    static char text[240];
+    static char text[272];
     snprintf(text, sizeof text,
-             "%s b=%lu t=%lu c=%lu f=%lu heads=%u act=%d second=%d %s %s w=%lu window=%lu stride=%u padding=%u", k->op, (unsigned long)k->b,
-             (unsigned long)k->t, (unsigned long)k->c, (unsigned long)k->f, k->heads, (int)k->act, k->second,
-             pst_dtype_name(k->dtype), k->factors ? pst_dtype_name(k->factors) : "", (unsigned long)k->w, (unsigned long)k->window,
-             k->stride, k->padding);
+             "%s b=%lu t=%lu c=%lu f=%lu heads=%u%s%s act=%d second=%d %s %s w=%lu window=%lu stride=%u padding=%u",
+             k->op, (unsigned long)k->b, (unsigned long)k->t, (unsigned long)k->c, (unsigned long)k->f, k->heads,
+             k->bidirectional ? " bidirectional" : "", k->lengths ? " lengths" : "", (int)k->act, k->second,
+             pst_dtype_name(k->dtype), k->factors ? pst_dtype_name(k->factors) : "", (unsigned long)k->w,
+             (unsigned long)k->window, k->stride, k->padding);
     return text;
 }
 
@@ -84,7 +86,7 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
     pst_graph *g;
     uint32_t in[3], param[2] = {0, 0}, n_in = 1, n_param = 0, tokens, out;
     uint64_t dim[2] = {k->b, k->t}, c = strcmp(k->op, "attention") ? k->c : 3 * k->c;
-    pst_attr attr = {.heads = k->heads, .features = (uint32_t)k->f, .activation = k->act, .eps = 1e-5f,
+    pst_attr attr = {.heads = k->heads, .bidirectional = (uint32_t)k->bidirectional, .features = (uint32_t)k->f, .activation = k->act, .eps = 1e-5f,
                      .rate = k->rate, .first = k->first, .total = k->total};
     PST_TRY(pst_graph_open("case", (uint32_t)k->b, &g));
     *graph = g;
@@ -98,6 +100,7 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
     } else {
         PST_TRY(case_input(g, "x", tokens, c, &in[0]));
     }
+    if (k->lengths) PST_TRY(pst_graph_data(g, "lengths", 1, dim, &in[n_in++]));
     if (!strcmp(k->op, "add")) PST_TRY(case_input(g, "x2", tokens, c, &in[n_in++]));
     if (!strcmp(k->op, "cross_entropy") || !strncmp(k->op, "vocabulary", 10))
         PST_TRY(pst_graph_data(g, "targets", 2, dim, &in[n_in++]));
@@ -206,6 +209,17 @@ static void case_round_f8(case_buffer *b, float *value) {
         value[i] = ldexpf(pst_f32_from_f8(wide, pst_f8_from_f32(wide, ldexpf(value[i], exponent - 1))), 1 - exponent);
 }
 
+/* None, one, all, and two that are random, in another order for each seed. */
+static void case_fill_lengths(case_state *s, case_buffer *b) {
+    uint64_t key = pst_rng_key(s->seed, "lengths"), t = s->spec.t;
+    for (uint64_t i = 0; i < b->n; i++) {
+        uint32_t word[4];
+        pst_rng_words(key, 7, i, word);
+        uint64_t value[] = {t, word[0] % (t + 1), 1, 0, word[1] % (t + 1)};
+        ((int32_t *)b->data)[i] = (int32_t)value[(s->seed + i) % 5];
+    }
+}
+
 static void case_fill(case_state *s, case_buffer *b) {
     uint64_t key = pst_rng_key(s->seed, "case") + b->kind * 16u + b->index;
     const kernel_case *k = &s->spec;
@@ -224,6 +238,10 @@ static void case_fill(case_state *s, case_buffer *b) {
         int sums = b->kind == PST_ARG_IN && b->index == 2; /* of exponentials */
         for (uint64_t i = 0; value && i < b->n; i++) case_put(b, i, sums || variance ? 0.1f + fabsf(value[i]) : value[i]);
         free(value);
+        return;
+    }
+    if (!strcmp(k->op, "attention")) {
+        case_fill_lengths(s, b);
         return;
     }
     uint64_t limit = case_is_image(k) ? 256 : k->total ? k->total : strcmp(k->op, "embedding") ? k->c : k->f;

@@ -147,9 +147,79 @@ static void test_attention(void **state) {
         for (size_t j = 0; j < sizeof size / sizeof *size; j++) {
             if (length[i] > 65 && j % 2 == 0 && size[j] != 80) continue;
             uint32_t heads = 1 + (uint32_t)(i + j) % 3;
-            check_case(&(kernel_case){
-                .op = "attention", .b = 1 + i % 2, .t = length[i], .c = heads * size[j], .heads = heads});
+            kernel_case k = {.op = "attention", .b = 1 + i % 2, .t = length[i], .c = heads * size[j], .heads = heads};
+            check_case(&k);
+            k.bidirectional = 1;
+            check_case(&k);
+            k.b = 5, k.lengths = 1, k.bidirectional = (int)(i + j) % 2;
+            if (i != j % 7) check_case(&k);
         }
+}
+
+/* One sample with `length` positions out of `from`'s sample `sample`, which may have padding behind them. */
+static void cut_sample(const case_state *from, uint64_t sample, case_state *to) {
+    for (uint32_t i = 0; i < to->n_buffer; i++) {
+        case_buffer *b = &to->buffer[i];
+        const case_buffer *all = case_find(from, b->kind, b->index);
+        const uint64_t t = from->spec.t, length = to->spec.t;
+        uint64_t rows = b->kind == PST_ARG_SAVED ? from->spec.heads : 1, row = all->size * all->n / from->spec.b / rows;
+        for (uint64_t r = 0; r < rows; r++)
+            memcpy((uint8_t *)b->data + r * row / t * length, (uint8_t *)all->data + (sample * rows + r) * row,
+                   row / t * length);
+    }
+}
+
+/* A padded sample against itself at its own length: the same bits in all that F and B write of its rows. */
+static void check_padding(const kernel_case *k, const pst_kernel_row *f, const pst_kernel_row *b) {
+    static const uint32_t written[] = {PST_ARG_OUT, PST_ARG_SAVED, PST_ARG_DIN};
+    case_state all;
+    assert_int_equal(case_open(k, seed, 0, &all), PST_OK);
+    assert_int_equal(run_on(&all, f, 2, (case_flags){0}), PST_OK);
+    assert_int_equal(run_on(&all, b, 2, (case_flags){0}), PST_OK);
+    const int32_t *lengths = case_find(&all, PST_ARG_IN, 1)->data;
+    for (uint64_t sample = 0; sample < k->b; sample++) {
+        kernel_case own = *k;
+        case_state alone, want;
+        own.b = 1, own.t = (uint64_t)lengths[sample], own.lengths = 0;
+        if (!own.t) continue;
+        assert_int_equal(case_open(&own, 0, 0, &alone), PST_OK);
+        assert_int_equal(case_open(&own, 0, 0, &want), PST_OK);
+        cut_sample(&all, sample, &alone), cut_sample(&all, sample, &want);
+        for (size_t i = 0; i < 3; i++) {
+            case_buffer *x = case_find(&alone, written[i], 0);
+            memset(x->data, 0xff, x->size * x->n);
+        }
+        assert_int_equal(run_on(&alone, f, 1, (case_flags){0}), PST_OK);
+        assert_int_equal(run_on(&alone, b, 1, (case_flags){0}), PST_OK);
+        for (size_t i = 0; i < 3; i++) {
+            const case_buffer *x = case_find(&alone, written[i], 0), *y = case_find(&want, written[i], 0);
+            if (memcmp(x->data, y->data, x->size * x->n))
+                fail_msg("%s: sample %lu of %s has other bits at its own length", f->name, (unsigned long)sample,
+                         case_text(k));
+        }
+        case_close(&alone), case_close(&want);
+    }
+    case_close(&all);
+}
+
+static void test_padding(void **state) {
+    (void)state;
+    uint32_t n;
+    const pst_kernel_row *rows = pst_kernels_cpu(&n);
+    for (uint32_t i = 0; i + 1 < n; i++) {
+        if (strcmp(rows[i].op, "attention") || rows[i].pass != PST_PASS_F || (rows[i].isa & ~pst_cpu_isa())) continue;
+        for (int bidirectional = 0; bidirectional < 2; bidirectional++)
+            for (uint64_t t = 9; t < 300; t += 61)
+                check_padding(&(kernel_case){.op = "attention",
+                                             .b = 5,
+                                             .t = t,
+                                             .c = 3 * 20,
+                                             .heads = 3,
+                                             .bidirectional = bidirectional,
+                                             .lengths = 1,
+                                             .dtype = case_row_dtype(&rows[i])},
+                              &rows[i], &rows[i + 1]);
+    }
 }
 
 static void test_elementwise(void **state) {
@@ -381,6 +451,7 @@ int main(void) {
         cmocka_unit_test(test_activation),
         cmocka_unit_test(test_gelu_forms_differ),
         cmocka_unit_test(test_index_refused),
+        cmocka_unit_test(test_padding),
     };
     return cmocka_run_group_tests(tests, open_devices, close_devices);
 }

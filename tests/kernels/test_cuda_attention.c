@@ -23,6 +23,8 @@ static void run(const case_state *s, pst_pass pass) {
                             .t = k->t,
                             .c = k->c,
                             .heads = k->heads,
+                            .lengths = k->lengths ? case_find(s, PST_ARG_IN, 1)->data : NULL,
+                            .bidirectional = (uint32_t)k->bidirectional,
                             .scale = 1 / sqrtf((float)(k->c / k->heads))};
     if (pass == PST_PASS_F) pst_cuda_attention_f(NULL, k->dtype, &a);
     else pst_cuda_attention_b(NULL, k->dtype, &a);
@@ -71,16 +73,66 @@ static void plain_attention_is_the_reference(void **state) {
     static const pst_dtype types[] = {PST_F32, PST_BF16, PST_F16};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         for (size_t type = 0; type < 3; type++)
-            if (type == 0 || type == 1 + i % 2)
-                check(&(kernel_case){.op = "attention",
-                                     .b = shape[i].b,
-                                     .t = shape[i].t,
-                                     .c = shape[i].d * shape[i].heads,
-                                     .heads = shape[i].heads,
-                                     .dtype = types[type]});
+            for (int mask = 0; mask < 4; mask++)
+                if (type == 0 || type == 1 + i % 2)
+                    check(&(kernel_case){.op = "attention",
+                                         .b = mask > 1 ? 5 : shape[i].b,
+                                         .t = shape[i].t,
+                                         .c = shape[i].d * shape[i].heads,
+                                         .heads = shape[i].heads,
+                                         .bidirectional = mask % 2,
+                                         .lengths = mask > 1,
+                                         .dtype = types[type]});
+}
+
+/* Whatever lies in rows of padding becomes 0, and nothing else changes. */
+static void padding_is_cleared(void **state) {
+    (void)state;
+    const kernel_case k = {.op = "attention", .b = 5, .t = 35, .c = 68, .heads = 2, .lengths = 1, .dtype = PST_BF16};
+    case_state s, want;
+    assert_int_equal(case_open(&k, 5, 0, &s), PST_OK);
+    assert_int_equal(case_open(&k, 5, 0, &want), PST_OK);
+    const int32_t *lengths = case_find(&s, PST_ARG_IN, 1)->data;
+    const pst_cuda_attention a = {.out = data(&s, PST_ARG_OUT),
+                                  .lse = data(&s, PST_ARG_SAVED),
+                                  .dqkv = data(&s, PST_ARG_DIN),
+                                  .b = k.b,
+                                  .t = k.t,
+                                  .c = k.c,
+                                  .heads = k.heads,
+                                  .lengths = lengths};
+    pst_cuda_attention_clear_f(NULL, k.dtype, &a);
+    pst_cuda_attention_clear_b(NULL, k.dtype, &a);
+    uint16_t *out = data(&want, PST_ARG_OUT), *din = data(&want, PST_ARG_DIN);
+    float *lse = data(&want, PST_ARG_SAVED);
+    for (uint64_t b = 0; b < k.b; b++)
+        for (uint64_t i = (uint64_t)lengths[b]; i < k.t; i++) {
+            memset(out + (b * k.t + i) * k.c, 0, k.c * sizeof *out);
+            memset(din + (b * k.t + i) * 3 * k.c, 0, 3 * k.c * sizeof *din);
+            for (uint64_t head = 0; head < k.heads; head++) lse[(b * k.heads + head) * k.t + i] = 0;
+        }
+    static const uint32_t kinds[] = {PST_ARG_OUT, PST_ARG_SAVED, PST_ARG_DIN};
+    for (size_t i = 0; i < 3; i++) {
+        const case_buffer *x = case_find(&s, kinds[i], 0), *y = case_find(&want, kinds[i], 0);
+        assert_memory_equal(x->data, y->data, x->size * x->n);
+    }
+    assert_true(case_guards_intact(&s));
+    case_close(&s), case_close(&want);
+}
+
+static void lengths_are_clamped(void **state) {
+    (void)state;
+    int32_t lengths[300], to[301];
+    pst_cuda_attention a = {.b = 300, .t = 40, .c = 8, .heads = 1, .lengths = lengths};
+    for (int i = 0; i < 300; i++) lengths[i] = i - 100;
+    lengths[0] = INT32_MIN, lengths[299] = INT32_MAX, to[300] = -7;
+    pst_cuda_attention_clamp(NULL, &a, to);
+    for (int i = 0; i < 300; i++) assert_int_equal(to[i], lengths[i] < 1 ? 1 : lengths[i] > 40 ? 40 : lengths[i]);
+    assert_int_equal(to[300], -7);
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(plain_attention_is_the_reference)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(plain_attention_is_the_reference),
+                                       cmocka_unit_test(padding_is_cleared), cmocka_unit_test(lengths_are_clamped)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -42,8 +42,10 @@ static cudnnStatus_t open_properties(int i) {
 }
 
 static void check(int machine, const pst_cuda_attention_shape *of) {
-    for (uint32_t backward = 0; backward < 2; backward++) {
+    for (uint32_t kind = 0; kind < 8; kind++) {
+        uint32_t backward = kind % 2;
         pst_cuda_attention_shape s = *of;
+        s.bidirectional = kind / 2 % 2, s.padded = kind / 4;
         pst_dnn_target target = {.properties = properties[machine]};
         pst_dnn_plan plan = {0};
         pst_dnn_graph g;
@@ -54,8 +56,9 @@ static void check(int machine, const pst_cuda_attention_shape *of) {
         pst_cuda_attention_graph(&g, &s);
         pst_status status = pst_dnn_plan_make(&g, &target, pst_cuda_attention_workspace(&s), &plan);
         if (status != PST_OK && !strstr(pst_error(), "cuLibraryLoadData"))
-            fail_msg("%s, %s of %d positions, %d heads of %d: %s", machines[machine].name, backward ? "B" : "F",
-                     (int)s.t, (int)s.heads, (int)(s.c / s.heads), pst_error());
+            fail_msg("%s, %s of %d positions, %d heads of %d%s%s: %s", machines[machine].name, backward ? "B" : "F",
+                     (int)s.t, (int)s.heads, (int)(s.c / s.heads), s.bidirectional ? ", bidirectional" : "",
+                     s.padded ? ", padded" : "", pst_error());
         pst_dnn_plan_close(&plan);
         pst_dnn_close(&g);
     }

@@ -189,12 +189,15 @@ static void test_attention(void **state) {
                  {2, 37, 12, 2}, {1, 70, 256, 1}, {1, 20, 264, 1}};
     for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
         for (size_t type = 0; type < 3; type++)
-            check_case((kernel_case){.op = "attention",
-                                     .b = shape[i].b,
-                                     .t = shape[i].t,
-                                     .c = shape[i].d * shape[i].heads,
-                                     .heads = shape[i].heads},
-                       types[type]);
+            for (int mask = 0; mask < 4; mask++)
+                check_case((kernel_case){.op = "attention",
+                                         .b = mask > 1 ? 5 : shape[i].b,
+                                         .t = shape[i].t,
+                                         .c = shape[i].d * shape[i].heads,
+                                         .heads = shape[i].heads,
+                                         .bidirectional = mask % 2,
+                                         .lengths = mask > 1},
+                           types[type]);
 }
 
 /* Stems, bottlenecks and CIFAR's layers, and channels that fill no 16 bytes. */

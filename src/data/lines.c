@@ -1,0 +1,220 @@
+/* Data set "lines": each line of the files that is not empty is a sample, for models that fill in masked tokens (Devlin
+ * et al. 2019). A token is a byte, or 256, the mask; a line that is longer than the context is cut, one that is shorter
+ * padded with 0. 15 % of its tokens are targets, one at least: of these 80 % become the mask, 10 % a random byte, and
+ * 10 % stay. Which ones follows from the seed and the sample's number alone: others in each epoch of the training split,
+ * the same always in the validation split, which is the last lines. */
+#include "base/hash.h"
+#include "base/rng.h"
+#include "data/joined.h"
+#include "data/options.h"
+#include "data/order.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MASK = 256, VOCABULARY, BLOCK = 1 << 16 };
+/* Shares of the 2^32 words. */
+#define CHOSEN 644245094u    /* 15 % */
+#define MASKED 3435973837u   /* 80 % */
+#define REPLACED 3865470566u /* 90 %: another 10 % */
+
+/* Where a line lies in the text, and how many of its bytes a sample has. */
+typedef struct {
+    uint64_t at : 40, n : 24;
+} line;
+static const uint64_t MOST_BYTES = UINT64_C(1) << 40;
+static const uint32_t MOST_CONTEXT = (1 << 24) - 1;
+
+typedef struct {
+    pst_data base;
+    pst_joined *text;
+    line *line; /* in file order; the last `validation` of `n` are that split */
+    uint64_t n, room, validation;
+    uint64_t bytes[2]; /* by split */
+    uint64_t seed, hash;
+    uint32_t context;
+    uint8_t *read; /* [BLOCK or context] */
+} lines_data;
+
+/* --- where lines are ---------------------------------------------------------------------------------------------- */
+
+/* The bytes [at, end) without their line feed. */
+static pst_status add_line(lines_data *d, uint64_t at, uint64_t end, int carriage_return) {
+    uint64_t n = end - at - (carriage_return && end > at);
+    if (!n) return PST_OK;
+    if (d->n == d->room) {
+        uint64_t room = d->room ? 2 * d->room : 1024;
+        line *list = realloc(d->line, room * sizeof *list);
+        if (!list) return pst_fail(PST_ENOMEM, "out of memory for the places of %llu lines", (unsigned long long)room);
+        d->line = list, d->room = room;
+    }
+    d->line[d->n++] = (line){at, n < d->context ? n : d->context};
+    return PST_OK;
+}
+
+/* A file's last line may lack its line feed; no line goes on in the next file. */
+static pst_status scan_file(lines_data *d, uint64_t from, uint64_t end) {
+    uint64_t begins = from;
+    uint8_t last = 0;
+    for (uint64_t at = from; at < end;) {
+        uint64_t n = end - at < BLOCK ? end - at : BLOCK;
+        PST_TRY(pst_joined_read(d->text, at, n, d->read));
+        for (uint64_t i = 0; i < n; i++, at++) {
+            if (d->read[i] == '\n') {
+                PST_TRY(add_line(d, begins, at, last == '\r'));
+                begins = at + 1;
+            }
+            last = d->read[i];
+        }
+    }
+    return add_line(d, begins, end, last == '\r');
+}
+
+static pst_status scan(lines_data *d) {
+    if (pst_joined_bytes(d->text) >= MOST_BYTES) return pst_fail(PST_EINPUT, "data: 1 TiB of lines is the most");
+    for (uint32_t i = 0; i < pst_joined_files(d->text); i++)
+        PST_TRY(scan_file(d, pst_joined_start(d->text, i), pst_joined_start(d->text, i + 1)));
+    return PST_OK;
+}
+
+/* --- opening ------------------------------------------------------------------------------------------------------ */
+
+static pst_status split(lines_data *d, const pst_data_config *c, const char *what) {
+    if (!d->n) return pst_fail(PST_EINPUT, "data: %s: every line is empty, there is nothing to train on", what);
+    d->validation = (uint64_t)((double)d->n * c->validation);
+    if (c->validation > 0 && !d->validation)
+        return pst_fail(PST_EINPUT,
+                        "data: %s: validation %g of %llu lines leaves none, at least 1 is needed (or validation: 0)",
+                        what, c->validation, (unsigned long long)d->n);
+    for (uint64_t i = 0; i < d->n; i++) d->bytes[i >= d->n - d->validation] += d->line[i].n;
+    return PST_OK;
+}
+
+static void lines_close(pst_data *data) {
+    lines_data *d = (lines_data *)data;
+    if (!d) return;
+    pst_joined_close(d->text);
+    free(d->line);
+    free(d->read);
+    free(d);
+}
+
+static pst_status fill(lines_data *d, const pst_data_config *c, pst_file_list *list) {
+    char what[512];
+    pst_options_describe(list, what, sizeof what);
+    PST_TRY(pst_joined_open(list, &d->text));
+    PST_TRY(scan(d));
+    PST_TRY(split(d, c, what));
+    d->hash = pst_options_hash(c, pst_hash64("lines", 5, pst_joined_hash(d->text)));
+    return PST_OK;
+}
+
+static pst_status lines_open(const pst_data_config *c, pst_data **out) {
+    pst_file_list list = {0};
+    PST_TRY(pst_options_check(c));
+    if (c->context > MOST_CONTEXT)
+        return pst_fail(PST_EINPUT, "model.context is %u: %u is the most with data.kind lines", c->context,
+                        MOST_CONTEXT);
+    PST_TRY(pst_files_expand(c->paths, c->n_path, &list));
+    pst_status status = pst_fail(PST_ENOMEM, "out of memory for a context of %u", c->context);
+    lines_data *d = calloc(1, sizeof *d);
+    if (d && (d->read = malloc(c->context > BLOCK ? c->context : BLOCK))) {
+        d->base.row = &pst_data_lines;
+        d->context = c->context, d->seed = c->seed;
+        status = fill(d, c, &list);
+    }
+    pst_files_free(&list);
+    if (status == PST_OK) *out = &d->base;
+    else lines_close((pst_data *)d);
+    return status;
+}
+
+/* --- samples ------------------------------------------------------------------------------------------------------ */
+
+static uint64_t lines_size(const pst_data *data, pst_split split) {
+    const lines_data *d = (const lines_data *)data;
+    return split == PST_SPLIT_TRAIN ? d->n - d->validation : d->validation;
+}
+
+static void hide(const uint32_t word[4], int32_t *token, int32_t *target) {
+    *target = *token;
+    if (word[1] < MASKED) *token = MASK;
+    else if (word[1] < REPLACED) *token = (int32_t)(word[2] % MASK);
+}
+
+/* Chooses targets among n tokens: position i by word i of the sample's stream. */
+static void choose(uint64_t key, uint64_t sample, uint64_t n, int32_t *tokens, int32_t *targets) {
+    uint32_t word[4];
+    int any = 0;
+    for (uint64_t i = 0; i < n; i++) {
+        pst_rng_words(key, sample, i, word);
+        targets[i] = -1;
+        if (word[0] < CHOSEN) hide(word, tokens + i, targets + i), any = 1;
+    }
+    if (any) return;
+    pst_rng_words(key, sample, UINT64_MAX, word);
+    hide(word, tokens + word[0] % n, targets + word[0] % n);
+}
+
+/* As choose() does. */
+static uint64_t lines_targets(const pst_data *data, uint64_t first, uint64_t n) {
+    const lines_data *d = (const lines_data *)data;
+    const uint64_t key = pst_rng_key(d->seed, "data.mask"), train = lines_size(data, PST_SPLIT_TRAIN);
+    uint64_t sum = 0;
+    for (uint64_t sample = first; sample < first + n; sample++) {
+        const uint64_t length = d->line[pst_order_shuffled(d->seed, train, sample)].n;
+        uint64_t here = 0;
+        uint32_t word[4];
+        for (uint64_t i = 0; i < length; i++) {
+            pst_rng_words(key, sample, i, word);
+            here += word[0] < CHOSEN;
+        }
+        sum += here ? here : 1;
+    }
+    return sum;
+}
+
+static pst_status lines_sample(pst_data *data, pst_split split, uint64_t index, int32_t *const *out) {
+    lines_data *d = (lines_data *)data;
+    const uint64_t size = lines_size(data, split), train = d->n - d->validation;
+    int32_t *tokens = out[0], *targets = out[1];
+    if (split == PST_SPLIT_VALIDATION && index >= size)
+        return pst_fail(PST_EINPUT, "data: validation line %llu of %llu", (unsigned long long)index,
+                        (unsigned long long)size);
+    line l = d->line[split == PST_SPLIT_TRAIN ? pst_order_shuffled(d->seed, train, index) : train + index];
+    PST_TRY(pst_joined_read(d->text, l.at, l.n, d->read));
+    for (uint64_t i = 0; i < l.n; i++) tokens[i] = d->read[i];
+    for (uint64_t i = l.n; i < d->context; i++) tokens[i] = 0, targets[i] = -1;
+    choose(pst_rng_key(d->seed, split == PST_SPLIT_TRAIN ? "data.mask" : "data.mask.validation"), index, l.n, tokens,
+           targets);
+    out[2][0] = (int32_t)l.n;
+    return PST_OK;
+}
+
+static pst_data_shape lines_shape(const char *tokenizer) {
+    return (pst_data_shape){.vocabulary = strcmp(tokenizer, "byte") ? 0 : VOCABULARY};
+}
+
+static uint32_t lines_fields(const pst_data *data, pst_data_field out[PST_DATA_FIELDS]) {
+    uint64_t n = ((const lines_data *)data)->context;
+    out[0] = (pst_data_field){"tokens", n};
+    out[1] = (pst_data_field){"targets", n};
+    out[2] = (pst_data_field){"lengths", 1};
+    return 3;
+}
+
+static uint64_t lines_bytes(const pst_data *data, pst_split split) {
+    return ((const lines_data *)data)->bytes[split == PST_SPLIT_VALIDATION];
+}
+
+static uint64_t lines_hash(const pst_data *data) { return ((const lines_data *)data)->hash; }
+
+const pst_data_row pst_data_lines = {.name = "lines",
+                                     .shape = lines_shape,
+                                     .open = lines_open,
+                                     .fields = lines_fields,
+                                     .sample = lines_sample,
+                                     .targets = lines_targets,
+                                     .size = lines_size,
+                                     .bytes = lines_bytes,
+                                     .hash = lines_hash,
+                                     .close = lines_close};

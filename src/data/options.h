@@ -1,0 +1,14 @@
+/* What data sets of text share: their options checked, hashed and described. */
+#ifndef PST_DATA_OPTIONS_H
+#define PST_DATA_OPTIONS_H
+#include "data/data.h"
+#include "data/files.h"
+#include <stddef.h>
+
+/* EINPUT: an option that no text can be read with. */
+pst_status pst_options_check(const pst_data_config *config);
+/* `hash` and, on top, every option that decides about samples. */
+uint64_t pst_options_hash(const pst_data_config *config, uint64_t hash);
+/* "a.txt" or "a.txt and 3 more files", for messages. */
+void pst_options_describe(const pst_file_list *list, char *out, size_t size);
+#endif
