@@ -87,6 +87,9 @@ typedef struct {
     pst_status (*sum_squares)(pst_device *device, const float *const *x, const uint64_t *n, uint32_t count, double *out);
     pst_status (*accumulate)(pst_device *device, float *y, const float *x, uint64_t n); /* y += x */
     pst_status (*narrow)(pst_device *device, pst_dtype type, const float *x, uint16_t *y, uint64_t n);
+    /* Statistics: weight += rate * (scale * grad - weight), state and decay left out; else as update. */
+    pst_status (*average)(pst_device *device, float rate, float scale, pst_dtype type, const pst_arith_param *list,
+                          uint32_t n);
 } pst_arith;
 extern const pst_arith pst_arith_cpu; /* kernels/cpu/arith.c */
 

@@ -27,7 +27,7 @@ typedef enum { PST_ACT_NONE, PST_ACT_GELU_TANH, PST_ACT_GELU_ERF, PST_ACT_RELU }
 /* An empty graph for micro-batches of so many samples. *graph is the caller's; free with pst_graph_close. */
 PST_API pst_status pst_graph_open(const char *name, uint32_t micro_batch, pst_graph **graph);
 /* Instead: the model that a configuration names (model.kind gpt, mlp, ...), for train.micro_batch and train.precision.
- * Its data tensors are "tokens" and "targets", [b,T] both. */
+ * Its data tensors are what that model reads: "tokens" and "targets" [b,T], or "pixels" [b,H,W,C] and "targets" [b,1]. */
 PST_API pst_status pst_graph_build(const pst_config *config, pst_graph **graph);
 /* NULL: nothing. Plans and sessions made from the graph stay valid. */
 PST_API void pst_graph_close(pst_graph *graph);
@@ -69,9 +69,31 @@ PST_API pst_status pst_graph_add_residual(pst_graph *graph, const char *name, ui
 PST_API pst_status pst_graph_add_cross_entropy(pst_graph *graph, const char *name, uint32_t logits, uint32_t targets,
                                                uint32_t *losses);
 
+/* Images have their channels last: [b,H,W,C]. Tensor ranks do not share them out. */
+
+/* bytes [b,H,W,C] int32, 0 to 255. out like it, floating point: bytes / 127.5 - 1. */
+PST_API pst_status pst_graph_add_pixels(pst_graph *graph, const char *name, uint32_t bytes, uint32_t *out);
+/* x [b,H,W,C]; weight [O,h,w,C]; bias [O] or PST_NONE; stride >= 1 and padding < h, w in pixels, along both axes; 0 lies
+ * outside of the image. out [b, (H + 2 padding - h)/stride + 1, likewise of W, O]. */
+PST_API pst_status pst_graph_add_convolution(pst_graph *graph, const char *name, uint32_t x, uint32_t weight,
+                                             uint32_t bias, uint32_t stride, uint32_t padding, uint32_t *out);
+/* x [..,C]; z like x, or PST_NONE; activation: PST_ACT_NONE or PST_ACT_RELU; eps > 0. out like x:
+ * activation(norm(x) * weight + bias + z), normalised over all but C (Ioffe & Szegedy 2015): with the mean and variance
+ * of the micro-batch while training, with running ones in evaluation. Its parameters are its own, [C] each: NAME.weight
+ * (one), NAME.bias (zero), NAME.running_mean (zero) and NAME.running_var (one). A step moves the last two by a tenth of
+ * the way to the mean over its micro-batches. */
+PST_API pst_status pst_graph_add_batch_norm(pst_graph *graph, const char *name, uint32_t x, uint32_t z,
+                                            pst_activation activation, float eps, uint32_t *out);
+/* x [b,H,W,C]. out: the largest of each window x window pixels, windows placed as convolution's; what lies outside of
+ * the image is smaller than all. */
+PST_API pst_status pst_graph_add_max_pool(pst_graph *graph, const char *name, uint32_t x, uint32_t window,
+                                          uint32_t stride, uint32_t padding, uint32_t *out);
+/* x [b,H,W,C]. out [b,1,C]: the mean over all pixels. */
+PST_API pst_status pst_graph_add_average_pool(pst_graph *graph, const char *name, uint32_t x, uint32_t *out);
+
 /* The shape of a tensor: dim has room for PST_MAX_DIM, *n_dim of them are set. */
 PST_API pst_status pst_graph_shape(const pst_graph *graph, uint32_t tensor, uint32_t *n_dim, uint64_t *dim);
-/* Trainable numbers, each parameter once; 0 for NULL. */
+/* Trainable numbers, each parameter once, running statistics left out; 0 for NULL. */
 PST_API uint64_t pst_graph_weights(const pst_graph *graph);
 /* One line per parameter and operator. ENOMEM when `out`, which stays the caller's, cannot be written. */
 PST_API pst_status pst_graph_print(const pst_graph *graph, FILE *out);

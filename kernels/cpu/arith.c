@@ -33,4 +33,16 @@ static pst_status narrow(pst_device *device, pst_dtype type, const float *x, uin
     return PST_OK;
 }
 
-const pst_arith pst_arith_cpu = {update, sum_squares, accumulate, narrow};
+/* They are a few numbers for each channel. */
+static pst_status average(pst_device *device, float rate, float scale, pst_dtype type, const pst_arith_param *list,
+                          uint32_t n) {
+    const pst_flat *flat = flat_of(device);
+    for (uint32_t i = 0; i < n; i++) {
+        const pst_arith_param *p = list + i;
+        for (uint64_t k = 0; k < p->n; k++) p->weight[k] += rate * (scale * p->grad[k] - p->weight[k]);
+        if (p->narrow) flat->narrow(device->pool, type, p->weight, p->narrow, p->n);
+    }
+    return PST_OK;
+}
+
+const pst_arith pst_arith_cpu = {update, sum_squares, accumulate, narrow, average};

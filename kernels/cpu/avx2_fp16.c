@@ -21,6 +21,7 @@
 #include "kernels/cpu/elementwise_vec.h"
 #include "kernels/cpu/embedding_vec.h"
 #include "kernels/cpu/flat_vec.h"
+#include "kernels/cpu/image_vec.h"
 #include "kernels/cpu/layer_norm_vec.h"
 
 #include "kernels/cpu/table_vec.h"

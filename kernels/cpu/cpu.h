@@ -80,6 +80,14 @@ pst_status pst_linear_forward(pst_device *device, const pst_call *call, const ps
 pst_status pst_linear_backward(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
 pst_status pst_linear_weight(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
 
+/* convolution.c, with linear's element-wise half. */
+uint64_t pst_convolution_forward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads);
+uint64_t pst_convolution_backward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads);
+uint64_t pst_convolution_weight_scratch(const pst_graph *g, const pst_node *node, uint32_t threads);
+pst_status pst_convolution_forward(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
+pst_status pst_convolution_backward(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
+pst_status pst_convolution_weight(pst_device *device, const pst_call *call, const pst_linear_ops *ops);
+
 /* Sums over rows (weight gradients of biases and layer norms) add the rows of a block in order, then the blocks in
  * order, so that long sums stay accurate. Columns are spread over tiles. */
 enum { PST_SUM_ROWS = 64, PST_SUM_COLS = 64, PST_FLAT_TILE = 16384 };

@@ -42,6 +42,16 @@ static const pst_kernel_row vec_rows[] = {
     ROW("cross_entropy", PST_PASS_B, NULL, cross_entropy_b),
     ROW("vocabulary_part", PST_PASS_F, NULL, vocabulary_part_f),
     ROW("vocabulary_loss", PST_PASS_B, NULL, cross_entropy_b),
+    ROW("pixels", PST_PASS_F, NULL, pixels_f),
+    ROW("convolution", PST_PASS_F, pst_convolution_forward_scratch, convolution_f),
+    ROW("convolution", PST_PASS_B, pst_convolution_backward_scratch, convolution_b),
+    ROW("convolution", PST_PASS_W, pst_convolution_weight_scratch, convolution_w),
+    ROW("batch_norm", PST_PASS_F, batch_norm_scratch, batch_norm_f),
+    ROW("batch_norm", PST_PASS_B, batch_norm_scratch, batch_norm_b),
+    ROW("max_pool", PST_PASS_F, NULL, max_pool_f),
+    ROW("max_pool", PST_PASS_B, max_pool_b_scratch, max_pool_b),
+    ROW("average_pool", PST_PASS_F, NULL, average_pool_f),
+    ROW("average_pool", PST_PASS_B, NULL, average_pool_b),
 };
 #undef ROW
 

@@ -72,4 +72,15 @@ static pst_status narrow(pst_device *device, pst_dtype type, const float *x, uin
     return pst_cuda_launched("rounding of weights");
 }
 
-const pst_arith pst_cuda_arith = {update, sum_squares, accumulate, narrow};
+static pst_status average(pst_device *device, float rate, float scale, pst_dtype type, const pst_arith_param *list,
+                          uint32_t n) {
+    for (uint32_t i = 0; i < n; i++) {
+        const pst_arith_param *p = list + i;
+        if (!p->n) continue;
+        pst_cuda_average(pst_cuda_queue_of(device), type, rate, scale, p->weight, p->grad, p->narrow, p->n);
+        PST_TRY(pst_cuda_launched("running statistics"));
+    }
+    return PST_OK;
+}
+
+const pst_arith pst_cuda_arith = {update, sum_squares, accumulate, narrow, average};

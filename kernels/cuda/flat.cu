@@ -129,3 +129,20 @@ void pst_cuda_sum_squares(pst_cuda_queue q, const pst_cuda_square_list *list) {
     if (list->blocks) launch(q, block_squares, dim3(grid_of(list->blocks, THREADS / LANES)), dim3(THREADS), *list);
     if (list->n) launch(q, total_squares, dim3(list->n), dim3(WARP), *list);
 }
+
+template <typename T>
+__global__ void __launch_bounds__(THREADS) average(float rate, float scale, float *weight, const float *grad, T *narrow,
+                                                   uint64_t n) {
+    uint64_t i = (uint64_t)blockIdx.x * THREADS + threadIdx.x;
+    if (i >= n) return;
+    float w = plus(weight[i], times(rate, plus(times(scale, grad[i]), -weight[i])));
+    weight[i] = w;
+    if (narrow) narrow[i] = narrowed<T>(w);
+}
+
+void pst_cuda_average(pst_cuda_queue q, pst_dtype dtype, float rate, float scale, float *weight, const float *grad,
+                      uint16_t *narrow, uint64_t n) {
+    dim3 grid(grid_of(n, THREADS)), block(THREADS);
+    if (dtype == PST_F16) launch(q, average<f16>, grid, block, rate, scale, weight, grad, (f16 *)narrow, n);
+    else launch(q, average<bf16>, grid, block, rate, scale, weight, grad, (bf16 *)narrow, n);
+}

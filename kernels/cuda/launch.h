@@ -140,6 +140,9 @@ typedef struct {
     pst_cuda_square_entry entry[PST_CUDA_LIST];
 } pst_cuda_square_list;
 void pst_cuda_sum_squares(pst_cuda_queue q, const pst_cuda_square_list *list);
+/* weight += rate * (scale * grad - weight); narrow: NULL, or where it goes in that type. */
+void pst_cuda_average(pst_cuda_queue q, pst_dtype dtype, float rate, float scale, float *weight, const float *grad,
+                      uint16_t *narrow, uint64_t n);
 void pst_cuda_narrow(pst_cuda_queue q, pst_dtype dtype, const float *x, uint16_t *y, uint64_t n);
 
 /* --- fp8.cu: bf16 as factors of 8 bits --------------------------------------------------------------------------- */

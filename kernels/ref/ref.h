@@ -27,4 +27,15 @@ PST_REF_LAUNCH(cross_entropy_f);
 PST_REF_LAUNCH(cross_entropy_b);
 PST_REF_LAUNCH(vocabulary_part_f);
 PST_REF_LAUNCH(vocabulary_loss_f);
+PST_REF_LAUNCH(convolution_f);
+PST_REF_LAUNCH(convolution_b);
+PST_REF_LAUNCH(convolution_w);
+PST_REF_LAUNCH(batch_norm_f);
+PST_REF_LAUNCH(batch_norm_b);
+PST_REF_LAUNCH(batch_norm_w);
+PST_REF_LAUNCH(pixels_f);
+PST_REF_LAUNCH(max_pool_f);
+PST_REF_LAUNCH(max_pool_b);
+PST_REF_LAUNCH(average_pool_f);
+PST_REF_LAUNCH(average_pool_b);
 #endif

@@ -29,6 +29,17 @@ static const pst_kernel_row rows[] = {
     ROWS("vocabulary_part", PST_PASS_F, vocabulary_part_f),
     ROWS("vocabulary_loss", PST_PASS_F, vocabulary_loss_f),
     ROWS("vocabulary_loss", PST_PASS_B, cross_entropy_b),
+    ROWS("convolution", PST_PASS_F, convolution_f),
+    ROWS("convolution", PST_PASS_B, convolution_b),
+    ROWS("convolution", PST_PASS_W, convolution_w),
+    ROWS("batch_norm", PST_PASS_F, batch_norm_f),
+    ROWS("batch_norm", PST_PASS_B, batch_norm_b),
+    ROWS("batch_norm", PST_PASS_W, batch_norm_w),
+    ROWS("pixels", PST_PASS_F, pixels_f),
+    ROWS("max_pool", PST_PASS_F, max_pool_f),
+    ROWS("max_pool", PST_PASS_B, max_pool_b),
+    ROWS("average_pool", PST_PASS_F, average_pool_f),
+    ROWS("average_pool", PST_PASS_B, average_pool_b),
 };
 #undef ROWS
 

@@ -17,24 +17,38 @@ typedef struct {
 
 typedef enum { PST_SPLIT_TRAIN, PST_SPLIT_VALIDATION } pst_split;
 
+/* What follows from the options alone, without opening any file. */
+typedef struct {
+    uint32_t vocabulary;       /* distinct tokens, or classes; 0: unknown */
+    uint32_t image, depth;     /* height and width, and numbers of a pixel; 0: samples are no images */
+} pst_data_shape;
+
+/* An array of a sample: the graph's data tensor of that name receives it. */
+typedef struct {
+    const char *name;
+    uint64_t elements;
+} pst_data_field;
+enum { PST_DATA_FIELDS = 4 };
+
 typedef struct pst_data pst_data;
 typedef struct {
     const char *name;
+    pst_data_shape (*shape)(const char *tokenizer);
     /* EINPUT: nothing matches, unreadable, or too short for one sample per split; names the path and the sizes. */
     pst_status (*open)(const pst_data_config *config, pst_data **data);
-    /* Sample number `index` (0, 1, ... without end: epochs follow each other) of the training order, or window
-     * `index` of the validation split (non-overlapping, in file order). context tokens and the context targets that
-     * follow each by one. Targets that do not exist (last window) are -1 and their tokens 0. */
-    pst_status (*sample)(pst_data *data, pst_split split, uint64_t index, int32_t *tokens, int32_t *targets);
-    /* Windows of a split: an epoch of the training split, the whole of the validation split (last, partial one too). */
+    /* What a sample holds; one field is named "targets". Returns how many. */
+    uint32_t (*fields)(const pst_data *data, pst_data_field out[PST_DATA_FIELDS]);
+    /* Sample number `index` (0, 1, ... without end: epochs follow each other) of the training order, or sample
+     * `index` of the validation split, in file order. out[i]: room for field i. Targets that do not exist are -1. */
+    pst_status (*sample)(pst_data *data, pst_split split, uint64_t index, int32_t *const *out);
+    /* Samples of a split: an epoch of the training split, the whole of the validation split (last, partial one too). */
     uint64_t (*size)(const pst_data *data, pst_split split);
-    uint32_t (*vocabulary)(const pst_data *data);
     uint64_t (*bytes)(const pst_data *data, pst_split split);
     uint64_t (*hash)(const pst_data *data); /* names and sizes of the files and the options: must agree on resume */
     void (*close)(pst_data *data);
 } pst_data_row;
 struct pst_data { const pst_data_row *row; };
+/* "text": "tokens", a window of the context's size, and the "targets" that follow each by one; validation windows do not
+ * overlap, tokens without a target (last window) are 0. */
 extern const pst_data_row pst_data_text;
-/* Distinct tokens of a tokenizer, 0 when there is none of that name: known without opening any data. */
-uint32_t pst_data_vocabulary(const char *tokenizer);
 #endif

@@ -99,8 +99,9 @@ static uint64_t text_size(const pst_data *data, pst_split split) {
     return d->validation < 2 ? 0 : (d->validation - 2) / d->context + 1;
 }
 
-static pst_status text_sample(pst_data *data, pst_split split, uint64_t index, int32_t *tokens, int32_t *targets) {
+static pst_status text_sample(pst_data *data, pst_split split, uint64_t index, int32_t *const *out) {
     text_data *d = (text_data *)data;
+    int32_t *tokens = out[0], *targets = out[1];
     uint64_t at, n = d->context; /* n tokens that have a target */
     if (split == PST_SPLIT_TRAIN) {
         at = pst_order_start(&d->order, index);
@@ -125,11 +126,15 @@ static pst_status text_sample(pst_data *data, pst_split split, uint64_t index, i
     return PST_OK;
 }
 
-uint32_t pst_data_vocabulary(const char *tokenizer) { return strcmp(tokenizer, "byte") ? 0 : VOCABULARY; }
+static pst_data_shape text_shape(const char *tokenizer) {
+    return (pst_data_shape){.vocabulary = strcmp(tokenizer, "byte") ? 0 : VOCABULARY};
+}
 
-static uint32_t text_vocabulary(const pst_data *data) {
-    (void)data;
-    return VOCABULARY;
+static uint32_t text_fields(const pst_data *data, pst_data_field out[PST_DATA_FIELDS]) {
+    uint64_t n = ((const text_data *)data)->context;
+    out[0] = (pst_data_field){"tokens", n};
+    out[1] = (pst_data_field){"targets", n};
+    return 2;
 }
 
 static uint64_t text_bytes(const pst_data *data, pst_split split) {
@@ -139,5 +144,12 @@ static uint64_t text_bytes(const pst_data *data, pst_split split) {
 
 static uint64_t text_hash(const pst_data *data) { return ((const text_data *)data)->hash; }
 
-const pst_data_row pst_data_text = {"text",          text_open,  text_sample, text_size,
-                                    text_vocabulary, text_bytes, text_hash,   text_close};
+const pst_data_row pst_data_text = {.name = "text",
+                                    .shape = text_shape,
+                                    .open = text_open,
+                                    .fields = text_fields,
+                                    .sample = text_sample,
+                                    .size = text_size,
+                                    .bytes = text_bytes,
+                                    .hash = text_hash,
+                                    .close = text_close};

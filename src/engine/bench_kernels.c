@@ -224,7 +224,7 @@ static pst_status build(suite *s) {
     const pst_config *c = s->b->config;
     const pst_model_row *row;
     pst_model_config m;
-    PST_TRY(pst_prepare_model(c, pst_data_vocabulary(c->data.tokenizer), &row, &m));
+    PST_TRY(pst_prepare_model(c, &row, &m));
     m.dtype = s->dtype;
     PST_TRY(row->build(&m, &s->graph));
     s->n_micro = (uint64_t)(c->train.batch / c->train.micro_batch);

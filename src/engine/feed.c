@@ -1,8 +1,18 @@
 /* Data into the ranks that need it, losses out of the rank that has them. */
 #include "engine/trainer.h"
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* A field of the data set's samples. */
+struct pst_feed_field {
+    uint64_t elements;
+    uint32_t tensor; /* of the graph */
+    int targets;     /* its numbers that are not negative are counted */
+    int32_t *sample; /* [elements] room for one */
+};
+typedef struct pst_feed_field field;
 
 static uint32_t data_tensor(const pst_graph *g, const char *name) {
     for (uint32_t t = 0; t < g->n_tensor; t++)
@@ -17,57 +27,119 @@ struct pst_feed_total {
 };
 typedef struct pst_feed_total total;
 
+/* What the model reads, or the data set has, as a list of names. */
+static void list_read(const pst_graph *g, char *out, size_t size) {
+    *out = 0;
+    for (uint32_t t = 0; t < g->n_tensor; t++)
+        if (g->tensor[t].role == PST_TENSOR_DATA)
+            snprintf(out + strlen(out), size - strlen(out), "%s%s", *out ? ", " : "", g->tensor[t].name);
+}
+
+static void list_fields(const pst_data_field *f, uint32_t n, char *out, size_t size) {
+    *out = 0;
+    for (uint32_t i = 0; i < n; i++) snprintf(out + strlen(out), size - strlen(out), "%s%s", i ? ", " : "", f[i].name);
+}
+
+static pst_status differs(const pst_prepared *p, const pst_data *data, const pst_data_field *f, uint32_t n) {
+    char reads[256], has[256];
+    list_read(p->whole, reads, sizeof reads);
+    list_fields(f, n, has, sizeof has);
+    return pst_fail(PST_EINPUT, "model.kind %s reads %s, but a sample of data.kind %s has %s", p->config->model.kind,
+                    reads, data->row->name, has);
+}
+
+pst_status pst_feed_check(const pst_prepared *p, const pst_data *data) {
+    const pst_graph *g = p->whole;
+    pst_data_field f[PST_DATA_FIELDS];
+    uint32_t n = data->row->fields(data, f), read = 0;
+    for (uint32_t t = 0; t < g->n_tensor; t++) read += g->tensor[t].role == PST_TENSOR_DATA;
+    if (read != n) return differs(p, data, f, n);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t t = data_tensor(g, f[i].name);
+        if (t == UINT32_MAX) return differs(p, data, f, n);
+        uint64_t wanted = pst_tensor_elements(g->tensor + t) / g->micro_batch;
+        if (wanted != f[i].elements)
+            return pst_fail(PST_EINPUT,
+                            "model.kind %s reads %" PRIu64 " %s of a sample, but one of data.kind %s has %" PRIu64,
+                            p->config->model.kind, wanted, f[i].name, data->row->name, f[i].elements);
+    }
+    return PST_OK;
+}
+
 pst_status pst_feed_open(pst_trainer *t) {
-    t->tokens = data_tensor(t->p->graph, "tokens");
-    t->targets = data_tensor(t->p->graph, "targets");
-    t->sample = malloc(2 * (uint64_t)t->p->model_config.context * sizeof *t->sample);
+    pst_data_field f[PST_DATA_FIELDS];
+    uint32_t n = t->data->row->fields(t->data, f);
+    t->field = calloc(PST_DATA_FIELDS, sizeof *t->field);
     t->total = calloc(t->group->n_local + (size_t)t->group->n_rank, sizeof *t->total);
-    return t->sample && t->total ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a sample");
+    for (uint32_t i = 0; t->field && i < n; i++) {
+        t->field[i] = (field){f[i].elements, data_tensor(t->p->graph, f[i].name), !strcmp(f[i].name, "targets"),
+                              malloc(f[i].elements * sizeof(int32_t))};
+        t->n_field += t->field[i].sample != NULL;
+    }
+    return t->field && t->total && t->n_field == n ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a sample");
 }
 
 void pst_feed_close(pst_trainer *t) {
-    free(t->sample), free(t->total);
-    t->sample = NULL, t->total = NULL;
+    for (uint32_t i = 0; t->field && i < PST_DATA_FIELDS; i++) free(t->field[i].sample);
+    free(t->field), free(t->total);
+    t->field = NULL, t->total = NULL, t->n_field = 0;
 }
 
-/* Where sample k of a pass lies in a data tensor of a rank; NULL when the rank does not need it. */
-static int32_t *place(const pst_trainer *t, const pst_rank *r, pst_split split, uint32_t tensor, uint64_t k) {
+/* Where sample k of a pass lies in a rank's data tensor of that field; NULL when the rank does not need it. */
+static int32_t *place(const pst_trainer *t, const pst_rank *r, pst_split split, const field *f, uint64_t k) {
     uint32_t b = t->p->model_config.micro_batch, micro = (uint32_t)(k / b);
     uint32_t first = split == PST_SPLIT_TRAIN ? r->micro : r->eval_micro;
     uint32_t n = split == PST_SPLIT_TRAIN ? r->n_micro : r->n_eval_micro;
-    if (tensor == UINT32_MAX || micro < first || micro - first >= n) return NULL;
-    int32_t *base = pst_rank_data(r, tensor, micro - first);
-    return base ? base + k % b * t->p->model_config.context : NULL;
+    if (f->tensor == UINT32_MAX || micro < first || micro - first >= n) return NULL;
+    int32_t *base = pst_rank_data(r, f->tensor, micro - first);
+    return base ? base + k % b * f->elements : NULL;
 }
 
 static int is_needed(const pst_trainer *t, pst_split split, uint64_t k) {
-    for (uint32_t i = 0; i < t->group->n_local; i++) {
-        const pst_rank *r = t->group->local[i];
-        if (place(t, r, split, t->tokens, k) || place(t, r, split, t->targets, k)) return 1;
-    }
+    for (uint32_t i = 0; i < t->group->n_local; i++)
+        for (uint32_t j = 0; j < t->n_field; j++)
+            if (place(t, t->group->local[i], split, t->field + j, k)) return 1;
     return 0;
 }
 
-/* Reads n_micro micro-batches of windows first, first+1, ... of a split, those that ranks here need; windows beyond
- * `windows` are empty (targets -1). Each rank's count grows by the targets that it gets. */
-static pst_status fill(pst_trainer *t, pst_split split, uint64_t first, uint64_t windows, uint32_t n_micro) {
-    uint32_t context = t->p->model_config.context;
-    uint64_t samples = (uint64_t)n_micro * t->p->model_config.micro_batch;
-    size_t bytes = context * sizeof *t->sample;
-    int32_t *tokens = t->sample, *targets = t->sample + context;
-    for (uint64_t k = 0; k < samples; k++) {
-        uint64_t count = 0;
-        if (!is_needed(t, split, k)) continue;
-        if (first + k < windows) PST_TRY(t->data->row->sample(t->data, split, first + k, tokens, targets));
-        else memset(tokens, 0, bytes), memset(targets, 0xff, bytes);
-        for (uint32_t i = 0; i < context; i++) count += targets[i] >= 0;
+/* One that is not there: nothing in it, and no targets. */
+static void empty(const pst_trainer *t) {
+    for (uint32_t j = 0; j < t->n_field; j++)
+        memset(t->field[j].sample, t->field[j].targets ? 0xff : 0, t->field[j].elements * sizeof(int32_t));
+}
+
+static uint64_t count_of(const field *f) {
+    uint64_t count = 0;
+    for (uint64_t i = 0; i < f->elements; i++) count += f->sample[i] >= 0;
+    return count;
+}
+
+/* The sample that has been read, to the ranks here that need it. */
+static pst_status hand_out(pst_trainer *t, pst_split split, uint64_t k) {
+    for (uint32_t j = 0; j < t->n_field; j++) {
+        const field *f = t->field + j;
+        uint64_t count = f->targets ? count_of(f) : 0;
         for (uint32_t i = 0; i < t->group->n_local; i++) {
-            int32_t *to_tokens = place(t, t->group->local[i], split, t->tokens, k);
-            int32_t *to_targets = place(t, t->group->local[i], split, t->targets, k);
-            if (to_tokens) PST_TRY(pst_rank_write(t->group->local[i], to_tokens, tokens, bytes));
-            if (to_targets) PST_TRY(pst_rank_write(t->group->local[i], to_targets, targets, bytes));
-            if (to_targets) t->total[i].count += count;
+            int32_t *to = place(t, t->group->local[i], split, f, k);
+            if (!to) continue;
+            PST_TRY(pst_rank_write(t->group->local[i], to, f->sample, f->elements * sizeof *to));
+            t->total[i].count += count;
         }
+    }
+    return PST_OK;
+}
+
+/* Reads n_micro micro-batches of samples first, first+1, ... of a split, those that ranks here need; those beyond
+ * `samples` are empty. Each rank's count grows by the targets that it gets. */
+static pst_status fill(pst_trainer *t, pst_split split, uint64_t first, uint64_t samples, uint32_t n_micro) {
+    uint64_t n = (uint64_t)n_micro * t->p->model_config.micro_batch;
+    int32_t *out[PST_DATA_FIELDS];
+    for (uint32_t j = 0; j < t->n_field; j++) out[j] = t->field[j].sample;
+    for (uint64_t k = 0; k < n; k++) {
+        if (!is_needed(t, split, k)) continue;
+        if (first + k < samples) PST_TRY(t->data->row->sample(t->data, split, first + k, out));
+        else empty(t);
+        PST_TRY(hand_out(t, split, k));
     }
     return PST_OK;
 }

@@ -89,8 +89,7 @@ static pst_status open_model(generator *g, const char *source) {
     int hf = pst_hf_is(source);
     pst_world *world;
     PST_TRY(hf ? config_of_hf(source, &g->config) : config_of_checkpoint(source, &g->config));
-    pst_prepare_options options = {
-        .n_rank = 1, .threads = pst_machine_threads(1), .infer = 1, .vocabulary = pst_data_vocabulary("byte")};
+    pst_prepare_options options = {.n_rank = 1, .threads = pst_machine_threads(1), .infer = 1};
     PST_TRY(pst_prepare_kind(g->config, &options));
     PST_TRY(pst_prepare(g->config, &options, &g->p));
     PST_TRY(pst_world_single.open(&world));

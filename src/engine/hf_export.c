@@ -125,7 +125,8 @@ static pst_status export_ckpt(const pst_ckpt *ckpt, const char *folder) {
     const pst_model_row *model;
     pst_model_config sizes;
     pst_status status = pst_config_parse(ckpt->config, ckpt->path, NULL, 0, &config);
-    if (status == PST_OK) status = pst_prepare_model(config, (uint32_t)wte->dim[0], &model, &sizes);
+    if (status == PST_OK) status = pst_prepare_model(config, &model, &sizes);
+    if (status == PST_OK && !sizes.vocabulary) sizes.vocabulary = (uint32_t)wte->dim[0]; /* a program had other data */
     if (status == PST_OK) {
         sizes.micro_batch = 1;
         status = model->build(&sizes, &graph);

@@ -106,7 +106,6 @@ static pst_status inspect_run(const pst_inspect_options *o, FILE *out) {
     PST_TRY(pst_config_load(o->path, NULL, 0, &c));
     pst_status status = take_plan(o, &c, &plan, &options);
     options.plan = plan;
-    options.vocabulary = pst_data_vocabulary(c->data.tokenizer);
     options.n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
     if (status == PST_OK) status = pst_prepare(c, &options, &p);
     if (status == PST_OK) status = show(p, *o->what ? o->what : "plan", out);

@@ -8,8 +8,7 @@ pst_status pst_graph_build(const pst_config *config, pst_graph **graph) {
     const pst_model_row *row;
     pst_model_config model;
     if (!config || !graph) return pst_fail(PST_EINPUT, "pst_graph_build: %s is NULL", config ? "graph" : "config");
-    int bytes = strcmp(config->data.kind, "custom") != 0;
-    PST_TRY(pst_prepare_model(config, bytes ? pst_data_vocabulary(config->data.tokenizer) : 0, &row, &model));
+    PST_TRY(pst_prepare_model(config, &row, &model));
     model.dtype = pst_dtype_of_precision(config->train.precision);
     return row->build(&model, graph);
 }

@@ -1,6 +1,7 @@
 /* See made_up.h. */
 #include "engine/made_up.h"
 #include "comm/world.h"
+#include "engine/session_data.h"
 
 static uint64_t no_hash(const pst_data *data) {
     (void)data;
@@ -11,8 +12,7 @@ pst_status pst_made_up_plan(const pst_config *c, pst_trainer *t) {
     static const pst_data_row row = {.name = "made up", .hash = no_hash};
     static pst_data data = {&row};
     static const pst_train_options quiet = {.runs = "", .resume = "", .quiet = 1};
-    const pst_prepare_options options = {.n_rank = pst_prepare_lanes(c),
-                                         .vocabulary = pst_data_vocabulary(c->data.tokenizer)};
+    const pst_prepare_options options = {.n_rank = pst_prepare_lanes(c)};
     *t = (pst_trainer){.config = c, .options = &quiet, .data = &data, .proc_status = -1, .lock = -1};
     return pst_setup_plan(c, options, NULL, &t->p);
 }
@@ -24,11 +24,11 @@ pst_status pst_made_up_ranks(pst_trainer *t) {
     return pst_setup_room(t);
 }
 
-/* Any tokens do. Every table has more rows than these. */
+/* Anything does that its readers take. */
 static pst_status feed_tensor(const pst_trainer *t, const pst_rank *r, uint32_t tensor, uint32_t micro,
                               uint32_t *word) {
     uint64_t n = pst_tensor_elements(&t->p->graph->tensor[tensor]);
-    uint32_t most = pst_data_vocabulary(t->config->data.tokenizer);
+    uint32_t most = 1 + (uint32_t)pst_session_data_most(t->p->graph, tensor);
     void *to = pst_rank_data(r, tensor, micro), *host;
     if (!to) return PST_OK;
     PST_TRY(pst_rank_lend(r, to, n * sizeof(int32_t), 0, &host));

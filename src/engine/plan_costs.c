@@ -246,8 +246,7 @@ pst_status pst_planning_prepare(pst_planning *x, const pst_search_layout *l, pst
                              .threads = pst_planning_threads(x, n_rank),
                              .isa = isa_of(x),
                              .device = x->device,
-                             .n_eval_micro = l->n_micro,
-                             .vocabulary = x->model.vocabulary};
+                             .n_eval_micro = l->n_micro};
     pst_config_close(x->settled), x->settled = NULL;
     PST_TRY(pst_planning_plan(x, l, &plan));
     pst_status status = pst_config_copy(x->config, &x->settled);

@@ -89,8 +89,7 @@ static pst_status open_cluster(pst_planning *x) {
 
 static pst_status open_model(pst_planning *x) {
     const pst_config *c = x->config;
-    int bytes = strcmp(c->data.kind, "custom") != 0;
-    PST_TRY(pst_prepare_model(c, bytes ? pst_data_vocabulary(c->data.tokenizer) : 0, &x->row, &x->model));
+    PST_TRY(pst_prepare_model(c, &x->row, &x->model));
     x->model.dtype = pst_dtype_of_precision(c->train.precision);
     x->optim = pst_optim_find(c->train.optimizer);
     return x->optim ? PST_OK : pst_fail(PST_EINPUT, "unknown optimizer '%s'", c->train.optimizer);

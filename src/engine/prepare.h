@@ -31,7 +31,6 @@ typedef struct {
     const pst_schedule *const *schedules;
     uint32_t n_schedule;
     int split;                  /* 1: W is a pass of its own, whatever the schedule of that name has */
-    uint32_t vocabulary;        /* of the data set: the least the model may have, and its default */
     /* 1 + k: of all these ranks only the pipeline of replica k and tensor rank 0, to be scored: job, slots and layouts of
      * the other lanes are NULL or empty, and what replicas exchange is summarised (instr.h, pst_job_spec.alone). Layouts
      * are to the byte those of the whole. 0: all. Not with schedule solved. */
@@ -164,7 +163,7 @@ pst_status pst_prepare_graph(pst_prepared *p);
 pst_status pst_prepare_split(pst_prepared *p);
 /* prepare_grid.c: grid and before, of a job of options.n_rank ranks. EINPUT for contradictions. */
 pst_status pst_prepare_grid(pst_prepared *p);
-/* Model sizes from the run file, preset applied. vocabulary: default when the file gives none. */
-pst_status pst_prepare_model(const pst_config *config, uint32_t vocabulary, const pst_model_row **row,
+/* Model sizes from the run file, preset applied; what neither gives is as the data set has it. */
+pst_status pst_prepare_model(const pst_config *config, const pst_model_row **row,
                              pst_model_config *model_config);
 #endif

@@ -6,7 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-pst_status pst_prepare_model(const pst_config *c, uint32_t vocabulary, const pst_model_row **row, pst_model_config *m) {
+/* What the model takes from the data set, where the run file does not say it. */
+static pst_status fit_data(const pst_config *c, pst_model_config *m) {
+    pst_data_shape data;
+    PST_TRY(pst_registry_shape(c, &data));
+    if (!m->vocabulary) m->vocabulary = data.vocabulary;
+    if (m->vocabulary < data.vocabulary)
+        return pst_fail(PST_EINPUT, "model.vocabulary is %u, but the data has %u different tokens", m->vocabulary,
+                        data.vocabulary);
+    return PST_OK;
+}
+
+pst_status pst_prepare_model(const pst_config *c, const pst_model_row **row, pst_model_config *m) {
     pst_model_config out = {.layers = (uint32_t)c->model.layers,
                             .heads = (uint32_t)c->model.heads,
                             .channels = (uint32_t)c->model.channels,
@@ -24,10 +35,7 @@ pst_status pst_prepare_model(const pst_config *c, uint32_t vocabulary, const pst
     PST_TRY(pst_activation_find(c->model.activation, &out.activation));
     pst_status status = r->preset(&out);
     if (status != PST_OK) return pst_fail_in(status, "%s", c->model_place);
-    if (!out.vocabulary) out.vocabulary = vocabulary;
-    if (out.vocabulary < vocabulary)
-        return pst_fail(PST_EINPUT, "model.vocabulary is %u, but the data has %u different tokens", out.vocabulary,
-                        vocabulary);
+    PST_TRY(fit_data(c, &out));
     *row = r;
     *m = out;
     return PST_OK;
@@ -53,7 +61,7 @@ static pst_status choose_precision(const pst_prepared *p, pst_dtype *dtype) {
 
 /* The graph that the configuration means. */
 static pst_status build_graph(pst_prepared *p) {
-    PST_TRY(pst_prepare_model(p->config, p->options.vocabulary, &p->model, &p->model_config));
+    PST_TRY(pst_prepare_model(p->config, &p->model, &p->model_config));
     if (p->options.infer) {
         p->model_config.infer = 1;
         p->model_config.micro_batch = 1;

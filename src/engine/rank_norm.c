@@ -70,6 +70,7 @@ pst_status pst_rank_norm(pst_device *device, const void *block) {
             uint64_t left = x->own_to[param] - from;
             r->piece[n] = pst_rank_sum(r, param, from);
             r->piece_n[n] = left < PST_PIECE ? left : PST_PIECE;
+            if (r->graph->param[param].statistic) r->piece_n[n] = 0; /* no gradient */
         }
     }
     return r->arith->sum_squares(device, r->piece, r->piece_n, n,

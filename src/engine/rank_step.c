@@ -72,23 +72,38 @@ static pst_arith_param changing(const pst_rank *r, uint32_t param) {
     return out;
 }
 
+/* Of the optimizer's rule, or running statistics, whose accumulators have one term of each micro-batch of the step. The
+ * rate is that of PyTorch's batch norm, there for each micro-batch. */
+static const float STATISTIC_RATE = 0.1f;
+
+static pst_status change(pst_rank *r, const pst_optim_hyper *h, int statistics, uint32_t n) {
+    pst_dtype type = r->graph->dtype;
+    if (!statistics) return r->arith->update(r->device, r->p->optim->kind, h, type, r->stepping, n);
+    float scale = 1.0f / (float)r->p->plan->n_micro;
+    return r->arith->average(r->device, STATISTIC_RATE, scale, type, r->stepping, n);
+}
+
 /* All at once, unless a checkpoint still needs some of them. keeps: what is changed is kept before. */
-static pst_status apply(pst_rank *r, double clip_scale, int keeps) {
-    pst_optim_kind kind = r->p->optim->kind;
-    pst_optim_hyper h = r->hyper;
+static pst_status apply_to(pst_rank *r, const pst_optim_hyper *h, int statistics, int keeps) {
     uint32_t n = 0;
-    h.grad_scale = (float)(clip_scale / r->loss_scale);
     for (uint32_t i = 0; i < r->graph->n_param; i++) {
-        if (!steps(r, i)) continue;
+        if (!steps(r, i) || r->graph->param[i].statistic != statistics) continue;
         if (!may_change(r, i)) {
-            PST_TRY(r->arith->update(r->device, kind, &h, r->graph->dtype, r->stepping, n));
+            PST_TRY(change(r, h, statistics, n));
             n = 0;
             await_checkpoint(r, i);
         }
         if (keeps) PST_TRY(copy_param(r, i, 0));
         r->stepping[n++] = changing(r, i);
     }
-    return r->arith->update(r->device, kind, &h, r->graph->dtype, r->stepping, n);
+    return change(r, h, statistics, n);
+}
+
+static pst_status apply(pst_rank *r, double clip_scale, int keeps) {
+    pst_optim_hyper h = r->hyper;
+    h.grad_scale = (float)(clip_scale / r->loss_scale);
+    PST_TRY(apply_to(r, &h, 0, keeps));
+    return apply_to(r, &h, 1, keeps);
 }
 
 static pst_status undo(pst_rank *r) {

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "comm/transport.h"
 #include "comm/world.h"
+#include "config/config.h"
 #include "engine/module.h"
 #include "graph/optim.h"
 #include "penstock/option.h"
@@ -106,6 +107,15 @@ pst_status pst_registry_model(const char *name, const pst_model_row **row) {
     for (uint32_t i = 0; i < COUNT(models); i++)
         if (!strcmp(models[i]->name, name)) return *row = models[i], PST_OK;
     return unknown("model", name);
+}
+
+pst_status pst_registry_shape(const pst_config *config, pst_data_shape *shape) {
+    const pst_data_row *row;
+    *shape = (pst_data_shape){0};
+    if (!strcmp(config->data.kind, "custom")) return PST_OK;
+    PST_TRY(pst_registry_data(config->data.kind, &row));
+    *shape = row->shape(config->data.tokenizer);
+    return PST_OK;
 }
 
 pst_status pst_registry_data(const char *name, const pst_data_row **row) {

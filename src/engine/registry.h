@@ -13,6 +13,8 @@
 /* By name; EINPUT lists the names and says what was meant. */
 pst_status pst_registry_model(const char *name, const pst_model_row **row);
 pst_status pst_registry_data(const char *name, const pst_data_row **row);
+/* What a run's samples are, without their files; all 0 for data.kind custom. */
+pst_status pst_registry_shape(const pst_config *config, pst_data_shape *shape);
 /* "auto": a module's where there is one that can be used, else the CPU. */
 pst_status pst_registry_device(const char *name, const pst_device_config *config, const pst_device_ops **ops);
 /* "auto": the first in the list that does not reject this world; so, too, for a transport between devices, which goes over

@@ -22,15 +22,19 @@ static void bound_by(const pst_graph *g, const pst_node *node, pst_feed *f) {
     }
 }
 
+static pst_feed feed_of(const pst_graph *g, uint32_t tensor) {
+    pst_feed f = {tensor, pst_tensor_elements(&g->tensor[tensor]) / g->micro_batch, INT32_MIN, INT32_MAX};
+    for (uint32_t k = 0; k < g->n_node; k++) bound_by(g, &g->node[k], &f);
+    return f;
+}
+
+int32_t pst_session_data_most(const pst_graph *g, uint32_t tensor) { return feed_of(g, tensor).most; }
+
 pst_status pst_session_data_open(const pst_graph *g, pst_session_data *d) {
     d->feed = calloc(g->n_tensor + (size_t)1, sizeof *d->feed);
     if (!d->feed) return pst_fail(PST_ENOMEM, "no memory for a session");
-    for (uint32_t i = 0; i < g->n_tensor; i++) {
-        if (g->tensor[i].role != PST_TENSOR_DATA) continue;
-        pst_feed *f = &d->feed[d->n++];
-        *f = (pst_feed){i, pst_tensor_elements(&g->tensor[i]) / g->micro_batch, INT32_MIN, INT32_MAX};
-        for (uint32_t k = 0; k < g->n_node; k++) bound_by(g, &g->node[k], f);
-    }
+    for (uint32_t i = 0; i < g->n_tensor; i++)
+        if (g->tensor[i].role == PST_TENSOR_DATA) d->feed[d->n++] = feed_of(g, i);
     return PST_OK;
 }
 

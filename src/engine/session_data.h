@@ -9,6 +9,9 @@ typedef struct {
     pst_feed *feed; /* [n] in the order in which they were added to the graph */
 } pst_session_data;
 
+/* The largest number that every reader of a data tensor takes; all take 0 and what lies between. */
+int32_t pst_session_data_most(const pst_graph *graph, uint32_t tensor);
+
 pst_status pst_session_data_open(const pst_graph *graph, pst_session_data *data);
 void pst_session_data_close(pst_session_data *data);
 /* given[i], i < n: a batch for the i-th one. EINPUT when it is not there, or holds what its readers do not take. */

@@ -117,14 +117,15 @@ pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, co
     pst_model_config sizes;
     pst_data *d = NULL;
     pst_prepared *p = NULL;
-    PST_TRY(pst_prepare_model(c, 0, &model, &sizes));
+    PST_TRY(pst_prepare_model(c, &model, &sizes));
     PST_TRY(open_data(c, sizes.context, &d));
-    pst_prepare_options options = {.n_rank = n_rank, .vocabulary = d->row->vocabulary(d), .plan = plan};
+    pst_prepare_options options = {.n_rank = n_rank, .plan = plan};
     const pst_direct_ops *direct;
     uint32_t ranks_here = world && world->size > 1 ? world->local_size : n_rank;
     pst_status status = pst_setup_plan(c, options, world, &p);
     if (status == PST_OK) status = pst_registry_direct(c->parallel.transport, p->options.device, ranks_here, &direct);
     if (status == PST_OK) status = pst_choices_know(p, plan, o->resume);
+    if (status == PST_OK) status = pst_feed_check(p, d);
     if (status == PST_OK) status = check_sources(p, d, o->resume);
     if (status == PST_OK) status = check_runs(o);
     if (status != PST_OK) {

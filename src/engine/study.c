@@ -46,8 +46,7 @@ pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s) {
                                        .threads = 1,
                                        .isa = pst_cpu_isa() | PST_ISA_CUDA, /* it may be for a GPU */
                                        .plan = plan,
-                                       .n_eval_micro = plan->n_micro,
-                                       .vocabulary = pst_data_vocabulary(s->config->data.tokenizer)};
+                                       .n_eval_micro = plan->n_micro};
         options.score = !o->transport;
         options.what_if = o->what_if, options.n_what_if = (uint32_t)o->n_what_if;
         if (s->config->parallel.threads) options.threads = (uint32_t)s->config->parallel.threads;

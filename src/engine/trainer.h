@@ -26,10 +26,10 @@ typedef struct {
     pst_report *report;             /* [n_rank] of the last step */
     pst_report *own;                /* [n_local] room for this process' part of it */
     int proc_status;                /* /proc/self/status, -1 when it is not there */
-    int32_t *sample;                /* [2][context] room for one sample: tokens, targets */
+    struct pst_feed_field *field;   /* [n_field] what the data set has of a sample, and where it goes */
+    uint32_t n_field;
     struct pst_feed_total *total;   /* [n_local] what the ranks here have added up in a validation, then [n_rank] of
                                        all */
-    uint32_t tokens, targets;       /* the graph's data tensors, UINT32_MAX when it has none of that name */
     const volatile sig_atomic_t *asked; /* not 0: this process was asked to stop; NULL: it never is */
     int stopped;                    /* some rank was asked to stop: all ranks know it */
     char folder[PST_TRAINER_FOLDER]; /* runs/NAME */
@@ -97,7 +97,9 @@ pst_status pst_nonfinite_check(pst_trainer *t);
 enum { PST_NONFINITE_ADVICE = 96 };
 void pst_nonfinite_advice(const pst_trainer *t, char out[PST_NONFINITE_ADVICE]);
 
-/* feed.c. open: room for a sample, once t->p is there; ENOMEM. */
+/* feed.c. check: whether the model reads what the data set has, EINPUT says what not. open: room for a sample, once t->p
+ * is there; ENOMEM. */
+pst_status pst_feed_check(const pst_prepared *p, const pst_data *data);
 pst_status pst_feed_open(pst_trainer *t);
 void pst_feed_close(pst_trainer *t);
 /* Fills data tensors of every local rank for the training batch that starts at `sample`. */

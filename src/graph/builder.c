@@ -91,6 +91,53 @@ pst_status pst_graph_add_attention(pst_graph *g, const char *name, uint32_t qkv,
     return add(g, "attention", name, &attr, &qkv, 1, NULL, 0, out);
 }
 
+pst_status pst_graph_add_pixels(pst_graph *g, const char *name, uint32_t bytes, uint32_t *out) {
+    EXPECT(g, name, out);
+    return add(g, "pixels", name, NULL, &bytes, 1, NULL, 0, out);
+}
+
+pst_status pst_graph_add_convolution(pst_graph *g, const char *name, uint32_t x, uint32_t weight, uint32_t bias,
+                                     uint32_t stride, uint32_t padding, uint32_t *out) {
+    EXPECT(g, name, out);
+    pst_attr attr = {.stride = stride, .padding = padding};
+    return add(g, "convolution", name, &attr, &x, 1, (uint32_t[]){weight, bias}, 2, out);
+}
+
+/* A parameter [channels] of a batch norm. */
+static pst_status add_channels(pst_graph *g, const char *name, const char *suffix, uint64_t channels, pst_init init,
+                               int statistic, uint32_t *param) {
+    pst_param p = {.n_dim = 1, .dim = {channels}, .init = init, .statistic = statistic};
+    if (snprintf(p.name, sizeof p.name, "%s%s", name, suffix) >= PST_NAME_MAX)
+        return pst_fail(PST_EINPUT, "the name of a parameter needs 1 to %d characters", PST_NAME_MAX - 1);
+    return pst_graph_param(g, &p, param);
+}
+
+pst_status pst_graph_add_batch_norm(pst_graph *g, const char *name, uint32_t x, uint32_t z, pst_activation activation,
+                                    float eps, uint32_t *out) {
+    uint32_t param[4];
+    EXPECT(g, name, out);
+    if (x >= g->n_tensor) return pst_fail(PST_EINPUT, "%s reads tensor %u of %u", name, x, g->n_tensor);
+    uint64_t channels = pst_tensor_columns(&g->tensor[x]);
+    PST_TRY(add_channels(g, name, ".weight", channels, PST_INIT_ONE, 0, &param[0]));
+    PST_TRY(add_channels(g, name, ".bias", channels, PST_INIT_ZERO, 0, &param[1]));
+    PST_TRY(add_channels(g, name, ".running_mean", channels, PST_INIT_ZERO, 1, &param[2]));
+    PST_TRY(add_channels(g, name, ".running_var", channels, PST_INIT_ONE, 1, &param[3]));
+    pst_attr attr = {.activation = activation, .eps = eps};
+    return add(g, "batch_norm", name, &attr, (uint32_t[]){x, z}, z == PST_NONE ? 1 : 2, param, 4, out);
+}
+
+pst_status pst_graph_add_max_pool(pst_graph *g, const char *name, uint32_t x, uint32_t window, uint32_t stride,
+                                  uint32_t padding, uint32_t *out) {
+    EXPECT(g, name, out);
+    pst_attr attr = {.window = window, .stride = stride, .padding = padding};
+    return add(g, "max_pool", name, &attr, &x, 1, NULL, 0, out);
+}
+
+pst_status pst_graph_add_average_pool(pst_graph *g, const char *name, uint32_t x, uint32_t *out) {
+    EXPECT(g, name, out);
+    return add(g, "average_pool", name, NULL, &x, 1, NULL, 0, out);
+}
+
 pst_status pst_graph_add_dropout(pst_graph *g, const char *name, uint32_t x, float rate, uint32_t *out) {
     EXPECT(g, name, out);
     pst_attr attr = {.rate = rate};
@@ -120,6 +167,6 @@ pst_status pst_graph_shape(const pst_graph *g, uint32_t tensor, uint32_t *n_dim,
 
 uint64_t pst_graph_weights(const pst_graph *g) {
     uint64_t n = 0;
-    for (uint32_t i = 0; g && i < g->n_param; i++) n += pst_param_elements(&g->param[i]);
+    for (uint32_t i = 0; g && i < g->n_param; i++) n += g->param[i].statistic ? 0 : pst_param_elements(&g->param[i]);
     return n;
 }

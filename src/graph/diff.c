@@ -10,6 +10,7 @@ typedef struct {
     uint32_t cap_value, cap_step;
     uint32_t *tensor;  /* [n_tensor] value that holds the tensor */
     uint32_t *grad;    /* [n_tensor] value with the newest version of its gradient, PST_NONE when there is none */
+    uint8_t *constant; /* [n_tensor] no parameter has a part in it: it needs no gradient */
     uint32_t *version; /* [n_tensor] how many gradient values were made for it */
     uint32_t *saved;   /* [n_node * PST_MAX_SAVED] */
 } builder;
@@ -74,6 +75,18 @@ static pst_status new_saved(builder *b, uint32_t node, uint32_t i, uint32_t *ind
 
 static int is_data(const pst_graph *g, uint32_t tensor) { return g->tensor[tensor].role == PST_TENSOR_DATA; }
 
+/* Data, and what operators without parameters make of it. */
+static void find_constants(const builder *b) {
+    const pst_graph *g = b->g;
+    for (uint32_t t = 0; t < g->n_tensor; t++) b->constant[t] = (uint8_t)is_data(g, t);
+    for (uint32_t i = 0; i < g->n_node; i++) {
+        const pst_node *d = &g->node[i];
+        uint8_t constant = d->n_param == 0;
+        for (uint32_t k = 0; k < d->n_in; k++) constant &= b->constant[d->in[k]];
+        for (uint32_t k = 0; k < d->n_out; k++) b->constant[d->out[k]] = constant;
+    }
+}
+
 /* Turns one line of an operand list into an operand; values that the step writes are created here. */
 static pst_status resolve(builder *b, uint32_t node, const pst_arg *arg, pst_operand *out) {
     const pst_node *d = &b->g->node[node];
@@ -93,7 +106,7 @@ static pst_status resolve(builder *b, uint32_t node, const pst_arg *arg, pst_ope
     case PST_ARG_DOUT: value = b->grad[d->out[i]]; break;
     case PST_ARG_SUM: value = b->grad[d->in[i]]; break;
     case PST_ARG_DIN:
-        if (!is_data(b->g, d->in[i])) PST_TRY(new_value(b, PST_VALUE_GRAD, d->in[i], b->tape->n_step, &value));
+        if (!b->constant[d->in[i]]) PST_TRY(new_value(b, PST_VALUE_GRAD, d->in[i], b->tape->n_step, &value));
         break;
     case PST_ARG_PARAM:
         out->kind = PST_OPERAND_PARAM;
@@ -174,11 +187,11 @@ static pst_status backward_node(builder *b, uint32_t node) {
     const pst_node *d = &b->g->node[node];
     if (!gradients_ready(b, d)) return PST_OK;
     int differentiable = 0;
-    for (uint32_t i = 0; i < d->n_in; i++) differentiable |= !is_data(b->g, d->in[i]);
+    for (uint32_t i = 0; i < d->n_in; i++) differentiable |= !b->constant[d->in[i]];
     if (d->op->pass_through) {
         uint32_t gradient = b->grad[d->out[0]];
         for (uint32_t i = 0; i < d->n_in; i++)
-            if (!is_data(b->g, d->in[i])) PST_TRY(contribute(b, node, d->in[i], gradient, 0));
+            if (!b->constant[d->in[i]]) PST_TRY(contribute(b, node, d->in[i], gradient, 0));
         return PST_OK;
     }
     if (differentiable) PST_TRY(emit(b, node, PST_PASS_B));
@@ -225,6 +238,7 @@ static uint32_t *none_array(uint64_t n) {
 
 static pst_status build(builder *b, int with_backward) {
     const pst_graph *g = b->g;
+    find_constants(b);
     for (uint32_t i = 0; i < g->n_tensor; i++)
         if (is_data(g, i)) PST_TRY(new_value(b, PST_VALUE_TENSOR, i, PST_NONE, &b->tensor[i]));
     for (uint32_t i = 0; i < g->n_node; i++) PST_TRY(emit(b, i, PST_PASS_F));
@@ -242,14 +256,16 @@ pst_status pst_tape_build(const pst_graph *g, int with_backward, pst_tape **tape
                  .tape = calloc(1, sizeof(pst_tape)),
                  .tensor = none_array(g->n_tensor),
                  .grad = none_array(g->n_tensor),
+                 .constant = malloc(g->n_tensor + (size_t)1),
                  .version = calloc(g->n_tensor + 1, sizeof(uint32_t)),
                  .saved = none_array((uint64_t)g->n_node * PST_MAX_SAVED)};
     pst_status status = PST_OK;
-    if (!b.tape || !b.tensor || !b.grad || !b.version || !b.saved)
+    if (!b.tape || !b.tensor || !b.grad || !b.constant || !b.version || !b.saved)
         status = pst_fail(PST_ENOMEM, "no memory to differentiate graph %s", g->name);
     if (status == PST_OK) status = build(&b, with_backward);
     free(b.tensor);
     free(b.grad);
+    free(b.constant);
     free(b.version);
     free(b.saved);
     if (status == PST_OK) *tape = b.tape;

@@ -142,6 +142,8 @@ pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index
     PST_TRY(check_shape(param->name, param->n_dim, param->dim));
     if ((uint32_t)param->init > PST_INIT_NORMAL || !isfinite(param->std) || signbit(param->std))
         return pst_fail(PST_EINPUT, "the initial values of %s need a known kind and std >= 0", param->name);
+    if (param->decay && param->statistic)
+        return pst_fail(PST_EINPUT, "%s cannot be a statistic and decay", param->name);
     if (pst_graph_find_param(g, param->name) != PST_NONE)
         return pst_fail(PST_EINPUT, "two parameters are named %s", param->name);
     PST_TRY(grow((void **)&g->param, g->n_param, &g->cap_param, sizeof(*g->param)));
@@ -151,6 +153,7 @@ pst_status pst_graph_param(pst_graph *g, const pst_param *param, uint32_t *index
                      .init = param->init,
                      .std = param->std,
                      .decay = param->decay != 0,
+                     .statistic = param->statistic != 0,
                      .slice = param->slice};
     strcpy(p->name, param->name);
     memcpy(p->dim, param->dim, p->n_dim * sizeof(p->dim[0]));
@@ -180,6 +183,15 @@ static pst_status check_attr(const pst_attr *a) {
     return PST_OK;
 }
 
+/* Its accumulator is no gradient, and one operator alone fills it. */
+static pst_status check_statistic(const pst_op_row *op, uint32_t i, const pst_param *p) {
+    int wanted = op->statistics >> i & 1;
+    if (p->statistic != wanted)
+        return pst_fail(PST_EINPUT, "parameter %u of %s is %s, but %s is %s", i, op->name,
+                        wanted ? "a statistic" : "trained", p->name, wanted ? "trained" : "a statistic");
+    return p->statistic && p->n_use ? pst_fail(PST_EINPUT, "the statistic %s is used twice", p->name) : PST_OK;
+}
+
 /* Copies operands into `node` after checking their number and range. */
 static pst_status set_operands(const pst_graph *g, pst_node *node, const uint32_t *in, uint32_t n_in,
                                const uint32_t *param, uint32_t n_param) {
@@ -195,6 +207,7 @@ static pst_status set_operands(const pst_graph *g, pst_node *node, const uint32_
         if (param[i] >= g->n_param) return pst_fail(PST_EINPUT, "parameter %u does not exist", i);
         node->param[i] = param[i];
         node->use[i] = g->param[param[i]].n_use;
+        PST_TRY(check_statistic(op, i, &g->param[param[i]]));
         for (uint32_t j = 0; j < i; j++) node->use[i] += param[j] == param[i];
     }
     node->n_in = n_in;
@@ -284,6 +297,8 @@ static uint64_t hash_node(const pst_node *d, uint64_t h) {
                        d->n_out,      d->n_param,       d->n_saved};
     h = hash_u32(head, sizeof(head) / sizeof(head[0]), hash_text(d->op->name, hash_text(d->name, h)));
     uint64_t shard[] = {d->attr.parts, d->attr.part, d->attr.length, d->attr.first, d->attr.total};
+    uint32_t image[] = {d->attr.stride, d->attr.padding, d->attr.window};
+    if (d->op->image) h = hash_u32(image, sizeof image / sizeof *image, h);
     if (d->attr.parts) h = hash_u64(shard, sizeof shard / sizeof *shard, h);
     h = hash_u32(d->out, d->n_out, hash_u32(d->in, d->n_in, h));
     h = hash_u32(d->use, d->n_param, hash_u32(d->param, d->n_param, h));
@@ -313,7 +328,8 @@ uint64_t pst_graph_hash(const pst_graph *g) {
         const pst_param *p = &g->param[i];
         uint32_t std_bits;
         memcpy(&std_bits, &p->std, sizeof(std_bits));
-        uint32_t field[] = {p->n_dim, (uint32_t)p->init, std_bits, p->decay != 0, p->n_use};
+        uint32_t kind = p->statistic ? 2 : p->decay != 0;
+        uint32_t field[] = {p->n_dim, (uint32_t)p->init, std_bits, kind, p->n_use};
         h = hash_u64(p->dim, p->n_dim, hash_u32(field, 5, hash_text(p->name, h)));
     }
     for (uint32_t i = 0; i < g->n_node; i++) h = hash_node(&g->node[i], h);

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { PST_NAME_MAX = 96, PST_MAX_IN = 3, PST_MAX_OUT = 2, PST_MAX_PARAM = 2, PST_MAX_SAVED = 3 };
+enum { PST_NAME_MAX = 96, PST_MAX_IN = 3, PST_MAX_OUT = 2, PST_MAX_PARAM = 4, PST_MAX_SAVED = 3 };
 
 typedef enum { PST_PASS_F, PST_PASS_B, PST_PASS_W, PST_PASS_COUNT } pst_pass;
 
@@ -58,6 +58,7 @@ typedef struct {
     pst_init init;
     float std;      /* of PST_INIT_NORMAL, mean 0 */
     int decay;      /* weight decay applies */
+    int statistic;  /* a running mean over steps: the optimizer and the norm of gradients leave it out, see op_batch_norm.c */
     uint32_t n_use; /* filled by pst_graph_add: how many (node, operand) use it; each has a gradient of its own */
     pst_slice slice;
 } pst_param;
@@ -70,9 +71,11 @@ pst_status pst_activation_find(const char *name, pst_activation *activation);
 typedef struct {
     uint32_t heads;            /* attention */
     uint32_t features;         /* linear: output features */
-    pst_activation activation; /* linear */
-    float eps;                 /* layer norm */
+    pst_activation activation; /* linear, batch norm */
+    float eps;                 /* layer norm, batch norm */
     float rate;                /* dropout: probability of zero */
+    uint32_t stride, padding;  /* convolution, max_pool: in pixels, along height and width */
+    uint32_t window;           /* max_pool: height and width of a window */
     /* Of a graph that shard.c has made; 0 in others. */
     uint32_t parts, part; /* exchanges: size of the tensor group, place in it */
     uint32_t length;      /* exchanges along the sequence: T of the whole */

@@ -46,6 +46,10 @@ struct pst_op_row {
     /* F does little work for the bytes that it leaves for B and W, so that selective recomputation runs it again:
      * whatever multiplies by no weight matrix. */
     int cheap;
+    /* It works on images, which tensor ranks do not share out. */
+    int image;
+    /* Bits of the parameters that are statistics (pst_param.statistic). */
+    uint32_t statistics;
     /* How OUT0 follows from what B reads anyway, without F: the operand list of the row's `restore_kernel`, pass F.
      * NULL, or 0 operands: it does not. */
     uint32_t (*restore)(const pst_node *node, pst_arg out[PST_MAX_ARG]);
@@ -89,6 +93,19 @@ static inline pst_exchange pst_node_exchange(const pst_node *node, int is_sum, p
  *  cross_entropy  in: logits[b,T,V], targets[b,T] i32 (negative: ignored); out: losses f32 [b,T] (role OUTPUT)
  *                 saved0: log-sum-exp f32 [b,T]
  *                 F: IN0 IN1 OUT0 SAVED0              B: IN0 IN1 SAVED0 DIN0(must share IN0), times loss_scale
+ *  pixels         in: bytes[b,H,W,C] i32; out like it, x / 127.5 - 1
+ *                 F: IN0 OUT0                         no B
+ *  convolution    in: x[b,H,W,C]; param: weight[O,h,w,C] (+ bias[O]); out [b,..,..,O]
+ *                 F: IN0 PARAM0 [PARAM1] OUT0         B: PARAM0 DOUT0 DIN0
+ *                 W: IN0 DOUT0 DPARAM0 [DPARAM1]
+ *  batch_norm     in: x[..,C] (+ z[..,C]); param: weight, bias and the statistics mean, variance, [C] each;
+ *                 saved0: (mean [C], rstd [C]) f32, saved1: the sums of W from B, (dweight [C], dbias [C]) f32
+ *                 F: IN0 [IN1] PARAM0 PARAM1 PARAM2 PARAM3 OUT0 SAVED0
+ *                 B: IN0 PARAM0 SAVED0 [OUT0, with an activation] DOUT0 SAVED1 DIN0(may share DOUT0), or with z
+ *                    .. SAVED1 DIN0 DIN1(may share DOUT0)
+ *                 W: SAVED0 SAVED1 DPARAM0 DPARAM1 DPARAM2 DPARAM3
+ *  max_pool       in: x[b,H,W,C]                      F: IN0 OUT0    B: IN0 DOUT0 DIN0
+ *  average_pool   in: x[b,H,W,C]; out [b,1,C]         F: IN0 OUT0    B: DOUT0 DIN0
  * Only in graphs that shard.c makes:
  *  tensor_copy    F: IN0 OUT0(may share IN0)          B: DOUT0 DIN0(must share DOUT0), summed over the group
  *  tensor_sum     F: IN0 OUT0(must share IN0)         B: pass-through

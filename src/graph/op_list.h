@@ -6,7 +6,8 @@
 
 extern const pst_op_row pst_op_embedding, pst_op_layer_norm, pst_op_linear, pst_op_attention, pst_op_dropout,
     pst_op_add, pst_op_cross_entropy, pst_op_tensor_copy, pst_op_tensor_sum, pst_op_tensor_gather,
-    pst_op_tensor_scatter, pst_op_tensor_stack, pst_op_vocabulary_part, pst_op_vocabulary_loss;
+    pst_op_tensor_scatter, pst_op_tensor_stack, pst_op_vocabulary_part, pst_op_vocabulary_loss,
+    pst_op_convolution, pst_op_batch_norm, pst_op_pixels, pst_op_max_pool, pst_op_average_pool;
 
 static inline pst_arg pst_arg_read(pst_arg_kind kind, uint8_t index) {
     return (pst_arg){.kind = (uint8_t)kind, .index = index, .access = PST_READ, .share = -1};
@@ -36,6 +37,9 @@ static inline uint64_t pst_tensor_rows(const pst_tensor *t) { return pst_tensor_
 pst_status pst_node_expect_float(const pst_graph *g, const pst_node *node, uint32_t i, uint32_t n_dim);
 /* EINPUT unless input i is int32 with n_dim dimensions. */
 pst_status pst_node_expect_i32(const pst_graph *g, const pst_node *node, uint32_t i, uint32_t n_dim);
+/* Of convolution and max_pool, whose windows have this size: creates the output [b,..,..,channels]. EINPUT when the
+ * windows do not fit. */
+pst_status pst_node_image_out(pst_graph *g, pst_node *node, uint64_t height, uint64_t width, uint64_t channels);
 /* EINPUT unless parameter i has exactly these dimensions (d1 = 0: one dimension). */
 pst_status pst_node_expect_param(const pst_graph *g, const pst_node *node, uint32_t i, uint64_t d0, uint64_t d1);
 #endif

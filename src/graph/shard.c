@@ -171,6 +171,11 @@ static pst_status decide(builder *b) {
         if (b->split[i] == ROW) slice_row(b, d);
         if (b->split[i] == VOCABULARY && d->n_param) PST_TRY(slice_vocabulary(b, d));
         int mixes = is_op(d, "embedding") || is_op(d, "attention") || is_op(d, "cross_entropy");
+        if (d->op->image && parts_of(b, d) > 1)
+            return pst_fail(PST_EINPUT,
+                            "parallel.tensor: tensor ranks do not share out images, which %s works on; use pipeline "
+                            "stages and replicas (parallel.data)",
+                            d->name);
         if (b->o.sequence && b->split[i] == PLAIN && mixes)
             return pst_fail(PST_EINPUT, "the sequence cannot be split here: %s is not split over the tensor ranks",
                             d->name);

@@ -39,7 +39,7 @@ static void print_param(const pst_param *p, FILE *out) {
     print_shape(p->dim, p->n_dim, out);
     fprintf(out, " %s", init_name[p->init]);
     if (p->std != 0) fputc(' ', out), print_float(p->std, out);
-    fputs(p->decay ? " decay\n" : "\n", out);
+    fputs(p->decay ? " decay\n" : p->statistic ? " statistic\n" : "\n", out);
 }
 
 static void print_node(const pst_graph *g, const pst_node *d, FILE *out) {
@@ -48,6 +48,9 @@ static void print_node(const pst_graph *g, const pst_node *d, FILE *out) {
     for (uint32_t i = 0; i < d->n_param; i++) fprintf(out, "%s%s", i ? "," : " param ", g->param[d->param[i]].name);
     if (d->attr.heads) fprintf(out, " heads=%u", d->attr.heads);
     if (d->attr.features) fprintf(out, " features=%u", d->attr.features);
+    if (d->attr.window) fprintf(out, " window=%u", d->attr.window);
+    if (d->attr.stride) fprintf(out, " stride=%u", d->attr.stride);
+    if (d->attr.padding) fprintf(out, " padding=%u", d->attr.padding);
     if (d->attr.activation) fprintf(out, " activation=%s", pst_activation_name(d->attr.activation));
     if (d->attr.eps != 0) fputs(" eps=", out), print_float(d->attr.eps, out);
     if (d->attr.rate != 0) fputs(" rate=", out), print_float(d->attr.rate, out);
@@ -174,6 +177,9 @@ static pst_status read_attr(char *text, pst_attr *attr) {
     if (strcmp(text, "activation") == 0) return pst_activation_find(value, &attr->activation);
     uint32_t *field = strcmp(text, "heads") == 0      ? &attr->heads
                       : strcmp(text, "features") == 0 ? &attr->features
+                      : strcmp(text, "window") == 0   ? &attr->window
+                      : strcmp(text, "stride") == 0   ? &attr->stride
+                      : strcmp(text, "padding") == 0  ? &attr->padding
                                                       : NULL;
     if (!field) return pst_fail(PST_EINPUT, "there is no attribute \"%.40s\"", text);
     PST_TRY(read_u64(value, 0, INT32_MAX, &number));
@@ -189,18 +195,23 @@ static pst_status parse_data(pst_graph *g, const line *l) {
     return pst_graph_data(g, l->word[1], n_dim, dim, &index);
 }
 
+static int is_flag(const char *word) { return strcmp(word, "decay") == 0 || strcmp(word, "statistic") == 0; }
+
 static pst_status parse_param(pst_graph *g, const line *l) {
     pst_param p = {0};
     uint32_t next = 4, index;
     int init = 0;
-    if (l->n < 4) return pst_fail(PST_EINPUT, "expected: param NAME [SHAPE] zero|one|normal [STD] [decay]");
+    if (l->n < 4) return pst_fail(PST_EINPUT, "expected: param NAME [SHAPE] zero|one|normal [STD] [decay|statistic]");
     if (strlen(l->word[1]) >= sizeof(p.name)) return pst_fail(PST_EINPUT, "the name is too long");
     strcpy(p.name, l->word[1]);
     PST_TRY(read_shape(l->word[2], &p.n_dim, p.dim));
     PST_TRY(read_name(l->word[3], init_name, N_INIT, &init));
     p.init = (pst_init)init;
-    if (next < l->n && strcmp(l->word[next], "decay") != 0) PST_TRY(read_float(l->word[next++], &p.std));
-    if (next < l->n && strcmp(l->word[next], "decay") == 0) p.decay = 1, next++;
+    if (next < l->n && !is_flag(l->word[next])) PST_TRY(read_float(l->word[next++], &p.std));
+    if (next < l->n && is_flag(l->word[next])) {
+        p.decay = strcmp(l->word[next], "decay") == 0, p.statistic = !p.decay;
+        next++;
+    }
     if (next < l->n) return pst_fail(PST_EINPUT, "\"%.40s\" is too much", l->word[next]);
     return pst_graph_param(g, &p, &index);
 }

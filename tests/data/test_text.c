@@ -87,21 +87,21 @@ static void test_samples(void **state) {
         pst_data *d, *e;
         assert_int_equal(pst_data_text.open(&config, &d), PST_OK);
         assert_int_equal(pst_data_text.open(&config, &e), PST_OK);
-        assert_int_equal(d->row->vocabulary(d), 256);
+        assert_int_equal(d->row->shape("byte").vocabulary, 256);
         assert_int_equal(d->row->bytes(d, PST_SPLIT_TRAIN), 3345 - 334);
         assert_int_equal(d->row->bytes(d, PST_SPLIT_VALIDATION), 334);
         uint64_t size = d->row->size(d, PST_SPLIT_TRAIN);
         pst_order order = pst_order_make(5, 3345 - 334, context);
         assert_int_equal(size, order.windows);
         for (uint64_t i = 0; i < 2 * size; i++) {
-            assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, i, token, target), PST_OK);
+            assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, i, (int32_t *[]){token, target}), PST_OK);
             uint64_t start = pst_order_start(&order, i), mirror = 2 * size - 1 - i;
             for (uint32_t k = 0; k < context; k++) {
                 assert_int_equal(token[k], byte_at(start + k));
                 assert_int_equal(target[k], byte_at(start + k + 1));
             }
-            assert_int_equal(e->row->sample(e, PST_SPLIT_TRAIN, mirror, again, other), PST_OK);
-            assert_int_equal(e->row->sample(e, PST_SPLIT_TRAIN, i, again, other), PST_OK);
+            assert_int_equal(e->row->sample(e, PST_SPLIT_TRAIN, mirror, (int32_t *[]){again, other}), PST_OK);
+            assert_int_equal(e->row->sample(e, PST_SPLIT_TRAIN, i, (int32_t *[]){again, other}), PST_OK);
             assert_memory_equal(token, again, context * sizeof *token);
         }
         d->row->close(d), e->row->close(e);
@@ -120,7 +120,7 @@ static void test_validation(void **state) {
         uint64_t size = d->row->size(d, PST_SPLIT_VALIDATION), at = 3345 - 100, pairs = 0;
         assert_int_equal(size, (99 + context - 1) / context);
         for (uint64_t i = 0; i < size; i++) {
-            assert_int_equal(d->row->sample(d, PST_SPLIT_VALIDATION, i, token, target), PST_OK);
+            assert_int_equal(d->row->sample(d, PST_SPLIT_VALIDATION, i, (int32_t *[]){token, target}), PST_OK);
             for (uint32_t k = 0; k < context; k++, at++) {
                 if (at + 1 >= 3345) {
                     assert_true(token[k] == 0 && target[k] == -1);
@@ -131,7 +131,7 @@ static void test_validation(void **state) {
             }
         }
         assert_int_equal(pairs, 99);
-        assert_int_equal(d->row->sample(d, PST_SPLIT_VALIDATION, size, token, target), PST_EINPUT);
+        assert_int_equal(d->row->sample(d, PST_SPLIT_VALIDATION, size, (int32_t *[]){token, target}), PST_EINPUT);
         d->row->close(d);
     }
     pst_data_config none = config_of(0, 8, 1);
@@ -171,7 +171,7 @@ static void test_sentences(void **state) {
     assert_int_equal(d->row->size(d, PST_SPLIT_TRAIN), 1);
     put("b", 20, 5); /* changed between open and the first touch */
     int32_t token[29], target[29];
-    assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, 0, token, target), PST_EINPUT);
+    assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, 0, (int32_t *[]){token, target}), PST_EINPUT);
     assert_non_null(strstr(pst_error(), "b has 5 bytes now and had 10 when the run began"));
     d->row->close(d);
 }
@@ -208,8 +208,8 @@ static void test_large(void **state) {
     int32_t token[64], target[64];
     assert_int_equal(pst_data_text.open(&config, &d), PST_OK);
     for (uint64_t i = 0; i < 100; i++) {
-        assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, i, token, target), PST_OK);
-        assert_int_equal(d->row->sample(d, PST_SPLIT_VALIDATION, i * 100000, token, target), PST_OK);
+        assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, i, (int32_t *[]){token, target}), PST_OK);
+        assert_int_equal(d->row->sample(d, PST_SPLIT_VALIDATION, i * 100000, (int32_t *[]){token, target}), PST_OK);
     }
     d->row->close(d);
 }
@@ -224,11 +224,11 @@ static void test_cut_short(void **state) {
     int32_t token[8], target[8];
     pst_order order = pst_order_make(1, 1000, 8);
     assert_int_equal(pst_data_text.open(&config, &d), PST_OK);
-    assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, 0, token, target), PST_OK);
+    assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, 0, (int32_t *[]){token, target}), PST_OK);
     put("a", 0, 100);
     pst_status status = PST_OK;
     for (uint64_t i = 0; i < order.windows; i++) {
-        status = d->row->sample(d, PST_SPLIT_TRAIN, i, token, target);
+        status = d->row->sample(d, PST_SPLIT_TRAIN, i, (int32_t *[]){token, target});
         assert_int_equal(status, pst_order_start(&order, i) + 9 > 100 ? PST_EINPUT : PST_OK);
         if (status != PST_OK) assert_non_null(strstr(pst_error(), "a has 100 bytes now and had 1000"));
     }
@@ -252,7 +252,7 @@ static void test_many_files(void **state) {
     assert_int_equal(pst_data_text.open(&config, &d), PST_OK);
     pst_order order = pst_order_make(3, FILES * 3, 10);
     for (uint64_t i = 0; i < 2 * order.windows; i++) {
-        assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, i, token, target), PST_OK);
+        assert_int_equal(d->row->sample(d, PST_SPLIT_TRAIN, i, (int32_t *[]){token, target}), PST_OK);
         uint64_t start = pst_order_start(&order, i);
         for (uint32_t k = 0; k < 10; k++)
             assert_true(token[k] == byte_at(start + k) && target[k] == byte_at(start + k + 1));

@@ -553,10 +553,9 @@ static pst_status run_update(far *d, job *j) {
     return pst_arith_cpu.update(d->cpu, j->kind, &j->hyper, (pst_dtype)j->value, j->param, (uint32_t)j->bytes);
 }
 
-static pst_status update(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h, pst_dtype type,
-                         const pst_arith_param *list, uint32_t n) {
-    far *d = (far *)device;
-    job *j = job_of(run_update);
+static pst_status queue_params(far *d, pst_status (*run)(far *, job *), pst_optim_kind kind, const pst_optim_hyper *h,
+                               pst_dtype type, const pst_arith_param *list, uint32_t n) {
+    job *j = job_of(run);
     j->kind = kind, j->hyper = *h, j->value = (int)type, j->bytes = n;
     j->param = copy_of(list, n * sizeof *list);
     for (pst_arith_param *p = j->param; p < j->param + n; p++) {
@@ -565,6 +564,22 @@ static pst_status update(pst_device *device, pst_optim_kind kind, const pst_opti
     }
     put(d, PST_Q_COMPUTE, j);
     return PST_OK;
+}
+
+static pst_status update(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h, pst_dtype type,
+                         const pst_arith_param *list, uint32_t n) {
+    return queue_params((far *)device, run_update, kind, h, type, list, n);
+}
+
+static pst_status run_average(far *d, job *j) {
+    return pst_arith_cpu.average(d->cpu, j->hyper.lr, j->hyper.grad_scale, (pst_dtype)j->value, j->param,
+                                 (uint32_t)j->bytes);
+}
+
+static pst_status average(pst_device *device, float rate, float scale, pst_dtype type, const pst_arith_param *list,
+                          uint32_t n) {
+    pst_optim_hyper h = {.lr = rate, .grad_scale = scale};
+    return queue_params((far *)device, run_average, PST_OPTIM_SGD, &h, type, list, n);
 }
 
 static pst_status run_squares(far *d, job *j) {
@@ -612,7 +627,7 @@ static const char *about(uint32_t line) {
     return line ? NULL : text;
 }
 
-static const pst_arith arith = {update, sum_squares, accumulate, narrow};
+static const pst_arith arith = {update, sum_squares, accumulate, narrow, average};
 static pst_module module = {.version = PST_MODULE_VERSION,
                             .bytes = sizeof module,
                             .name = "far",

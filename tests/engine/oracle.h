@@ -53,14 +53,13 @@ static inline oracle oracle_open(const char *yaml, const char *checkpoint) {
     pst_ckpt *ckpt;
     char *folder;
     oracle_must(pst_config_parse(yaml, "test.yaml", one, 1, &o.config));
-    oracle_must(pst_prepare_model(o.config, 0, &model, &sizes));
+    oracle_must(pst_prepare_model(o.config, &model, &sizes));
     pst_data_config from = {.paths = o.config->data.paths, .n_path = o.config->data.n_path,
                             .validation = o.config->data.validation, .context = sizes.context,
                             .seed = (uint64_t)o.config->train.seed, .tokenizer = o.config->data.tokenizer};
     oracle_must(pst_data_text.open(&from, &o.data));
     uint32_t n_micro = (uint32_t)(o.config->train.batch / o.config->train.micro_batch);
-    pst_prepare_options options = {.n_rank = 1, .threads = 1, .isa = pst_cpu_isa(), .n_eval_micro = n_micro,
-                                   .vocabulary = o.data->row->vocabulary(o.data)};
+    pst_prepare_options options = {.n_rank = 1, .threads = 1, .isa = pst_cpu_isa(), .n_eval_micro = n_micro};
     oracle_must(pst_prepare(o.config, &options, &o.p));
     oracle_must(pst_registry_device("cpu", &device, &ops));
     oracle_must(ops->open(&device, &o.device));
@@ -115,7 +114,7 @@ static inline void oracle_fill(oracle *o, uint32_t micro) {
         if (v->def_step != PST_NONE) continue;
         for (uint32_t k = 0; k < b; k++) {
             uint64_t sample = o->first_sample + micro * b + k;
-            oracle_must(o->data->row->sample(o->data, PST_SPLIT_TRAIN, sample, row[0], row[1]));
+            oracle_must(o->data->row->sample(o->data, PST_SPLIT_TRAIN, sample, row));
             memcpy(x + k * context, row[!strcmp(g->tensor[v->tensor].name, "targets")], context * sizeof *x);
         }
     }

@@ -46,7 +46,7 @@ static job_case random_case(void) {
              "train: {batch: %u, micro_batch: %u, precision: %s}\n"
              "parallel: {device: timed, pipeline: %u, tensor: %u, data: %u, zero: %u, schedule: %s, recompute: %s, "
              "post_validation: %s, sequence: %s, cluster: \"%s\"}\n",
-             8 + draw(0, 3), draw(0, 1) ? 48 : 600, draw(0, 1) ? 240 : 6001, x.batch, x.micro, precision, x.pipeline,
+             8 + draw(0, 3), draw(0, 1) ? 48 : 600, draw(0, 1) ? 256 : 6001, x.batch, x.micro, precision, x.pipeline,
              x.tensor, x.data, draw(0, 2), schedule, any(recompute, 3), post ? "true" : "false",
              sequence ? "true" : "false", x.per_node ? cluster_file : "");
     return x;
@@ -57,7 +57,6 @@ static pst_prepared *prepare(const job_case *x, const pst_config *c, uint32_t la
     pst_prepare_options options = {.n_rank = x->pipeline * x->tensor * x->data,
                                    .threads = 1,
                                    .isa = pst_cpu_isa(),
-                                   .vocabulary = 240,
                                    .n_eval_micro = x->batch / x->micro,
                                    .lane = lane};
     if (pst_prepare(c, &options, &p) != PST_OK) fail_msg("%s\n%s", pst_error(), x->text);
@@ -105,7 +104,7 @@ static void lanes_are_as_in_the_whole(void **unused) {
         write_cluster(&x);
         double longer = compare(&x, draw(0, x.data - 1));
         if (getenv("PST_LANE")) printf("%+.4f %s", longer, x.text);
-        int even = x.tensor == 1 || strstr(x.text, "vocabulary: 240");
+        int even = x.tensor == 1 || strstr(x.text, "vocabulary: 256");
         int same =
             x.data == 1 && (x.tensor == 1 || !x.per_node); /* tensor ranks that share a NIC stand for each other */
         if (same && fabs(longer) > (even ? 0 : 1e-3)) fail_msg("the step takes %+g as long\n%s", longer, x.text);

@@ -35,8 +35,7 @@ static void durations_are_those_measured(void **state) {
     pst_measured *m;
     uint32_t found = 0, missing = 0;
     assert_int_equal(pst_config_parse(YAML, "test", override, 1, &c), PST_OK);
-    pst_prepare_options options = {
-        .n_rank = 2, .threads = 1, .isa = pst_cpu_isa(), .vocabulary = 256, .n_eval_micro = 6};
+    pst_prepare_options options = {.n_rank = 2, .threads = 1, .isa = pst_cpu_isa(), .n_eval_micro = 6};
     if (pst_prepare(c, &options, &p) != PST_OK) fail_msg("%s", pst_error());
     assert_int_equal(pst_measured_load(base.folder, p->graph, &m), PST_OK);
     for (uint32_t k = 0; k < p->cut->n_chunk; k++)
@@ -84,8 +83,7 @@ static void check_messages(const char *name, const char *layout, uint32_t least)
     pst_prepared *p;
     uint32_t n = 0;
     assert_int_equal(pst_config_parse(YAML, "test", override, 3, &c), PST_OK);
-    pst_prepare_options options = {
-        .n_rank = 2, .threads = 1, .isa = pst_cpu_isa(), .vocabulary = 256, .n_eval_micro = 6};
+    pst_prepare_options options = {.n_rank = 2, .threads = 1, .isa = pst_cpu_isa(), .n_eval_micro = 6};
     if (pst_prepare(c, &options, &p) != PST_OK) fail_msg("%s", pst_error());
     for (uint32_t r = 0; r < 2; r++)
         for (uint32_t i = 0; i < p->job->list[r].n_instr; i++) {

@@ -114,11 +114,8 @@ static void run_case(const char *yaml, const shape *s) {
     pst_world *world;
     pst_trainer t = {0};
     if (pst_config_parse(yaml, "case", NULL, 0, &c) != PST_OK) fail_msg("%s:\n%s", pst_error(), yaml);
-    pst_prepare_options options = {.n_rank = s->ranks,
-                                   .threads = s->threads,
-                                   .isa = pst_cpu_isa(),
-                                   .vocabulary = 256,
-                                   .n_eval_micro = s->eval_micro};
+    pst_prepare_options options = {
+        .n_rank = s->ranks, .threads = s->threads, .isa = pst_cpu_isa(), .n_eval_micro = s->eval_micro};
     if (pst_prepare(c, &options, &t.p) != PST_OK) fail_msg("%s:\n%s", pst_error(), yaml);
     t.config = c;
     t.data = open_data(c, t.p->model_config.context);

@@ -339,7 +339,8 @@ static rare batches_with(int byte, int steps) {
     for (int s = 0; s < steps; s++) {
         int first = -1;
         for (int k = 0; k < 6; k++) {
-            oracle_must(o.data->row->sample(o.data, PST_SPLIT_TRAIN, (uint64_t)(s * 6 + k), tokens, targets));
+            oracle_must(
+                o.data->row->sample(o.data, PST_SPLIT_TRAIN, (uint64_t)(s * 6 + k), (int32_t *[]){tokens, targets}));
             for (int i = 0; i < 12; i++) first = tokens[i] == byte && first < 0 ? k / 2 : first;
         }
         if (first >= 0) x.micro[x.n] = first, x.skipped[x.n++] = s + 1;

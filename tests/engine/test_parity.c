@@ -136,12 +136,12 @@ static distance run(const char *activation, uint32_t ranks, int micro_batch) {
     distance d = {0};
     snprintf(yaml, sizeof yaml,
              "model: {kind: gpt, layers: 2, heads: 2, channels: 32, context: 16, vocabulary: 64, activation: %s}\n"
-             "data: {kind: text, paths: [none]}\n"
+             "data: {kind: custom, paths: [none]}\n"
              "train: {steps: 20, batch: 4, micro_batch: %d, clip: 0}\n",
              activation, micro_batch);
     assert_int_equal(pst_config_parse(yaml, "parity.yaml", NULL, 0, &c), PST_OK);
     pst_prepare_options options = {.n_rank = ranks, .threads = 1, .isa = pst_cpu_isa(), .n_eval_micro = 1};
-    assert_int_equal(pst_prepare(c, &options, &p), PST_OK);
+    if (pst_prepare(c, &options, &p) != PST_OK) fail_msg("%s", pst_error());
     assert_int_equal(pst_world_single.open(&world), PST_OK);
     assert_int_equal(pst_group_open(world, "self", ranks, &group), PST_OK);
     assert_int_equal(pst_group_open_ranks(group, p, 1), PST_OK);

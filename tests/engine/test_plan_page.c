@@ -42,12 +42,8 @@ static pst_prepared *prepare(const layout_case *x, pst_config **c) {
              "data: {kind: text, paths: [x]}\ntrain: {batch: 80, micro_batch: 1%s}\nparallel: {device: timed, %s}\n",
              x->train, x->parallel);
     if (pst_config_parse(text, "test", NULL, 0, c) != PST_OK) fail_msg("%s\n%s", pst_error(), text);
-    pst_prepare_options options = {.n_rank = x->n_rank,
-                                   .threads = 1,
-                                   .isa = pst_cpu_isa(),
-                                   .vocabulary = 256,
-                                   .n_eval_micro = 80,
-                                   .lane = x->lane};
+    pst_prepare_options options = {
+        .n_rank = x->n_rank, .threads = 1, .isa = pst_cpu_isa(), .n_eval_micro = 80, .lane = x->lane};
     if (pst_prepare(*c, &options, &p) != PST_OK) fail_msg("%s\n%s", pst_error(), text);
     return p;
 }

@@ -24,7 +24,6 @@ static pst_status prepare(const pst_config *c, uint32_t n_rank, pst_prepared **p
     pst_prepare_options options = {.n_rank = n_rank,
                                    .threads = 1,
                                    .isa = pst_cpu_isa(),
-                                   .vocabulary = 256,
                                    .n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch)};
     return pst_prepare(c, &options, p);
 }
@@ -120,11 +119,8 @@ static void test_contradictions(void **state) {
     assert_int_equal(n, 3);
     pst_config_close(c);
     c = parse(SMALL, bf16, 1); /* on a processor without */
-    const pst_prepare_options plain = {.n_rank = 1,
-                                       .threads = 1,
-                                       .isa = pst_cpu_isa() & ~(uint32_t)PST_ISA_AVX512_BF16,
-                                       .vocabulary = 256,
-                                       .n_eval_micro = 4};
+    const pst_prepare_options plain = {
+        .n_rank = 1, .threads = 1, .isa = pst_cpu_isa() & ~(uint32_t)PST_ISA_AVX512_BF16, .n_eval_micro = 4};
     assert_int_equal(pst_prepare(c, &plain, &p), PST_EINPUT);
     pst_config_close(c);
     c = parse(SMALL, forward, 1);

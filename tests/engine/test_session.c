@@ -244,7 +244,7 @@ static void as_a_run(void **state) {
     pst_step_result_init(&r);
     for (uint64_t k = 0; k < STEPS; k++) {
         for (uint64_t i = 0; i < 4; i++)
-            MUST(data->row->sample(data, PST_SPLIT_TRAIN, 4 * k + i, x + i * CONTEXT, y + i * CONTEXT));
+            MUST(data->row->sample(data, PST_SPLIT_TRAIN, 4 * k + i, (int32_t *[]){x + i * CONTEXT, y + i * CONTEXT}));
         MUST(pst_session_step(s, (const int32_t *[]){x, y}, 2, &r));
         assert_memory_equal(&r.loss, &run.value[k], sizeof r.loss);
     }

@@ -131,7 +131,7 @@ static void test_refused(void **state) {
 
 static pst_prepared *prepare(const char *tensor, const char *zero, uint32_t lane, pst_config **c) {
     const char *override[] = {tensor, "parallel.data=2", zero};
-    pst_prepare_options o = {.threads = 1, .vocabulary = 257, .n_eval_micro = 2, .lane = lane};
+    pst_prepare_options o = {.threads = 1, .n_eval_micro = 2, .lane = lane};
     pst_prepared *p = NULL;
     assert_int_equal(pst_config_parse(YAML, "test.yaml", override, 3, c), PST_OK);
     assert_int_equal(pst_prepare_ranks(*c, 0, &o.n_rank), PST_OK);

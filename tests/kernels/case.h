@@ -20,6 +20,8 @@ typedef struct {
     float rate;
     pst_dtype dtype;        /* of the graph */
     pst_dtype factors;      /* of linear: TF32, F8 (then factors are numbers of 8 bits to begin with), or 0: as dtype */
+    uint64_t w, window;     /* images: input [b,t,w,c]; convolution: f channels out, windows of `window` pixels */
+    uint32_t stride, padding;
     uint64_t first, total;  /* embedding, vocabulary_*: tokens of other tensor ranks; dropout: elements of others */
 } kernel_case;
 
@@ -28,10 +30,12 @@ typedef struct {
 static inline uint64_t case_round_up(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
 
 CASE_USED const char *case_text(const kernel_case *k) {
-    static char text[176];
-    snprintf(text, sizeof text, "%s b=%lu t=%lu c=%lu f=%lu heads=%u act=%d second=%d %s %s", k->op, (unsigned long)k->b,
+    static char text[240];
+    snprintf(text, sizeof text,
+             "%s b=%lu t=%lu c=%lu f=%lu heads=%u act=%d second=%d %s %s w=%lu window=%lu stride=%u padding=%u", k->op, (unsigned long)k->b,
              (unsigned long)k->t, (unsigned long)k->c, (unsigned long)k->f, k->heads, (int)k->act, k->second,
-             pst_dtype_name(k->dtype), k->factors ? pst_dtype_name(k->factors) : "");
+             pst_dtype_name(k->dtype), k->factors ? pst_dtype_name(k->factors) : "", (unsigned long)k->w, (unsigned long)k->window,
+             k->stride, k->padding);
     return text;
 }
 
@@ -57,6 +61,25 @@ static pst_status case_input(pst_graph *g, const char *name, uint32_t tokens, ui
     return pst_graph_add(g, "embedding", name, &(pst_attr){0}, &tokens, 1, &index, 1, tensor);
 }
 
+CASE_USED int case_is_image(const kernel_case *k) { return k->w != 0; }
+
+static pst_status case_image(const kernel_case *k, pst_graph *g) {
+    uint64_t dim[] = {k->b, k->t, k->w, k->c};
+    uint32_t x, z = PST_NONE, weight, bias = PST_NONE, out;
+    PST_TRY(pst_graph_data(g, "bytes", 4, dim, &x));
+    if (!strcmp(k->op, "pixels")) return pst_graph_add_pixels(g, "op", x, &out);
+    if (!strcmp(k->op, "batch_norm") && k->second) PST_TRY(pst_graph_add_pixels(g, "z", x, &z));
+    PST_TRY(pst_graph_add_pixels(g, "x", x, &x));
+    if (!strcmp(k->op, "max_pool"))
+        return pst_graph_add_max_pool(g, "op", x, (uint32_t)k->window, k->stride, k->padding, &out);
+    if (!strcmp(k->op, "average_pool")) return pst_graph_add_average_pool(g, "op", x, &out);
+    if (!strcmp(k->op, "batch_norm")) return pst_graph_add_batch_norm(g, "op", x, z, k->act, 1e-5f, &out);
+    uint64_t shape[] = {k->f, k->window, k->window, k->c};
+    PST_TRY(pst_graph_add_param(g, "weight", 4, shape, PST_INIT_NORMAL, 1, 0, &weight));
+    if (k->second) PST_TRY(case_param(g, "bias", k->f, 0, &bias));
+    return pst_graph_add_convolution(g, "op", x, weight, bias, k->stride, k->padding, &out);
+}
+
 static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
     pst_graph *g;
     uint32_t in[3], param[2] = {0, 0}, n_in = 1, n_param = 0, tokens, out;
@@ -66,6 +89,7 @@ static pst_status case_graph(const kernel_case *k, pst_graph **graph) {
     PST_TRY(pst_graph_open("case", (uint32_t)k->b, &g));
     *graph = g;
     g->dtype = k->dtype, g->factors = k->factors;
+    if (case_is_image(k)) return case_image(k, g);
     PST_TRY(pst_graph_data(g, "tokens", 2, dim, &tokens));
     if (!strcmp(k->op, "embedding")) {
         in[0] = tokens;
@@ -188,20 +212,26 @@ static void case_fill(case_state *s, case_buffer *b) {
     int tokens = b->kind == PST_ARG_IN && s->graph->tensor[s->node->in[b->index]].dtype == PST_I32;
     if (!tokens) {
         float std = b->kind == PST_ARG_PARAM && !strcmp(k->op, "linear") ? 1 / sqrtf((float)k->c) : 1;
+        if (b->kind == PST_ARG_PARAM && !strcmp(k->op, "convolution"))
+            std = 1 / sqrtf((float)(k->window * k->window * k->c));
+        int variance = b->kind == PST_ARG_PARAM && b->index == 3;
         float *value = malloc(b->n * sizeof *value);
         if (value) pst_rng_normal(key, b->kind == PST_ARG_IN ? 0.1f : 0.0f, std, value, b->n);
+        /* no two are so near to each other that a finite difference mixes them up */
+        for (uint64_t i = 0; value && i < b->n && b->kind == PST_ARG_IN && !strcmp(k->op, "max_pool"); i++)
+            value[i] = 0.05f * (float)(i * 7919 % b->n);
         if (value && k->factors == PST_F8) case_round_f8(b, value);
         int sums = b->kind == PST_ARG_IN && b->index == 2; /* of exponentials */
-        for (uint64_t i = 0; value && i < b->n; i++) case_put(b, i, sums ? 0.1f + fabsf(value[i]) : value[i]);
+        for (uint64_t i = 0; value && i < b->n; i++) case_put(b, i, sums || variance ? 0.1f + fabsf(value[i]) : value[i]);
         free(value);
         return;
     }
-    uint64_t limit = k->total ? k->total : strcmp(k->op, "embedding") ? k->c : k->f;
+    uint64_t limit = case_is_image(k) ? 256 : k->total ? k->total : strcmp(k->op, "embedding") ? k->c : k->f;
     for (uint64_t i = 0; i < b->n; i++) {
         uint32_t word[4];
         pst_rng_words(key, 7, i, word);
         ((int32_t *)b->data)[i] = (int32_t)(word[0] % limit);
-        if (strcmp(k->op, "embedding") && word[1] % 8 == 0) ((int32_t *)b->data)[i] = -1;
+        if (!case_is_image(k) && strcmp(k->op, "embedding") && word[1] % 8 == 0) ((int32_t *)b->data)[i] = -1;
     }
 }
 

@@ -177,6 +177,55 @@ static void test_cross_entropy(void **state) {
         check_case(&(kernel_case){.op = "cross_entropy", .b = 2, .t = 9, .c = width[i]});
 }
 
+static void test_convolution(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t h, w, c, f, window;
+        uint32_t stride, padding;
+    } shape[] = {{1, 1, 1, 1, 1, 1, 0},    {5, 7, 3, 4, 3, 1, 1},   {8, 8, 16, 33, 3, 2, 1}, {7, 5, 17, 3, 1, 1, 0},
+                 {9, 9, 5, 6, 1, 2, 0},    {15, 13, 3, 8, 7, 2, 3}, {6, 6, 2, 3, 5, 3, 4},   {4, 4, 600, 2, 3, 1, 1},
+                 {33, 31, 40, 9, 3, 1, 1}, {3, 3, 2, 2, 3, 1, 0}};
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+        for (uint64_t b = 1; b < 4; b += 2)
+            check_case(&(kernel_case){.op = "convolution",
+                                      .b = i == 8 ? 2 * b : b,
+                                      .t = shape[i].h,
+                                      .w = shape[i].w,
+                                      .c = shape[i].c,
+                                      .f = shape[i].f,
+                                      .window = shape[i].window,
+                                      .stride = shape[i].stride,
+                                      .padding = shape[i].padding,
+                                      .second = i % 2 == 0});
+}
+
+static void test_batch_norm(void **state) {
+    (void)state;
+    static const uint64_t width[] = {1, 3, 7, 17, 33, 65, 130};
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++)
+        for (int variant = 0; variant < 4; variant++)
+            check_case(&(kernel_case){.op = "batch_norm",
+                                      .b = 1 + i % 3,
+                                      .t = 2 + 10 * (i % 4),
+                                      .w = 3 + i % 2 * 17,
+                                      .c = width[i],
+                                      .act = variant & 1 ? PST_ACT_RELU : PST_ACT_NONE,
+                                      .second = variant > 1});
+}
+
+static void test_image(void **state) {
+    (void)state;
+    static const uint64_t width[] = {1, 3, 7, 17, 33, 65, 130};
+    for (size_t i = 0; i < sizeof width / sizeof *width; i++) {
+        kernel_case k = {.op = "pixels", .b = 1 + i % 3, .t = 5 + i, .w = 6 + 2 * i, .c = width[i]};
+        check_case(&k);
+        k.op = "average_pool";
+        check_case(&k);
+        k.op = "max_pool", k.window = 2 + i % 2, k.stride = 1 + (uint32_t)i % 3, k.padding = i % 2;
+        check_case(&k);
+    }
+}
+
 /* A tensor rank's part: some tokens, and some elements of a sample, are others'. */
 static void test_part(void **state) {
     (void)state;
@@ -318,11 +367,19 @@ static int close_devices(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_layer_norm),    cmocka_unit_test(test_linear),
-        cmocka_unit_test(test_attention),     cmocka_unit_test(test_elementwise),
-        cmocka_unit_test(test_embedding),     cmocka_unit_test(test_cross_entropy),
-        cmocka_unit_test(test_part),          cmocka_unit_test(test_sum),
-        cmocka_unit_test(test_activation),    cmocka_unit_test(test_gelu_forms_differ),
+        cmocka_unit_test(test_layer_norm),
+        cmocka_unit_test(test_linear),
+        cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_elementwise),
+        cmocka_unit_test(test_embedding),
+        cmocka_unit_test(test_cross_entropy),
+        cmocka_unit_test(test_part),
+        cmocka_unit_test(test_convolution),
+        cmocka_unit_test(test_batch_norm),
+        cmocka_unit_test(test_image),
+        cmocka_unit_test(test_sum),
+        cmocka_unit_test(test_activation),
+        cmocka_unit_test(test_gelu_forms_differ),
         cmocka_unit_test(test_index_refused),
     };
     return cmocka_run_group_tests(tests, open_devices, close_devices);

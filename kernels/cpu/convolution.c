@@ -1,0 +1,262 @@
+/* Convolution as products: the windows of a band of pixels are laid out as rows of a matrix in scratch (im2col, Chellapilla
+ * et al. 2006), and a product of linear's kind does the rest. Images have their channels last, so that a row of a window
+ * is copied in one piece. Windows of one pixel, side by side, are the image itself. The cut into bands follows from the
+ * shape alone, as the tiles of a product do, and is part of the result's bits. */
+#include "kernels/cpu/cpu.h"
+#include "kernels/shape.h"
+#include <string.h>
+
+enum { BAND_BYTES = 4 << 20, BAND_ROWS = 512, COPY_ROWS = 64, CHANNELS = 512 };
+
+typedef struct {
+    const pst_linear_ops *ops;
+    uint64_t images, height, width, in; /* of x */
+    uint64_t rows, columns, out;        /* of y: windows of an image */
+    uint64_t h, w, stride, padding;
+    uint64_t windows, terms; /* of the batch; numbers of a window */
+    uint64_t size;           /* bytes of an element */
+    int plain;               /* a window is a pixel, each pixel is one */
+    const uint8_t *x, *bias;
+    uint8_t *y;
+    void *patches;
+    uint64_t first, n; /* windows of the band; images where it is of whole ones */
+    void (*accumulate)(pst_pool *, float *, const float *, uint64_t);
+} job;
+
+static job job_of(const pst_graph *g, const pst_node *node) {
+    const pst_tensor *x = &g->tensor[node->in[0]], *y = &g->tensor[node->out[0]];
+    const uint64_t *weight = g->param[node->param[0]].dim;
+    job j = {.images = x->dim[0], .height = x->dim[1], .width = x->dim[2], .in = x->dim[3]};
+    j.rows = y->dim[1], j.columns = y->dim[2], j.out = y->dim[3];
+    j.h = weight[1], j.w = weight[2], j.stride = node->attr.stride, j.padding = node->attr.padding;
+    j.windows = j.images * j.rows * j.columns, j.terms = j.h * j.w * j.in;
+    j.plain = j.h * j.w == 1 && j.stride == 1;
+    j.size = pst_dtype_bytes(g->dtype);
+    return j;
+}
+
+/* --- bands ------------------------------------------------------------------------------------------------------ */
+
+/* Of F and W: windows whose elements are of the graph's type. */
+static uint64_t band_windows(const job *j) {
+    if (j->plain) return j->windows;
+    uint64_t fit = BAND_BYTES / (j->terms * j->size) / BAND_ROWS * BAND_ROWS;
+    return pst_min_u64(j->windows, fit ? fit : BAND_ROWS);
+}
+
+/* Of B: those of whole images, as fp32. */
+static uint64_t band_images(const job *j) {
+    if (j->plain) return j->images;
+    uint64_t fit = BAND_BYTES / (j->rows * j->columns * j->terms * sizeof(float));
+    return pst_min_u64(j->images, fit ? fit : 1);
+}
+
+static uint64_t aligned(uint64_t bytes) { return (bytes + 63) / 64 * 64; }
+
+static uint64_t patch_bytes(const job *j, pst_pass pass) {
+    if (j->plain) return 0;
+    if (pass == PST_PASS_B) return aligned(band_images(j) * j->rows * j->columns * j->terms * sizeof(float));
+    return aligned(band_windows(j) * j->terms * j->size);
+}
+
+static uint64_t wide_bytes(pst_dtype dtype, uint64_t m, uint64_t n, uint64_t k, uint32_t threads) {
+    return dtype == PST_F16 ? pst_gemm_wide_bytes(m, n, k, threads) : 0;
+}
+
+static uint64_t band_bytes(pst_dtype dtype, uint64_t m, uint64_t n, uint32_t threads) {
+    return dtype == PST_F32 ? 0 : pst_gemm_band_bytes(m, n, threads);
+}
+
+uint64_t pst_convolution_forward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
+    job j = job_of(g, node);
+    uint64_t m = band_windows(&j);
+    return patch_bytes(&j, PST_PASS_F) + wide_bytes(g->dtype, m, j.out, j.terms, threads) +
+           band_bytes(g->dtype, m, j.out, threads);
+}
+
+uint64_t pst_convolution_backward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
+    job j = job_of(g, node);
+    uint64_t m = band_images(&j) * j.rows * j.columns;
+    return patch_bytes(&j, PST_PASS_B) + wide_bytes(g->dtype, m, j.terms, j.out, threads) +
+           (j.plain ? band_bytes(g->dtype, m, j.terms, threads) : 0);
+}
+
+uint64_t pst_convolution_weight_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
+    job j = job_of(g, node);
+    return patch_bytes(&j, PST_PASS_W) + wide_bytes(g->dtype, j.out, j.terms, band_windows(&j), threads);
+}
+
+/* Where a product's scratch lies, behind the patches and what they are rounded up by. */
+static void take_scratch(pst_gemm *gemm, const pst_call *call, const job *j, pst_pass pass, pst_device *device) {
+    uint8_t *at = (uint8_t *)call->scratch + patch_bytes(j, pass);
+    if (!j->plain) memset(at - 64, 0, 64); /* the patches are written later */
+    gemm->wide = (float *)(void *)at, gemm->widen = j->ops->widen;
+    if (!gemm->c)
+        gemm->band =
+            (float *)(void *)(at + wide_bytes(gemm->dtype, gemm->m, gemm->n, gemm->k, device ? device->threads : 1));
+}
+
+/* --- windows as rows -------------------------------------------------------------------------------------------- */
+
+/* A row of a window: pixels from, from + 1, ... of a row of the image, 0 outside. */
+static void copy_pixels(const job *j, const uint8_t *row, uint64_t from, uint8_t *to) {
+    uint64_t pixel = j->in * j->size, left = from < j->padding ? pst_min_u64(j->padding - from, j->w) : 0;
+    uint64_t at = from + left - j->padding, n = at < j->width ? pst_min_u64(j->w - left, j->width - at) : 0;
+    memset(to, 0, left * pixel);
+    if (n) memcpy(to + left * pixel, row + at * pixel, n * pixel);
+    memset(to + (left + n) * pixel, 0, (j->w - left - n) * pixel);
+}
+
+static void copy_window(const job *j, uint64_t window, uint8_t *to) {
+    uint64_t image = window / (j->rows * j->columns), r = window / j->columns % j->rows, c = window % j->columns;
+    uint64_t line = j->w * j->in * j->size, row = j->width * j->in * j->size;
+    for (uint64_t i = 0; i < j->h; i++, to += line) {
+        uint64_t y = r * j->stride + i;
+        if (y < j->padding || y - j->padding >= j->height) memset(to, 0, line);
+        else copy_pixels(j, j->x + (image * j->height + y - j->padding) * row, c * j->stride, to);
+    }
+}
+
+static void copy_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const job *j = arg;
+    uint64_t from = tile * COPY_ROWS, end = pst_min_u64(from + COPY_ROWS, j->n);
+    for (uint64_t i = from; i < end; i++) copy_window(j, j->first + i, (uint8_t *)j->patches + i * j->terms * j->size);
+}
+
+/* The band's windows as a matrix [n, terms]. */
+static const void *patches_of(pst_device *device, job *j) {
+    if (j->plain) return j->x + j->first * j->terms * j->size;
+    pst_device_run(device, copy_tile, j, pst_div_up(j->n, COPY_ROWS));
+    return j->patches;
+}
+
+/* --- passes ----------------------------------------------------------------------------------------------------- */
+
+static void finish(void *arg, const float *sum, uint64_t sum_ld, uint64_t row, uint64_t rows, uint64_t col,
+                   uint64_t cols) {
+    const job *j = arg;
+    uint64_t ld = j->out;
+    pst_linear_tile tile = {.sum = sum,
+                            .sum_ld = sum_ld,
+                            .y = j->y + (row * ld + col) * j->size,
+                            .bias = j->bias ? j->bias + col * j->size : NULL,
+                            .rows = rows,
+                            .cols = cols,
+                            .ld = ld};
+    j->ops->finish(PST_ACT_NONE, &tile);
+}
+
+/* IN0 PARAM0 [PARAM1] OUT0 */
+pst_status pst_convolution_forward(pst_device *device, const pst_call *call, const pst_linear_ops *ops) {
+    job j = job_of(call->graph, call->node);
+    int biased = call->node->n_param > 1;
+    uint8_t *y = call->arg[2 + biased];
+    uint64_t band = band_windows(&j);
+    j.ops = ops, j.x = call->arg[0], j.bias = biased ? call->arg[2] : NULL, j.patches = call->scratch;
+    for (j.first = 0; j.first < j.windows; j.first += band) {
+        j.n = pst_min_u64(band, j.windows - j.first);
+        j.y = y + j.first * j.out * j.size;
+        pst_gemm gemm = {.dtype = ops->dtype, .trans_b = 1, .m = j.n, .n = j.out, .k = j.terms};
+        gemm.b = call->arg[1], gemm.ldb = j.terms;
+        gemm.c = ops->dtype == PST_F32 ? (float *)(void *)j.y : NULL, gemm.ldc = j.out;
+        if (biased || !gemm.c) gemm.finish = finish, gemm.finish_arg = &j;
+        take_scratch(&gemm, call, &j, PST_PASS_F, device);
+        gemm.a = patches_of(device, &j), gemm.lda = j.terms;
+        PST_TRY(pst_gemm_run(device, &gemm));
+    }
+    return PST_OK;
+}
+
+/* Adds what the windows over the pixel at row y, column x of an image got of it: channels [from, from + n). */
+static void gather(const job *j, const float *patches, uint64_t y, uint64_t x, uint64_t from, uint64_t n, float *sum) {
+    memset(sum, 0, n * sizeof *sum);
+    for (uint64_t i = 0; i < j->h; i++) {
+        uint64_t r = y + j->padding - i;
+        if (y + j->padding < i || r % j->stride || r / j->stride >= j->rows) continue;
+        for (uint64_t k = 0; k < j->w; k++) {
+            uint64_t c = x + j->padding - k;
+            if (x + j->padding < k || c % j->stride || c / j->stride >= j->columns) continue;
+            uint64_t window = r / j->stride * j->columns + c / j->stride;
+            j->accumulate(NULL, sum, patches + window * j->terms + (i * j->w + k) * j->in + from, n);
+        }
+    }
+}
+
+/* A row of an image's gradient. */
+static void gather_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const job *j = arg;
+    float sum[CHANNELS];
+    const float *patches = (const float *)j->patches + tile / j->height * j->rows * j->columns * j->terms;
+    for (uint64_t x = 0; x < j->width; x++)
+        for (uint64_t from = 0; from < j->in; from += CHANNELS) {
+            uint64_t n = pst_min_u64(CHANNELS, j->in - from);
+            gather(j, patches, tile % j->height, x, from, n, sum);
+            pst_linear_tile out = {.sum = sum, .sum_ld = n, .rows = 1, .cols = n, .ld = n};
+            out.y = j->y + ((tile * j->width + x) * j->in + from) * j->size;
+            j->ops->finish(PST_ACT_NONE, &out);
+        }
+}
+
+/* PARAM0 DOUT0 DIN0 */
+pst_status pst_convolution_backward(pst_device *device, const pst_call *call, const pst_linear_ops *ops) {
+    job j = job_of(call->graph, call->node);
+    const uint8_t *dy = call->arg[1];
+    uint8_t *dx = call->arg[2];
+    uint64_t band = band_images(&j), windows = j.rows * j.columns, image = j.height * j.width * j.in;
+    j.ops = ops, j.patches = call->scratch, j.accumulate = pst_flat_choose(device ? device->isa : 0)->accumulate;
+    for (j.first = 0; j.first < j.images; j.first += band) {
+        j.n = pst_min_u64(band, j.images - j.first);
+        j.y = dx + j.first * image * j.size;
+        job whole = j; /* finish writes [windows, terms] where windows are pixels */
+        whole.out = j.terms;
+        pst_gemm gemm = {.dtype = ops->dtype, .m = j.n * windows, .n = j.terms, .k = j.out};
+        gemm.a = dy + j.first * windows * j.out * j.size, gemm.lda = j.out;
+        gemm.b = call->arg[0], gemm.ldb = j.terms, gemm.ldc = j.terms;
+        if (!j.plain) gemm.c = j.patches;
+        else if (ops->dtype == PST_F32) gemm.c = (float *)(void *)j.y;
+        else gemm.finish = finish, gemm.finish_arg = &whole;
+        take_scratch(&gemm, call, &j, PST_PASS_B, device);
+        PST_TRY(pst_gemm_run(device, &gemm));
+        if (!j.plain) pst_device_run(device, gather_tile, &j, j.n * j.height);
+    }
+    return PST_OK;
+}
+
+typedef struct {
+    const job *of;
+    const uint8_t *dy;
+    float *out;
+    int first;
+} bias_job;
+
+static void bias_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const bias_job *b = arg;
+    const job *j = b->of;
+    uint64_t col = tile * PST_SUM_COLS, cols = pst_min_u64(PST_SUM_COLS, j->out - col);
+    j->ops->column_sum(b->dy + col * j->size, j->windows, cols, j->out, b->out + col, b->first);
+}
+
+/* IN0 DOUT0 DPARAM0 [DPARAM1] */
+pst_status pst_convolution_weight(pst_device *device, const pst_call *call, const pst_linear_ops *ops) {
+    job j = job_of(call->graph, call->node);
+    const uint8_t *dy = call->arg[1];
+    uint64_t band = band_windows(&j);
+    j.ops = ops, j.x = call->arg[0], j.patches = call->scratch;
+    if (call->node->n_param > 1) {
+        bias_job b = {&j, dy, call->arg[3], call->first};
+        pst_device_run(device, bias_tile, &b, pst_div_up(j.out, PST_SUM_COLS));
+    }
+    for (j.first = 0; j.first < j.windows; j.first += band) {
+        j.n = pst_min_u64(band, j.windows - j.first);
+        pst_gemm gemm = {.dtype = ops->dtype, .trans_a = 1, .m = j.out, .n = j.terms, .k = j.n};
+        gemm.a = dy + j.first * j.out * j.size, gemm.lda = j.out;
+        gemm.c = call->arg[2], gemm.ldc = j.terms, gemm.add = !call->first || j.first;
+        take_scratch(&gemm, call, &j, PST_PASS_W, device);
+        gemm.b = patches_of(device, &j), gemm.ldb = j.terms;
+        PST_TRY(pst_gemm_run(device, &gemm));
+    }
+    return PST_OK;
+}
