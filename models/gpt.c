@@ -151,4 +151,6 @@ const pst_model_row pst_model_gpt = {.name = "gpt",
                                      .n_preset = sizeof presets / sizeof *presets,
                                      .preset = preset,
                                      .build = build,
-                                     .hf_name = hf_name};
+                                     .hf_name = hf_name,
+                                     .continues = 1,
+                                     .repeats = 1};

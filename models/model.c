@@ -7,7 +7,7 @@ static void fill(uint32_t *field, uint32_t value) {
 }
 
 pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *preset, uint32_t n_preset) {
-    int explicit = config->layers && config->channels && config->context;
+    int explicit = config->layers && config->channels && config->context; /* heads, and the vocabulary, may follow */
     char known[256] = "";
     if (config->preset[0] == 0 && explicit) return PST_OK;
     for (uint32_t i = 0; i < n_preset; i++) {

@@ -6,7 +6,8 @@
 /* Sizes after defaults and preset are applied (config/ reads them from the run file). */
 typedef struct {
     char kind[32], preset[32];
-    uint32_t layers, heads, channels, context, vocabulary;
+    uint32_t layers, heads, channels, context, vocabulary; /* vocabulary: of images, the classes */
+    uint32_t image, depth; /* of images: height and width; numbers of a pixel */
     float dropout;
     pst_activation activation; /* GELU_TANH for GPT-2 */
     uint32_t micro_batch;
@@ -30,13 +31,15 @@ typedef struct {
     /* Sizes of a preset: fills the fields that are 0 in *config (dropout and activation excepted). EINPUT with the
      * list of presets when unknown; "" means explicit sizes. */
     pst_status (*preset)(pst_model_config *config);
-    /* EINPUT when sizes contradict (heads do not divide channels, ...). The graph's data tensors are named "tokens"
-     * and "targets". */
+    /* EINPUT when sizes contradict (heads do not divide channels, ...). The graph's data tensors have the names
+     * that data sets give their fields: "tokens" and "targets", "pixels" and "targets". */
     pst_status (*build)(const pst_model_config *config, pst_graph **graph);
     /* Hugging Face's name of a parameter, and whether its two dimensions are swapped there (Conv1D). The row's entry
      * is NULL when there is no mapping. */
     const char *(*hf_name)(const pst_param *param, char buffer[PST_NAME_MAX], int *transposed);
+    int continues; /* its logits are of the token that comes next, so that it can generate text */
+    int repeats;   /* any number of layers is possible, and they may be alike */
 } pst_model_row;
 
-extern const pst_model_row pst_model_mlp, pst_model_gpt;
+extern const pst_model_row pst_model_mlp, pst_model_gpt, pst_model_resnet;
 #endif

@@ -50,7 +50,9 @@ pst_status pst_ref_convolution_f(pst_device *device, const pst_call *call) {
     const float *weight = call->arg[1], *bias = has_bias ? call->arg[2] : NULL;
     float *y = call->arg[2 + has_bias];
     EACH(n, s.images)
-    EACH(r, s.rows) EACH(c, s.columns) EACH(o, s.out) *y++ =
+    EACH(r, s.rows)
+    EACH(c, s.columns)
+    EACH(o, s.out) *y++ =
         (float)(window_sum(&s, call->arg[0], weight + o * s.h * s.w * s.in, n, r, c) + (bias ? bias[o] : 0));
     return PST_OK;
 }

@@ -12,7 +12,7 @@ struct pst_config {
     char *name;
     struct {
         char *kind, *preset, *weights, *activation;   /* weights: safetensors file to start from, "" none */
-        int64_t layers, heads, channels, context, vocabulary;
+        int64_t layers, heads, channels, context, vocabulary, image;
         double dropout;
     } model;
     struct {

@@ -22,7 +22,7 @@ const pst_row pst_rows[] = {
     {"", "name", PST_ROW_TEXT, "", 0, 0, 0, NULL, AT(name), 0,
      "Names the run's folder; by default the run file's name without its ending."},
 
-    TEXT(model, kind, NULL, REQUIRED, "gpt|mlp|custom",
+    TEXT(model, kind, NULL, REQUIRED, "gpt|mlp|resnet|custom",
          "The family of the model; custom: a graph that a program builds through the library."),
     TEXT(model, preset, "", 0, NULL, "A named size of that family; the keys below change it."),
     TEXT(model, weights, "", PATH, NULL, "A safetensors file to start from; empty: random weights."),
@@ -31,11 +31,15 @@ const pst_row pst_rows[] = {
     WHOLE(model, heads, "0", 0, 4096, "Attention heads; 0: as the preset says."),
     WHOLE(model, channels, "0", 0, 1048576, "Channels (the width); 0: as the preset says."),
     WHOLE(model, context, "0", 0, 1048576, "Tokens per sample; 0: as the preset says."),
-    WHOLE(model, vocabulary, "0", 0, 16777216, "Distinct tokens; 0: as the preset or the tokenizer says."),
+    WHOLE(model, vocabulary, "0", 0, 16777216,
+          "Distinct tokens, or classes of images; 0: as the preset or the data says."),
+    WHOLE(model, image, "0", 0, 65536, "resnet: pixels of an image's side; 0: as the data says."),
     REAL(model, dropout, "0", 0, 1, BELOW, "Share of activations dropped while training."),
 
-    TEXT(data, kind, "text", 0, "text|custom",
-         "What the files hold; custom: no files, a program feeds data through the library."),
+    TEXT(data, kind, "text", 0, "text|mnist|cifar10|custom",
+         "What the files hold: text, or images as MNIST (idx) or CIFAR-10 (binary) has them; custom: no files, a "
+         "program "
+         "feeds data through the library."),
     {"data", "paths", PST_ROW_LIST, NULL, 0, 0, REQUIRED | FILLED | PATH, NULL, AT(data.paths), AT(data.n_path),
      "Files to read: paths, folders (every file below) or patterns, ** included, relative to the run file's folder "
      "where their first name stands there, else to the current one."},

@@ -51,4 +51,7 @@ struct pst_data { const pst_data_row *row; };
 /* "text": "tokens", a window of the context's size, and the "targets" that follow each by one; validation windows do not
  * overlap, tokens without a target (last window) are 0. */
 extern const pst_data_row pst_data_text;
+/* images.c: "pixels" and "targets". MNIST's idx files, the i-th one of images with the i-th one of labels, and CIFAR-10's
+ * binary files. */
+extern const pst_data_row pst_data_mnist, pst_data_cifar10;
 #endif

@@ -92,6 +92,8 @@ static pst_status open_model(generator *g, const char *source) {
     pst_prepare_options options = {.n_rank = 1, .threads = pst_machine_threads(1), .infer = 1};
     PST_TRY(pst_prepare_kind(g->config, &options));
     PST_TRY(pst_prepare(g->config, &options, &g->p));
+    if (!g->p->model->continues)
+        return pst_fail(PST_EINPUT, "%s: a model of kind %s does not continue text", source, g->p->model->name);
     PST_TRY(pst_world_single.open(&world));
     pst_status status = pst_group_open(world, "self", 1, &g->group);
     if (status != PST_OK) {

@@ -108,7 +108,7 @@ pst_status pst_planning_shorten(pst_planning *x) {
     const pst_graph *whole, *few;
     uint32_t micro = (uint32_t)x->config->train.micro_batch, layers = x->model.layers, period;
     x->layers = layers;
-    if (layers < 2 * FEW) return PST_OK;
+    if (layers < 2 * FEW || !x->row->repeats) return PST_OK;
     PST_TRY(build_whole(x, layers, micro, &whole));
     PST_TRY(build_whole(x, FEW + layers % 2, micro, &few));
     x->layers = FEW + layers % 2;

@@ -12,8 +12,13 @@ static pst_status fit_data(const pst_config *c, pst_model_config *m) {
     PST_TRY(pst_registry_shape(c, &data));
     if (!m->vocabulary) m->vocabulary = data.vocabulary;
     if (m->vocabulary < data.vocabulary)
-        return pst_fail(PST_EINPUT, "model.vocabulary is %u, but the data has %u different tokens", m->vocabulary,
-                        data.vocabulary);
+        return pst_fail(PST_EINPUT, "model.vocabulary is %u, but the data has %u different tokens or classes",
+                        m->vocabulary, data.vocabulary);
+    if (!m->image) m->image = data.image;
+    if (data.image && m->image != data.image)
+        return pst_fail(PST_EINPUT, "model.image is %u, but the images of data.kind %s are %ux%u", m->image,
+                        c->data.kind, data.image, data.image);
+    m->depth = data.depth ? data.depth : 3;
     return PST_OK;
 }
 
@@ -23,6 +28,7 @@ pst_status pst_prepare_model(const pst_config *c, const pst_model_row **row, pst
                             .channels = (uint32_t)c->model.channels,
                             .context = (uint32_t)c->model.context,
                             .vocabulary = (uint32_t)c->model.vocabulary,
+                            .image = (uint32_t)c->model.image,
                             .dropout = (float)c->model.dropout,
                             .micro_batch = (uint32_t)c->train.micro_batch};
     const pst_model_row *r;

@@ -12,8 +12,8 @@
 #include "pipeline/timed.h"
 #include <string.h>
 
-static const pst_model_row *const models[] = {&pst_model_gpt, &pst_model_mlp};
-static const pst_data_row *const datas[] = {&pst_data_text};
+static const pst_model_row *const models[] = {&pst_model_gpt, &pst_model_mlp, &pst_model_resnet};
+static const pst_data_row *const datas[] = {&pst_data_text, &pst_data_mnist, &pst_data_cifar10};
 /* Behind them stands that of the module, which is the best one where it can be used. */
 static const pst_device_ops *const devices[] = {&pst_device_cpu, &pst_device_timed};
 /* `self` joins ranks of one process through a hub and is asked for by name (engine/group.c); so is what a module has for
@@ -23,7 +23,7 @@ static const char *const more[] = {"self", "nccl"};
 static const pst_world_ops *const worlds[] = {&pst_world_pmix, &pst_world_tcp, &pst_world_single};
 
 #define COUNT(list) (uint32_t)(sizeof(list) / sizeof((list)[0]))
-enum { MAX_NAMES = 16 };
+enum { MAX_NAMES = 32 };
 
 const char *pst_registry_name(const char *kind, uint32_t i) {
     uint32_t n = 0;
@@ -110,7 +110,7 @@ pst_status pst_registry_model(const char *name, const pst_model_row **row) {
 }
 
 pst_status pst_registry_shape(const pst_config *config, pst_data_shape *shape) {
-    const pst_data_row *row;
+    const pst_data_row *row = NULL;
     *shape = (pst_data_shape){0};
     if (!strcmp(config->data.kind, "custom")) return PST_OK;
     PST_TRY(pst_registry_data(config->data.kind, &row));

@@ -9,15 +9,17 @@ struct pst_feed {
     int32_t least, most; /* what its readers take */
 };
 
-/* Tokens are rows of their table; targets one of the logits, or negative. */
+/* Tokens are rows of their table; pixels are bytes; targets one of the logits, or negative. */
 static void bound_by(const pst_graph *g, const pst_node *node, pst_feed *f) {
     for (uint32_t i = 0; i < node->n_in; i++) {
         if (node->in[i] != f->tensor) continue;
-        int embeds = !strcmp(node->op->name, "embedding");
+        int embeds = !strcmp(node->op->name, "embedding"), shows = !strcmp(node->op->name, "pixels");
         const pst_tensor *first = &g->tensor[node->in[0]];
-        uint64_t n = embeds ? g->param[node->param[0]].dim[0] : first->dim[first->n_dim - 1];
+        uint64_t n = embeds  ? g->param[node->param[0]].dim[0]
+                     : shows ? 256 /* values of a byte */
+                             : first->dim[first->n_dim - 1];
         if (node->attr.total) n = node->attr.total; /* it has a part of them */
-        if (embeds) f->least = 0;
+        if (embeds || shows) f->least = 0;
         if (n - 1 < (uint64_t)f->most) f->most = (int32_t)(n - 1);
     }
 }

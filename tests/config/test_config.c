@@ -142,7 +142,7 @@ static const bad wrong[] = {
     {LEAST "[a, b]: 3", NULL, "run.yaml:3:1: expected a key, found a list"},
     {"- a\n- b", NULL, "run.yaml:1:1: expected a mapping of sections such as 'model:', found a list"},
     {"hello", NULL, "run.yaml:1:1: expected a mapping of sections such as 'model:', found a value"},
-    {"", NULL, "run.yaml: model.kind is missing; expected one of gpt, mlp, custom"},
+    {"", NULL, "run.yaml: model.kind is missing; expected one of gpt, mlp, resnet, custom"},
     {"model: {kind: gpt}", NULL, "run.yaml: data.paths is missing; expected a text or a list of texts"},
     {LEAST "---\nmore: 1", NULL, "run.yaml:4:1: a second document starts here; expected one"},
     /* YAML itself */

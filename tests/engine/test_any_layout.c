@@ -58,6 +58,20 @@ static void write_text(void) {
     fclose(f);
 }
 
+/* Images in CIFAR-10's form whose class their brightness shows. */
+static void write_images(void) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/images", run_folder());
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    uint64_t state = 7;
+    for (int i = 0; i < 60; i++) {
+        fputc(i % 10, f);
+        for (int k = 0; k < 3072; k++) fputc(20 * (i % 10) + (int)below(&state, 60), f);
+    }
+    fclose(f);
+}
+
 static const char *precision_of(uint64_t *state) {
     static const char *const all[] = {"fp32", "fp32", "fp16", "bf16"};
     const char *name = pick(state, all, 4);
@@ -85,20 +99,32 @@ static void draw_model(model *m, uint64_t seed) {
     m->rounds = m->data > 1 && below(s, 3) == 0;
     const char *precision = precision_of(s);
     m->half = strcmp(precision, "fp32") != 0;
+    char sizes[400];
+    if (below(s, 6) == 0) {
+        m->tensor = 1, m->sequence = 0;
+        snprintf(sizes, sizeof sizes,
+                 "model: {kind: resnet, layers: %u, channels: %u}\n"
+                 "data: {kind: cifar10, paths: [\"%s/images\"], validation: 0.1}\n",
+                 8 + 6 * (uint32_t)below(s, 2), 2 + (uint32_t)below(s, 4), run_folder());
+    } else {
+        snprintf(sizes, sizeof sizes,
+                 "model: {kind: %s, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u, dropout: %s,\n"
+                 "        activation: %s}\n"
+                 "data: {kind: text, paths: [\"%s/text\"], validation: 0.1}\n",
+                 below(s, 5) ? "gpt" : "mlp", layers, m->heads, channels, 8 + (uint32_t)below(s, 13),
+                 256 + (uint32_t)below(s, 9), below(s, 2) ? "0.1" : "0", pick(s, activation, 3), run_folder());
+    }
     snprintf(
         m->yaml, TEXT,
         "name: run\n"
-        "model: {kind: %s, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u, dropout: %s,\n"
-        "        activation: %s}\n"
-        "data: {kind: text, paths: [\"%s/text\"], validation: 0.1}\n"
+        "%s"
         "train: {steps: %d, batch: %u, micro_batch: %u, lr: 1.0e-3, warmup: 2, clip: %s, seed: %u, optimizer: %s,\n"
         "        precision: %s, loss_scale_start: %s, loss_scale_interval: 2}\n"
         "parallel: {transport: self, tensor: %u, sequence: %s, reproducible: %u}\n"
         "checkpoint: {every: 2}\n",
-        below(s, 5) ? "gpt" : "mlp", layers, m->heads, channels, 8 + (uint32_t)below(s, 13),
-        256 + (uint32_t)below(s, 9), below(s, 2) ? "0.1" : "0", pick(s, activation, 3), run_folder(), STEPS,
-        m->micros * micro_batch, micro_batch, pick(s, clip, 3), (uint32_t)below(s, 1000), below(s, 4) ? "adamw" : "sgd",
-        precision, below(s, 2) ? "16777216" : "1024", m->tensor, m->sequence ? "true" : "false", m->parts);
+        sizes, STEPS, m->micros * micro_batch, micro_batch, pick(s, clip, 3), (uint32_t)below(s, 1000),
+        below(s, 4) ? "adamw" : "sgd", precision, below(s, 2) ? "16777216" : "1024", m->tensor,
+        m->sequence ? "true" : "false", m->parts);
 }
 
 /* The one that the others of its kind are compared with. */
@@ -292,6 +318,7 @@ static void any_layout(void **state) {
     uint64_t seed = test_seed(1), until = pst_monotonic_ns() + SECONDS * UINT64_C(1000000000);
     tally n = {0};
     write_text();
+    write_images();
     for (uint32_t i = 0; i < MOST && (i < LEAST || pst_monotonic_ns() < until); i++) {
         uint64_t key = seed * 1000003 + i;
         printf("model %u\n", i);

@@ -124,6 +124,41 @@ static void hugging_face_names(void **unused) {
     pst_graph_close(g);
 }
 
+/* Numbers of weights as torchvision has them, and of the paper's nets for CIFAR with projections where shapes change. */
+static void resnet(void **unused) {
+    (void)unused;
+    static const struct {
+        const char *preset;
+        uint32_t image, depth, classes;
+        uint64_t weights, out; /* out: height of what the last stage makes */
+    } known[] = {{"resnet18", 224, 3, 1000, 11689512, 7},
+                 {"resnet50", 224, 3, 1000, 25557032, 7},
+                 {"resnet152", 64, 3, 10, 58164298, 2},
+                 {"resnet20", 32, 3, 10, 272474, 8}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        pst_model_config c = {.kind = "resnet",
+                              .micro_batch = 2,
+                              .image = known[i].image,
+                              .depth = known[i].depth,
+                              .vocabulary = known[i].classes};
+        strcpy(c.preset, known[i].preset);
+        pst_graph *g = NULL;
+        pst_tape *t;
+        assert_int_equal(pst_model_resnet.preset(&c), PST_OK);
+        if (pst_model_resnet.build(&c, &g) != PST_OK) fail_msg("%s", pst_error());
+        assert_int_equal(pst_graph_weights(g), known[i].weights);
+        const pst_tensor *last = &g->tensor[g->node[g->n_node - 4].out[0]];
+        assert_int_equal(last->dim[1], known[i].out);
+        assert_int_equal(pst_graph_check(g), PST_OK);
+        assert_int_equal(pst_tape_build(g, 1, &t), PST_OK);
+        assert_int_equal(pst_tape_check_gradients(t, g), PST_OK);
+        for (uint32_t s = 0; s < t->n_step; s++) /* the images need no gradient */
+            assert_false(t->step[s].pass == PST_PASS_B && !strcmp(g->node[t->step[s].node].name, "conv1"));
+        pst_tape_close(t);
+        pst_graph_close(g);
+    }
+}
+
 static void refuse(const pst_model_row *row, pst_model_config c, const char *words) {
     pst_graph *g = NULL;
     pst_status status = row->preset(&c);
@@ -144,6 +179,17 @@ static void contradictions(void **unused) {
     refuse(&pst_model_gpt, (pst_model_config){.preset = "nano", .micro_batch = 1, .vocabulary = UINT32_MAX},
            "wte.weight");
     refuse(&pst_model_mlp, (pst_model_config){.kind = "mlp", .preset = "nano"}, "there are tiny");
+    pst_model_config image = {.preset = "resnet20", .micro_batch = 1, .vocabulary = 10, .depth = 3};
+    refuse(&pst_model_resnet, image, "model.image is 0");
+    image.image = 32, image.layers = 21;
+    refuse(&pst_model_resnet, image, "layers is 21");
+    image.layers = 0, image.dropout = 0.1f;
+    refuse(&pst_model_resnet, image, "dropout");
+    image.dropout = 0, image.context = 2;
+    refuse(&pst_model_resnet, image, "one class");
+    refuse(&pst_model_resnet,
+           (pst_model_config){.preset = "resnet18", .micro_batch = 1, .vocabulary = 10, .depth = 3, .image = 16},
+           "one number of each channel");
 }
 
 static void mlp(void **unused) {
@@ -166,6 +212,7 @@ int main(void) {
         cmocka_unit_test(structure),      cmocka_unit_test(inference),
         cmocka_unit_test(flops),          cmocka_unit_test(hugging_face_names),
         cmocka_unit_test(contradictions), cmocka_unit_test(mlp),
+        cmocka_unit_test(resnet),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
