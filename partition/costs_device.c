@@ -6,6 +6,7 @@
  *               achievable matmul FLOPS of github.com/stas00/ml-engineering, compute/accelerator (A100 86.9%, H100
  *               80.3%, B200 77.6%). A tile begins and ends outside of the product: that costs as much as DEPTH of its depth,
  *               about what tables of H100 products in github.com/openxla/xla show.
+ *   convolution the products that it is, without laying out windows: no measurement was taken for it
  *   attention   FlashAttention-2 and 3 (Dao 2023, figures 4 to 6; Shah et al. 2024, figures 5 and 6): backward passes
  *               reach less, short sequences too.
  *   the rest    moves bytes, at the share of the memory's rate that STREAM reaches.
@@ -18,6 +19,7 @@
 
 #define LAUNCH_NS 3000.0 /* from the end of a kernel to the start of the next */
 #define DEPTH 160.0
+#define MOST_PARTS 64.0 /* as cuDNN has them in a weight's gradient */
 #define MOVE_SHARE 0.85
 #define ATTENTION_F 0.65
 #define ATTENTION_B 0.53
@@ -38,8 +40,9 @@ static double peak(const pst_device_kind *kind, pst_dtype factors) {
     return flops > 0 ? flops : kind->flops[PST_F32]; /* computed in fp32 what it cannot compute otherwise */
 }
 
-/* Seconds of an m x k times k x n product: the best size of tiles. */
-static double product_s(const pst_device_kind *kind, double flops_per_s, double m, double n, double k) {
+/* Seconds of an m x k times k x n product: the best size of tiles, and the best number of parts that a tile's sums are
+ * shared out as, up to `parts`. */
+static double product_s(const pst_device_kind *kind, double flops_per_s, double m, double n, double k, double parts) {
     static const struct {
         double m, n, share;
     } tile[] = {{256, 128, 1},  {128, 256, 1},  {128, 128, 0.95}, {256, 64, 0.9},
@@ -47,11 +50,12 @@ static double product_s(const pst_device_kind *kind, double flops_per_s, double 
     size_t d = 0;
     while (strncasecmp(kind->name, devices[d].name, strlen(devices[d].name)) != 0) d++;
     double best = INFINITY;
-    for (size_t i = 0; i < sizeof tile / sizeof *tile; i++) {
-        double waves = ceil(ceil(m / tile[i].m) * ceil(n / tile[i].n) / devices[d].cores);
-        double wave = 2 * tile[i].m * tile[i].n * (k + DEPTH) * devices[d].cores;
-        best = fmin(best, waves * wave / (flops_per_s * devices[d].share * tile[i].share));
-    }
+    for (size_t i = 0; i < sizeof tile / sizeof *tile; i++)
+        for (double part = 1; part <= parts; part *= 2) {
+            double waves = ceil(ceil(m / tile[i].m) * ceil(n / tile[i].n) * part / devices[d].cores);
+            double wave = 2 * tile[i].m * tile[i].n * (k / part + DEPTH) * devices[d].cores;
+            best = fmin(best, waves * wave / (flops_per_s * devices[d].share * tile[i].share));
+        }
     return best;
 }
 
@@ -59,8 +63,22 @@ static double linear_s(const pst_device_kind *kind, const pst_graph *g, const ps
     const pst_tensor *x = g->tensor + node->in[0], *y = g->tensor + node->out[0];
     double k = (double)x->dim[x->n_dim - 1], n = (double)y->dim[y->n_dim - 1], m = (double)pst_tensor_elements(x) / k;
     double flops_per_s = peak(kind, pst_node_factors(g, node));
-    if (pass == PST_PASS_F) return product_s(kind, flops_per_s, m, n, k);
-    return pass == PST_PASS_B ? product_s(kind, flops_per_s, m, k, n) : product_s(kind, flops_per_s, n, k, m);
+    if (pass == PST_PASS_F) return product_s(kind, flops_per_s, m, n, k, 1);
+    return pass == PST_PASS_B ? product_s(kind, flops_per_s, m, k, n, 1) : product_s(kind, flops_per_s, n, k, m, 1);
+}
+
+/* The product that a convolution comes to, of windows that nobody lays out: F [windows, hwC] x [hwC, O], B the same
+ * number of operations by pixel of x, W a small matrix of long sums. Channels are taken 8 at a time. */
+static double convolution_s(const pst_device_kind *kind, const pst_graph *g, const pst_node *node, pst_pass pass) {
+    const uint64_t *weight = g->param[node->param[0]].dim;
+    double in = 8 * ceil((double)weight[3] / 8), out = 8 * ceil((double)weight[0] / 8);
+    double window = (double)(weight[1] * weight[2]);
+    double pixels = (double)pst_tensor_elements(g->tensor + node->in[0]) / (double)weight[3];
+    double windows = (double)pst_tensor_elements(g->tensor + node->out[0]) / (double)weight[0];
+    double flops_per_s = peak(kind, pst_graph_factors(g) == PST_F8 ? g->dtype : pst_graph_factors(g));
+    if (pass == PST_PASS_F) return product_s(kind, flops_per_s, windows, out, window * in, 1);
+    if (pass == PST_PASS_B) return product_s(kind, flops_per_s, pixels, in, window * out * windows / pixels, 1);
+    return product_s(kind, flops_per_s, out, window * in, windows, MOST_PARTS);
 }
 
 static double attention_s(const pst_device_kind *kind, const pst_graph *g, const pst_node *node, pst_pass pass,
@@ -89,6 +107,7 @@ uint64_t pst_costs_device_ns(const pst_device_kind *kind, const pst_graph *g, co
     double compute = 0, move = (double)bytes / (kind->bytes_per_s * MOVE_SHARE);
     if (!extra && !strcmp(node->op->name, "linear"))
         compute = linear_s(kind, g, node, pass) + rounding_s(kind, g, node, pass);
+    if (!extra && !strcmp(node->op->name, "convolution")) compute = convolution_s(kind, g, node, pass);
     if (!extra && !strcmp(node->op->name, "attention")) compute = attention_s(kind, g, node, pass, (double)flops);
     return pst_costs_round(LAUNCH_NS + fmax(compute, move) * 1e9);
 }

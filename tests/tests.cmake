@@ -56,7 +56,7 @@ if(NOT PST_FUZZ) # with clang only the fuzzers are built: some tests ask gcc for
 endif()
 # tests/cuda/ is about the parts of the CUDA module that need no GPU, on a runtime that is made up (fake.c).
 if(TARGET penstock_cuda)
-  set(fake_parts about.c attention.c attention_graph.c capture.c choices.c device.c dnn.c events.c fp8.c linear.c nccl.c product.c product_measure.c status.c)
+  set(fake_parts about.c attention.c attention_graph.c capture.c choices.c convolution.c convolution_call.c convolution_graph.c device.c dnn.c events.c fp8.c linear.c nccl.c product.c product_measure.c status.c)
   file(GLOB fake_sources CONFIGURE_DEPENDS tests/cuda/fake*.c)
   list(TRANSFORM fake_parts PREPEND kernels/cuda/)
   add_library(pst_cuda_fake STATIC ${fake_sources} ${fake_parts})
@@ -75,8 +75,8 @@ if(CMAKE_CXX_COMPILER AND NOT PST_SANITIZE) # which do not know the stacks that 
   if(CCACHE AND NOT CMAKE_CXX_COMPILER_LAUNCHER)
     set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
   endif()
-  set(own_kernels kernels/cuda/own.c kernels/cuda/arith.c)
-  foreach(kernel elementwise layer_norm column_sum embedding cross_entropy flat attention_plain fp8)
+  set(own_kernels kernels/cuda/own.c kernels/cuda/image.c kernels/cuda/convolution_call.c kernels/cuda/arith.c)
+  foreach(kernel elementwise layer_norm column_sum embedding cross_entropy flat attention_plain fp8 batch_norm image convolution_plain)
     set(source ${CMAKE_BINARY_DIR}/cuda_host_${kernel}.cpp)
     file(CONFIGURE OUTPUT ${source} # written only when it changes
       CONTENT "#include \"kernels/emulate.h\"\n#include \"kernels/cuda/${kernel}.cu\"\n")
@@ -104,7 +104,7 @@ foreach(source ${test_sources})
     target_link_libraries(${target} PRIVATE pst_cuda_fake)
   endif()
   if(name STREQUAL "test_cuda_dnn") # on the library itself
-    target_sources(${target} PRIVATE kernels/cuda/attention_graph.c kernels/cuda/dnn.c)
+    target_sources(${target} PRIVATE kernels/cuda/attention_graph.c kernels/cuda/convolution_graph.c kernels/cuda/dnn.c)
     target_include_directories(${target} SYSTEM PRIVATE ${CUDNN_INCLUDE} ${CUDAToolkit_INCLUDE_DIRS})
     target_compile_definitions(${target} PRIVATE PST_CUDA_STUB="${CUDAToolkit_LIBRARY_DIR}/stubs/libcuda.so")
     target_link_libraries(${target} PRIVATE ${CUDNN_LIB} ${CMAKE_DL_LIBS})

@@ -96,6 +96,7 @@ static void close_device(pst_device *device) {
     pst_cuda_events_close(d->events);
     pst_cuda_captures_close(&d->shared); /* whose kernels are the libraries' */
     pst_cuda_attentions_close(&d->shared);
+    pst_cuda_convolutions_close(&d->shared);
     pst_cuda_products_close(&d->shared);
     pst_cuda_scalings_close(&d->shared);
     if (d->shared.dnn) cudnnDestroy(d->shared.dnn);

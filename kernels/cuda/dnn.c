@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { PROPOSALS = 16, ALIGNMENT = 16 };
+enum { PROPOSALS = 64, ALIGNMENT = 16 };
 
 /* --- descriptors with an error that sticks ----------------------------------------------------------------------- */
 
@@ -18,7 +18,9 @@ static pst_status fail(const pst_dnn_graph *g) {
                     "cuDNN: %s: %s%s%s", g->what, cudnnGetErrorString(g->error), *g->why ? ": " : "", g->why);
 }
 
-void pst_dnn_open(pst_dnn_graph *g) { *g = (pst_dnn_graph){.next = PST_DNN_VIRTUAL}; }
+void pst_dnn_open(pst_dnn_graph *g) {
+    *g = (pst_dnn_graph){.next = PST_DNN_VIRTUAL, .avoid = 1u << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC};
+}
 
 void pst_dnn_close(pst_dnn_graph *g) {
     while (g->n) cudnnBackendDestroyDescriptor(g->desc[--g->n]);
@@ -89,12 +91,16 @@ typedef struct {
     pst_dnn_desc value; /* NULL: it has none */
 } part;
 
-static void add_op(pst_dnn_graph *g, cudnnBackendDescriptorType_t type, const part *list, size_t n, const char *what) {
-    pst_dnn_desc op = create(g, type, what);
-    for (size_t i = 0; i < n; i++) set_desc(g, op, list[i].name, list[i].value, what);
+static void finish_op(pst_dnn_graph *g, pst_dnn_desc op, const char *what) {
     finish(g, op, what);
     if (g->n_op == PST_DNN_OPS) note(g, CUDNN_STATUS_BAD_PARAM, "more operations than expected");
     if (!g->what) g->op[g->n_op++] = op;
+}
+
+static void add_op(pst_dnn_graph *g, cudnnBackendDescriptorType_t type, const part *list, size_t n, const char *what) {
+    pst_dnn_desc op = create(g, type, what);
+    for (size_t i = 0; i < n; i++) set_desc(g, op, list[i].name, list[i].value, what);
+    finish_op(g, op, what);
 }
 #define ADD_OP(g, type, what, ...)                                                                                     \
     add_op(g, CUDNN_BACKEND_OPERATION_##type##_DESCRIPTOR, (const part[]){__VA_ARGS__},                                \
@@ -141,6 +147,54 @@ void pst_dnn_reduce(pst_dnn_graph *g, cudnnReduceTensorOp_t kind, pst_dnn_desc x
            {CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y});
 }
 
+static pst_dnn_desc convolution(pst_dnn_graph *g, pst_dnn_window window) {
+    enum { SPACE = 2 };
+    static const char what[] = "a convolution";
+    const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+    const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+    const int64_t space = SPACE, ones[SPACE] = {1, 1}, stride[SPACE] = {window.stride, window.stride};
+    const int64_t padding[SPACE] = {window.padding, window.padding};
+    pst_dnn_desc how = create(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR, what);
+    set(g, how, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type, what);
+    set(g, how, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode, what);
+    set(g, how, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &space, what);
+    set(g, how, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, SPACE, ones, what);
+    set(g, how, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, SPACE, stride, what);
+    set(g, how, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, SPACE, padding, what);
+    set(g, how, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, SPACE, padding, what);
+    finish(g, how, what);
+    return how;
+}
+
+/* The three operations name the same things by numbers of their own. */
+void pst_dnn_convolution(pst_dnn_graph *g, cudnnBackendDescriptorType_t type, pst_dnn_window window, pst_dnn_desc x,
+                         pst_dnn_desc w, pst_dnn_desc y) {
+    static const char what[] = "a convolution";
+    static const cudnnBackendAttributeName_t name[3][6] = {
+        {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA},
+        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA},
+        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}};
+    const cudnnBackendAttributeName_t *at =
+        name[type == CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR         ? 0
+             : type == CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR ? 1
+                                                                                    : 2];
+    const float one = 1, none = 0;
+    pst_dnn_desc how = convolution(g, window), op = create(g, type, what);
+    set_desc(g, op, at[0], how, what);
+    set_desc(g, op, at[1], x, what);
+    set_desc(g, op, at[2], w, what);
+    set_desc(g, op, at[3], y, what);
+    set(g, op, at[4], CUDNN_TYPE_FLOAT, 1, &one, what);
+    set(g, op, at[5], CUDNN_TYPE_FLOAT, 1, &none, what);
+    finish_op(g, op, what);
+}
+
 void pst_dnn_reshape(pst_dnn_graph *g, pst_dnn_desc x, pst_dnn_desc y) {
     ADD_OP(g, RESHAPE, "a change of strides", {CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x},
            {CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y});
@@ -149,8 +203,8 @@ void pst_dnn_reshape(pst_dnn_graph *g, pst_dnn_desc x, pst_dnn_desc y) {
 
 /* --- plans ------------------------------------------------------------------------------------------------------- */
 
-/* Whether an engine may give other bits the next time, by its own word. */
-static int wavers(pst_dnn_graph *g, pst_dnn_desc config) {
+/* Whether an engine computes in a way that the graph does not want, by its own word. */
+static int avoided(pst_dnn_graph *g, pst_dnn_desc config) {
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
     int64_t n = 0;
     pst_dnn_desc engine = create(g, CUDNN_BACKEND_ENGINE_DESCRIPTOR, "an engine");
@@ -161,7 +215,7 @@ static int wavers(pst_dnn_graph *g, pst_dnn_desc config) {
                                  CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, notes))
         return 1;
     for (int64_t i = 0; i < n; i++)
-        if (notes[i] == CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC) return 1;
+        if (g->avoid >> notes[i] & 1) return 1;
     return 0;
 }
 
@@ -224,15 +278,26 @@ static int64_t propose(pst_dnn_graph *g, const pst_dnn_target *target, pst_dnn_d
     return g->what ? 0 : n < PROPOSALS ? n : PROPOSALS;
 }
 
+/* 1: one of them is a plan. */
+static int take(pst_dnn_graph *g, const pst_dnn_target *target, const pst_dnn_desc *list, int64_t n,
+                uint64_t most_workspace, pst_dnn_plan *plan) {
+    for (int64_t i = 0; i < n; i++) {
+        if (avoided(g, list[i])) snprintf(g->why, sizeof g->why, "its engines compute in other ways than asked for");
+        else if (try(g, target, list[i], most_workspace, plan)) return 1;
+    }
+    return 0;
+}
+
+/* Those that it thinks fastest, then those that take most graphs. */
 pst_status pst_dnn_plan_make(pst_dnn_graph *g, const pst_dnn_target *target, uint64_t most_workspace,
                              pst_dnn_plan *plan) {
+    static const cudnnBackendHeurMode_t mode[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
     pst_dnn_desc list[PROPOSALS], all = operations(g, target);
-    int64_t n = propose(g, target, all, CUDNN_HEUR_MODE_A, list);
-    if (g->what) return fail(g);
-    g->error = CUDNN_STATUS_NOT_SUPPORTED;
-    for (int64_t i = 0; i < n; i++) {
-        if (wavers(g, list[i])) snprintf(g->why, sizeof g->why, "its engines give other bits each time");
-        else if (try(g, target, list[i], most_workspace, plan)) return PST_OK;
+    for (int i = 0; i < 2; i++) {
+        int64_t n = propose(g, target, all, mode[i], list);
+        if (g->what) return fail(g);
+        g->error = CUDNN_STATUS_NOT_SUPPORTED;
+        if (take(g, target, list, n, most_workspace, plan)) return PST_OK;
     }
     g->what = "no plan for the graph";
     return fail(g);

@@ -5,7 +5,7 @@
 #include "base/status.h"
 #include <cudnn.h>
 
-enum { PST_DNN_DIMS = 4, PST_DNN_MOST = 192, PST_DNN_OPS = 48 };
+enum { PST_DNN_DIMS = 4, PST_DNN_MOST = 448, PST_DNN_OPS = 48 };
 
 typedef cudnnBackendDescriptor_t pst_dnn_desc;
 
@@ -17,6 +17,8 @@ typedef struct {
     const char *what;         /* failed; NULL: nothing */
     char why[256];            /* the library's words for it */
     int64_t next;             /* number of the next virtual tensor */
+    uint32_t avoid;           /* engines with these notes are not taken, bits 1 << CUDNN_NUMERICAL_NOTE_*; at first those
+                                 that give other bits each time */
 } pst_dnn_graph;
 
 void pst_dnn_open(pst_dnn_graph *g);
@@ -43,6 +45,13 @@ void pst_dnn_matmul(pst_dnn_graph *g, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_de
 void pst_dnn_matmul_sized(pst_dnn_graph *g, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_desc c, pst_dnn_desc m,
                           pst_dnn_desc n, pst_dnn_desc k);
 void pst_dnn_reduce(pst_dnn_graph *g, cudnnReduceTensorOp_t op, pst_dnn_desc x, pst_dnn_desc y);
+/* Of images [b,channels,height,width] and weights [out,channels,h,w], whatever their strides: y from x and w, x from y
+ * and w, or w from x and y, by `type`, one of CUDNN_BACKEND_OPERATION_CONVOLUTION_*_DESCRIPTOR. Sums are fp32. */
+typedef struct {
+    int64_t stride, padding;  /* along both dimensions */
+} pst_dnn_window;
+void pst_dnn_convolution(pst_dnn_graph *g, cudnnBackendDescriptorType_t type, pst_dnn_window window, pst_dnn_desc x,
+                         pst_dnn_desc w, pst_dnn_desc y);
 /* y is x with other dimensions and strides. */
 void pst_dnn_reshape(pst_dnn_graph *g, pst_dnn_desc x, pst_dnn_desc y);
 
@@ -57,7 +66,7 @@ typedef struct {
     uint64_t workspace;       /* bytes, 16-byte aligned */
 } pst_dnn_plan;
 
-/* The library's first proposal that works out, always gives the same bits, and needs no more workspace than that.
+/* The library's first proposal that works out, has no note that the graph avoids, and needs no more workspace than that.
  * EINTERNAL: none, says why. The graph may be closed afterwards. */
 pst_status pst_dnn_plan_make(pst_dnn_graph *g, const pst_dnn_target *target, uint64_t most_workspace,
                              pst_dnn_plan *plan);

@@ -1,5 +1,6 @@
 /* Kernels without a sum: addition, activations and their slopes, dropout, rounding of weights. A block takes 4 packs of
  * each operand per thread, all loaded before the first is stored, so that enough bytes are under way. */
+#include "kernels/cuda/convolution_plain.h"
 #include "kernels/cuda/formula.cuh"
 
 enum { THREADS = 256, DEEP = 4 };
@@ -154,6 +155,66 @@ void pst_cuda_dropout(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_mask *m)
                          1.0f / (1.0f - m->rate)};
         bool packed = aligned(m->x) && aligned(m->y) && m->per_sample % pack<T>::N == 0 && m->first % 4 == 0;
         run(q, op, m->samples * m->per_sample, packed);
+    });
+}
+
+/* A number for each column of a matrix, whose rows are whole packs. */
+template <typename T> struct add_columns {
+    static constexpr uint32_t N = pack<T>::N;
+    struct in {
+        uint4 y, bias;
+    };
+    T *y;
+    const T *bias;
+    uint64_t columns;
+    __device__ void load(uint64_t i, in &v) const { v.y = load_pack(y + i), v.bias = load_pack(bias + i % columns); }
+    __device__ void finish(uint64_t i, const in &v) const {
+        float x[N], b[N];
+        widen_pack<T>(v.y, x), widen_pack<T>(v.bias, b);
+#pragma unroll
+        for (uint32_t k = 0; k < N; k++) x[k] += b[k];
+        store_pack(y + i, x);
+    }
+    __device__ void one(uint64_t i) const { y[i] = narrowed<T>(widen(y[i]) + widen(bias[i % columns])); }
+};
+
+void pst_cuda_add_columns(pst_cuda_queue q, pst_dtype dtype, void *y, const void *bias, uint64_t rows,
+                          uint64_t columns) {
+    by_type(dtype, [&](auto type) {
+        typedef decltype(type) T;
+        bool packed = aligned(y) && aligned(bias) && columns % pack<T>::N == 0;
+        run(q, add_columns<T>{(T *)y, (const T *)bias, columns}, rows * columns, packed);
+    });
+}
+
+/* What is summed over micro-batches is fp32. */
+template <typename T> struct accumulation {
+    static constexpr uint32_t N = pack<T>::N;
+    struct in {
+        uint4 x;
+        float y[N];
+    };
+    const T *x;
+    float *y;
+    int first;
+    __device__ void load(uint64_t i, in &v) const {
+        v.x = load_pack(x + i);
+        if (!first) load_floats<N>(y + i, v.y);
+    }
+    __device__ void finish(uint64_t i, const in &v) const {
+        float sum[N];
+        widen_pack<T>(v.x, sum);
+#pragma unroll
+        for (uint32_t k = 0; k < N; k++) sum[k] = first ? sum[k] : v.y[k] + sum[k];
+        store_floats<N>(y + i, sum);
+    }
+    __device__ void one(uint64_t i) const { y[i] = first ? widen(x[i]) : y[i] + widen(x[i]); }
+};
+
+void pst_cuda_accumulate(pst_cuda_queue q, pst_dtype dtype, const void *x, float *y, uint64_t n, int first) {
+    by_type(dtype, [&](auto type) {
+        typedef decltype(type) T;
+        run(q, accumulation<T>{(const T *)x, y, first}, n, aligned(x) && aligned(y));
     });
 }
 

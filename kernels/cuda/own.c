@@ -187,10 +187,6 @@ static pst_status vocabulary_loss(pst_device *device, const pst_call *call) {
 
 /* What reads indices is told the number of its launch, and cross-entropy's gradient its scale: these are launched each
  * time. */
-static int always(pst_device *device, const pst_call *call) {
-    (void)device, (void)call;
-    return 1;
-}
 
 #define ROW(operator, of, bytes, function, when)                                                                       \
     {                                                                                                                  \
@@ -200,15 +196,15 @@ static int always(pst_device *device, const pst_call *call) {
 const pst_kernel_row pst_cuda_own_row[] = {
     ROW("embedding", F, NULL, embedding_f, NULL),
     ROW("embedding", W, embedding_w_scratch, embedding_w, NULL),
-    ROW("layer_norm", F, NULL, layer_norm_f, always),
-    ROW("layer_norm", B, NULL, layer_norm_b, always),
-    ROW("layer_norm", W, layer_norm_w_scratch, layer_norm_w, always),
-    ROW("activation", F, NULL, activation, always),
-    ROW("dropout", F, NULL, dropout, always),
-    ROW("dropout", B, NULL, dropout, always),
-    ROW("add", F, NULL, add, always),
-    ROW("sum", F, NULL, add, always),
-    ROW("sum", B, NULL, add, always),
+    ROW("layer_norm", F, NULL, layer_norm_f, pst_cuda_captures_always),
+    ROW("layer_norm", B, NULL, layer_norm_b, pst_cuda_captures_always),
+    ROW("layer_norm", W, layer_norm_w_scratch, layer_norm_w, pst_cuda_captures_always),
+    ROW("activation", F, NULL, activation, pst_cuda_captures_always),
+    ROW("dropout", F, NULL, dropout, pst_cuda_captures_always),
+    ROW("dropout", B, NULL, dropout, pst_cuda_captures_always),
+    ROW("add", F, NULL, add, pst_cuda_captures_always),
+    ROW("sum", F, NULL, add, pst_cuda_captures_always),
+    ROW("sum", B, NULL, add, pst_cuda_captures_always),
     ROW("cross_entropy", F, NULL, cross_entropy_f, NULL),
     ROW("cross_entropy", B, NULL, cross_entropy_b, NULL),
     ROW("vocabulary_part", F, NULL, vocabulary_part, NULL),

@@ -3,6 +3,7 @@
 #ifndef PST_KERNELS_CUDA_OWN_H
 #define PST_KERNELS_CUDA_OWN_H
 #include "base/status.h"
+#include "kernels/cuda/convolution_plain.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/kernel.h"
 
@@ -13,6 +14,11 @@ pst_cuda_queue pst_cuda_queue_of(const pst_device *device);
 pst_cuda_fault *pst_cuda_fault_of(const pst_device *device);
 uint64_t pst_cuda_launch_of(const pst_device *device);
 double *pst_cuda_sums_of(const pst_device *device, uint32_t *blocks);
+/* Of rows whose launches are the same each time (pst_kernel_row.captures). */
+static inline int pst_cuda_captures_always(pst_device *device, const pst_call *call) {
+    (void)device, (void)call;
+    return 1;
+}
 /* Where kernels find the number of their sample when they are replayed; NULL but in a capture. */
 const uint64_t *pst_cuda_sample_of(pst_device *device);
 pst_status pst_cuda_launched(const char *kernel); /* see cuda.h */
@@ -28,5 +34,10 @@ static inline pst_status pst_cuda_fault_check(pst_cuda_fault *fault, uint64_t la
 
 extern const pst_kernel_row pst_cuda_own_row[];
 extern const uint32_t pst_cuda_own_count;
+extern const pst_kernel_row pst_cuda_image_row[]; /* image.c */
+extern const uint32_t pst_cuda_image_count;
+/* convolution_call.c: a pass's operands, and of W what the sum for the bias takes. */
+pst_cuda_convolution pst_cuda_convolution_of(const pst_call *call, pst_pass pass);
+pst_cuda_columns pst_cuda_convolution_bias(const pst_cuda_convolution *c, float *scratch);
 extern const pst_arith pst_cuda_arith;
 #endif

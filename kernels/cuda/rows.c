@@ -8,9 +8,11 @@ enum { MOST_ROWS = 128 };
 
 static pst_cuda_rows own_rows(void) { return (pst_cuda_rows){pst_cuda_own_row, pst_cuda_own_count}; }
 
+static pst_cuda_rows image_rows(void) { return (pst_cuda_rows){pst_cuda_image_row, pst_cuda_image_count}; }
+
 typedef pst_cuda_rows part(void);
 static part *const parts[] = {
-    pst_cuda_linear_rows, pst_cuda_attention_rows, own_rows, NULL, /* end */
+    pst_cuda_linear_rows, pst_cuda_attention_rows, pst_cuda_convolution_rows, own_rows, image_rows, NULL, /* end */
 };
 
 const pst_kernel_row *pst_cuda_rows_all(uint32_t *n) {

@@ -38,6 +38,7 @@ typedef struct {
     int refuses;           /* every graph */
     int64_t workspace;     /* bytes that a plan says it needs */
     uint32_t runs, plain;  /* plans, and launches of our own kernels instead */
+    int ran;               /* number of the latest plan's engine: 1 with tensor cores, 2 without */
 } fake_dnn_machine;
 extern fake_dnn_machine fake_dnn;
 

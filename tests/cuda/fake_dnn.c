@@ -1,5 +1,6 @@
-/* cuDNN's backend graphs, computed operation by operation in double: what a graph means, on the host's processor. The
- * first engine that it proposes says of itself that it gives other bits each time. See fake.h. */
+/* cuDNN's backend graphs, computed operation by operation in double: what a graph means, on the host's processor. Of
+ * the engines that it proposes, the first says of itself that it gives other bits each time, and the second that it uses
+ * tensor cores. See fake.h. */
 #include "cuda/fake.h"
 #include "base/dtype.h"
 #include <cudnn.h>
@@ -101,7 +102,7 @@ cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t of, cudnnB
     const desc *d = of;
     if (name == CUDNN_ATTR_ENGINEHEUR_RESULTS) {
         desc *all = child(d, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH), **list = to;
-        for (*n = 0; *n < 2 && *n < asked; ++*n) {
+        for (*n = 0; *n < 3 && *n < asked; ++*n) {
             list[*n]->number = (int)*n;
             cudnnBackendSetAttribute(list[*n], name, type, 1, &all);
         }
@@ -110,7 +111,7 @@ cudnnStatus_t cudnnBackendGetAttribute(const cudnnBackendDescriptor_t of, cudnnB
     } else if (name == CUDNN_ATTR_ENGINE_NUMERICAL_NOTE) {
         ((cudnnBackendNumericalNote_t *)to)[0] = CUDNN_NUMERICAL_NOTE_TENSOR_CORE;
         ((cudnnBackendNumericalNote_t *)to)[1] = CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC;
-        *n = d->number ? 1 : 2;
+        *n = 2 - d->number;
     } else if (name == CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE) {
         *(int64_t *)to = fake_dnn.workspace, *n = 1;
     }
@@ -265,7 +266,51 @@ static void run_reduction(const desc *op, const pack *p) {
     } while (next(index, find(y, CUDNN_ATTR_TENSOR_DIMENSIONS)));
 }
 
+/* x[b,C,H,W], w[O,C,h,w], y[b,O,..]: of the three, the one that `made` says is a sum over the others' products. */
+static void run_convolution(const desc *op, const pack *p, const cudnnBackendAttributeName_t name[4], int made) {
+    desc *how = child(op, name[0]), *t[3] = {child(op, name[1]), child(op, name[2]), child(op, name[3])};
+    const int64_t *dim_x = find(t[0], CUDNN_ATTR_TENSOR_DIMENSIONS), *dim_w = find(t[1], CUDNN_ATTR_TENSOR_DIMENSIONS);
+    const int64_t *dim_y = find(t[2], CUDNN_ATTR_TENSOR_DIMENSIONS);
+    const int64_t *stride = find(how, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES);
+    const int64_t *padding = find(how, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS);
+    const int64_t *dim = find(t[made], CUDNN_ATTR_TENSOR_DIMENSIONS);
+    double *sum = calloc((size_t)(dim[0] * dim[1] * dim[2] * dim[3]), sizeof *sum);
+    int64_t y[DIMS] = {0}, to[DIMS] = {0}, n = 0;
+    do {
+        int64_t w[DIMS] = {0};
+        w[0] = y[1];
+        do {
+            int64_t x[DIMS] = {y[0], w[1], y[2] * stride[0] + w[2] - padding[0], y[3] * stride[1] + w[3] - padding[1]};
+            const int64_t *index[3] = {x, w, y}, *at = index[made];
+            if (x[2] < 0 || x[2] >= dim_x[2] || x[3] < 0 || x[3] >= dim_x[3]) continue;
+            double product = 1;
+            for (int i = 0; i < 3; i++) product *= i == made ? 1 : get(t[i], p, index[i]);
+            sum[((at[0] * dim[1] + at[1]) * dim[2] + at[2]) * dim[3] + at[3]] += product;
+        } while (next(w, dim_w) && w[0] == y[1]);
+    } while (next(y, dim_y));
+    do put(t[made], p, to, sum[n++]);
+    while (next(to, dim));
+    free(sum);
+}
+
+static int run_any_convolution(const desc *op, const pack *p) {
+    static const cudnnBackendAttributeName_t name[3][4] = {
+        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
+        {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY},
+        {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+         CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y}};
+    static const cudnnBackendDescriptorType_t type[3] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                                                         CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR,
+                                                         CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR};
+    for (int made = 0; made < 3; made++)
+        if (op->type == type[made]) return run_convolution(op, p, name[made], made), 1;
+    return 0;
+}
+
 static void run(const desc *op, const pack *p) {
+    if (run_any_convolution(op, p)) return;
     if (op->type == CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR) run_pointwise(op, p);
     else if (op->type == CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR) run_matmul(op, p);
     else if (op->type == CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR) run_reduction(op, p);
@@ -291,11 +336,11 @@ cudnnStatus_t cudnnBackendExecute(cudnnHandle_t dnn, cudnnBackendDescriptor_t pl
                     find(variant, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS),
                     count(variant, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS)};
     void *const *workspace = find(variant, CUDNN_ATTR_VARIANT_PACK_WORKSPACE);
-    if (config->number != 1 || (uintptr_t)*workspace % 256) return CUDNN_STATUS_EXECUTION_FAILED;
+    if (!config->number || (uintptr_t)*workspace % 256) return CUDNN_STATUS_EXECUTION_FAILED;
     for (int64_t i = 0; i < count(all, CUDNN_ATTR_OPERATIONGRAPH_OPS); i++)
         if (!lies_well(op[i], &p)) return CUDNN_STATUS_BAD_PARAM;
     memset(*workspace, 0, (size_t)fake_dnn.workspace);
-    fake_dnn.runs++;
+    fake_dnn.runs++, fake_dnn.ran = config->number;
     for (int64_t i = 0; i < count(all, CUDNN_ATTR_OPERATIONGRAPH_OPS); i++) run(op[i], &p);
     for (int64_t i = 0; i < count(all, CUDNN_ATTR_OPERATIONGRAPH_OPS); i++) forget(op[i]);
     return CUDNN_STATUS_SUCCESS;

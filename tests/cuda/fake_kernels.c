@@ -2,6 +2,7 @@
  * own. See fake.h. */
 #include "cuda/fake.h"
 #include "kernels/cuda/attention_plain.h"
+#include "kernels/cuda/convolution_plain.h"
 #include "penstock/graph.h"
 #include <math.h>
 #include <string.h>
@@ -86,6 +87,32 @@ void pst_cuda_attention_clear_b(pst_cuda_queue q, pst_dtype dtype, const pst_cud
     for (uint64_t row = 0; row < a->b * a->t; row++)
         for (uint64_t i = 0; i < 3 * a->c && row % a->t >= length_of(a, row / a->t); i++)
             put(dtype, a->dqkv, row * 3 * a->c + i, 0);
+}
+
+void pst_cuda_convolution_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_convolution *c) {
+    (void)q, (void)dtype, (void)c;
+    fake_dnn.plain++;
+}
+
+void pst_cuda_convolution_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_convolution *c) {
+    (void)q, (void)dtype, (void)c;
+    fake_dnn.plain++;
+}
+
+void pst_cuda_convolution_w(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_convolution *c) {
+    (void)q, (void)dtype, (void)c;
+    fake_dnn.plain++;
+}
+
+void pst_cuda_add_columns(pst_cuda_queue q, pst_dtype dtype, void *y, const void *bias, uint64_t rows,
+                          uint64_t columns) {
+    (void)q;
+    for (uint64_t i = 0; i < rows * columns; i++) put(dtype, y, i, get(dtype, y, i) + get(dtype, bias, i % columns));
+}
+
+void pst_cuda_accumulate(pst_cuda_queue q, pst_dtype dtype, const void *x, float *y, uint64_t n, int first) {
+    (void)q;
+    for (uint64_t i = 0; i < n; i++) y[i] = (float)((first ? 0 : y[i]) + get(dtype, x, i));
 }
 
 /* --- factors of 8 bits -------------------------------------------------------------------------------------------- */

@@ -266,6 +266,76 @@ static void attention_goes_in_parts(void **state) {
     assert_int_equal(pst_cuda_attention_workspace(&s), 8 * 12 * 2 * 1024 * 1024 + 256);
 }
 
+static void convolution_is_the_reference(void **state) {
+    (void)state;
+    static const uint64_t shape[][8] = {/* b t w c f window stride padding */
+                                        {1, 1, 1, 1, 1, 1, 1, 0}, {2, 5, 6, 3, 4, 3, 1, 1}, {2, 7, 5, 5, 9, 3, 2, 1},
+                                        {1, 9, 8, 3, 8, 7, 2, 3}, {3, 6, 6, 7, 5, 1, 2, 0}, {1, 4, 5, 12, 3, 2, 3, 1}};
+    static const pst_dtype type[] = {PST_F32, PST_BF16, PST_F16};
+    for (size_t i = 0; i < 18; i++) {
+        const uint64_t *s = shape[i / 3];
+        fake_dnn.workspace = 64 * (int64_t)i;
+        check_case(&(kernel_case){.op = "convolution",
+                                  .b = s[0],
+                                  .t = s[1],
+                                  .w = s[2],
+                                  .c = s[3],
+                                  .f = s[4],
+                                  .window = s[5],
+                                  .stride = (uint32_t)s[6],
+                                  .padding = (uint32_t)s[7],
+                                  .second = (int)i % 2,
+                                  .dtype = type[i % 3]},
+                   pst_cuda_convolution_rows());
+        assert_int_equal(fake_dnn.ran, i % 3 ? 1 : 2); /* fp32 that is fp32 */
+    }
+    kernel_case tf32 = {.op = "convolution", .b = 1, .t = 5, .w = 5, .c = 4, .f = 4, .window = 3, .stride = 1};
+    tf32.factors = PST_TF32;
+    check_case(&tf32, pst_cuda_convolution_rows());
+    assert_int_equal(fake_dnn.ran, 1);
+    assert_int_equal(fake_dnn.runs, 19 * 4);
+    assert_int_equal(fake_dnn.plain, 0);
+}
+
+/* No engine, or none in so little memory: what the library would do is done by our own. */
+static void convolution_without_the_library(void **state) {
+    (void)state;
+    const kernel_case k = {.op = "convolution",
+                           .b = 1,
+                           .t = 5,
+                           .w = 5,
+                           .c = 8,
+                           .f = 8,
+                           .window = 3,
+                           .stride = 1,
+                           .second = 1,
+                           .dtype = PST_BF16};
+    pst_cuda_rows rows = pst_cuda_convolution_rows();
+    case_state s;
+    assert_int_equal(case_open(&k, 1, 0, &s), PST_OK);
+    for (int refuses = 0; refuses < 2; refuses++) {
+        assert_int_equal(close_device(NULL), 0);
+        assert_int_equal(open_device(NULL), 0);
+        fake_dnn.refuses = refuses, fake_dnn.workspace = refuses ? 0 : INT64_C(1) << 40;
+        for (uint32_t i = 0; i < rows.n; i++) assert_int_equal(run(&s, &rows.row[i], (case_flags){0}), PST_OK);
+        assert_int_equal(fake_dnn.plain, 3);
+        assert_int_equal(fake_dnn.runs, 0);
+    }
+    case_close(&s);
+}
+
+/* The library is not asked for what has more numbers than it counts. */
+static void convolution_too_large(void **state) {
+    (void)state;
+    const kernel_case k = {
+        .op = "convolution", .b = 1 << 10, .t = 1 << 9, .w = 1 << 9, .c = 8, .f = 1, .window = 1, .stride = 1};
+    pst_graph *g;
+    assert_int_equal(case_graph(&k, &g), PST_OK);
+    const pst_kernel_row *row = pst_cuda_convolution_rows().row;
+    assert_non_null(strstr(row->reject(g, &g->node[g->n_node - 1], device), "less than 2^31 numbers"));
+    pst_graph_close(g);
+}
+
 static pst_status attend(uint64_t c, uint32_t heads) {
     const kernel_case k = {.op = "attention", .b = 1, .t = 5, .c = c, .heads = heads, .dtype = PST_BF16};
     pst_cuda_rows rows = pst_cuda_attention_rows();
@@ -413,6 +483,9 @@ int main(void) {
         cmocka_unit_test_setup_teardown(attention_is_the_reference, open_device, close_device),
         cmocka_unit_test_setup_teardown(attention_goes_in_parts, open_device, close_device),
         cmocka_unit_test_setup_teardown(padded_attention_goes_in_parts, open_device, close_device),
+        cmocka_unit_test_setup_teardown(convolution_is_the_reference, open_device, close_device),
+        cmocka_unit_test_setup_teardown(convolution_without_the_library, open_device, close_device),
+        cmocka_unit_test_setup_teardown(convolution_too_large, open_device, close_device),
         cmocka_unit_test_setup_teardown(attention_without_the_library, open_device, close_device),
         cmocka_unit_test_setup_teardown(choices_are_measured_once, open_choices, close_device),
         cmocka_unit_test_setup_teardown(choices_that_do_not_run, open_choices, close_device),

@@ -80,7 +80,7 @@ static void run_operands(const case_state *s, const pst_kernel_row *row, case_bu
     for (uint32_t i = 0; i < n; i++)
         if (operand[i] && arg[i] == (uint8_t *)base[i] + ((uint8_t *)operand[i]->data - operand[i]->memory))
             runner->get(operand[i]->memory, base[i], block_bytes(operand[i]));
-    check_scratch(row, there, bytes);
+    check_scratch(row, there, strcmp(row->op, "batch_norm") || flags.train ? bytes : 0);
     runner->clear();
     assert_true(case_guards_intact(s));
 }
@@ -135,6 +135,7 @@ static void check_pass(const kernel_case *k, const pst_kernel_row *row, const ca
         run_pass(&got[i], row, f);
         compare_pass(&got[i], &want, row, f, flags, 0);
         if (i == 1) compare_pass(&got[1], &got[0], row, f, flags, 1);
+        if (i == 2 && case_is_image(k)) compare_pass(&got[2], &got[0], row, f, flags, 1); /* wherever they lie */
     }
     for (int i = 0; i < 3; i++) case_close(&got[i]);
     case_close(&want);
@@ -215,6 +216,47 @@ static void test_cross_entropy(void **state) {
     }
 }
 
+/* Evaluation's F, by the running statistics: nothing is summed, so that nothing is in its scratch. */
+static void check_evaluation(const kernel_case *k) {
+    case_state before;
+    if (case_open(k, seed, 0, &before) != PST_OK) fail_msg("%s: %s", case_text(k), pst_error());
+    check_pass(k, case_row(runner->rows, runner->n_rows, k, PST_PASS_F, PST_ISA_CUDA), &before, (case_flags){0});
+    case_close(&before);
+}
+
+/* Few columns and many rows, many columns and few rows, several parts of the rows. */
+static void test_batch_norm(void **state) {
+    (void)state;
+    static const uint64_t shape[][4] = {/* b t w c */
+                                        {1, 3, 7, 1},   {2, 3, 5, 3},    {1, 9, 7, 8},   {3, 5, 4, 17},  {2, 2, 3, 64},
+                                        {1, 2, 7, 130}, {1, 3, 11, 520}, {2, 40, 13, 16},
+                                        {3, 30, 30, 5}, {1, 33, 31, 6}};
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+        for (int way = 0; way < 4; way++) {
+            kernel_case k = {.op = "batch_norm", .b = shape[i][0], .t = shape[i][1], .w = shape[i][2], .c = shape[i][3],
+                             .second = way / 2, .act = way % 2 ? PST_ACT_RELU : PST_ACT_NONE,
+                             .dtype = (pst_dtype[]){PST_F32, PST_BF16, PST_F16}[(i + (size_t)way) % 3]};
+            check_type(&k);
+            check_evaluation(&k);
+        }
+}
+
+static void test_pools(void **state) {
+    (void)state;
+    static const uint64_t shape[][7] = {/* b t w c window stride padding */
+                                        {1, 1, 1, 1, 1, 1, 0}, {2, 6, 5, 3, 3, 2, 1},  {1, 7, 8, 16, 3, 2, 1},
+                                        {3, 5, 5, 4, 2, 2, 0}, {1, 9, 6, 8, 3, 1, 1},  {2, 7, 7, 40, 2, 3, 0},
+                                        {1, 4, 4, 5, 4, 1, 3}};
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
+        const uint64_t *s = shape[i];
+        kernel_case k = {.op = "max_pool", .b = s[0], .t = s[1], .w = s[2], .c = s[3], .window = s[4],
+                         .stride = (uint32_t)s[5], .padding = (uint32_t)s[6]};
+        check_case(k);
+        k.op = "average_pool", check_case(k);
+        k.op = "pixels", check_case(k);
+    }
+}
+
 static const pst_kernel_row *row_of(const char *op) {
     for (uint32_t i = 0; i < runner->n_rows; i++)
         if (!strcmp(runner->rows[i].op, op)) return &runner->rows[i];
@@ -274,6 +316,20 @@ static void test_index(void **state) {
             if (!fine) assert_non_null(strstr(pst_error(), "at position 37 is outside [0, 8)"));
             case_close(&s);
         }
+    }
+}
+
+static void test_pixel_index(void **state) {
+    (void)state;
+    for (int32_t wrong = 256; wrong >= -1; wrong -= 257) {
+        kernel_case k = {.op = "pixels", .b = 1, .t = 40, .w = 9, .c = 4};
+        case_state s;
+        assert_int_equal(case_open(&k, seed, 0, &s), PST_OK);
+        ((int32_t *)case_find(&s, PST_ARG_IN, 0)->data)[1037] = wrong;
+        run_pass(&s, row_of("pixels"), (case_flags){0});
+        assert_int_equal(runner->fault(), PST_EINPUT);
+        assert_non_null(strstr(pst_error(), "at position 1037 is outside [0, 256)"));
+        case_close(&s);
     }
 }
 
@@ -398,8 +454,45 @@ static void test_accumulate_and_narrow(void **state) {
         }
 }
 
+/* Running statistics, to the bits of the CPU's. */
+static void test_average(void **state) {
+    (void)state;
+    for (int i = 0; i < 6; i++) {
+        enum { LIST = 3, MOST = 1100 };
+        static const uint64_t each[LIST] = {1, 1024, 77};
+        const pst_dtype type = i % 2 ? PST_F16 : PST_BF16;
+        static float value[2][LIST][MOST];
+        static uint16_t half[2][LIST][MOST];
+        pst_arith_param here[LIST], there[LIST];
+        pst_device plain = {.threads = 1};
+        memset(half, 0, sizeof half);
+        for (int p = 0; p < LIST; p++) {
+            float *w = random_floats(MOST, 10 + (uint64_t)p, 0), *g = random_floats(MOST, 20 + (uint64_t)p, 0);
+            memcpy(value[0][p], w, sizeof value[0][p]);
+            here[p] = (pst_arith_param){.weight = value[0][p], .grad = g, .n = each[p]};
+            if (i < 4) here[p].narrow = half[0][p];
+            there[p] = here[p];
+            there[p].weight = runner->put(w, sizeof value[0][p]), there[p].grad = runner->put(g, sizeof value[0][p]);
+            if (i < 4) there[p].narrow = runner->put(half[0][p], sizeof half[0][p]);
+            free(w);
+        }
+        assert_int_equal(pst_arith_cpu.average(&plain, 0.1f, 0.25f, type, here, LIST), PST_OK);
+        assert_int_equal(runner->arith->average(runner->device, 0.1f, 0.25f, type, there, LIST), PST_OK);
+        for (int p = 0; p < LIST; p++) {
+            runner->get(value[1][p], there[p].weight, sizeof value[1][p]);
+            assert_memory_equal(value[1][p], value[0][p], sizeof value[1][p]);
+            if (i < 4) runner->get(half[1][p], there[p].narrow, sizeof half[1][p]);
+            if (i < 4) assert_memory_equal(half[1][p], half[0][p], sizeof half[1][p]);
+            free((void *)(uintptr_t)here[p].grad);
+        }
+        runner->clear();
+    }
+}
+
 #define CUDA_TESTS                                                                                                     \
     cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_elementwise), cmocka_unit_test(test_embedding),           \
         cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_sum_and_activation), cmocka_unit_test(test_index), \
+        cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_pools), cmocka_unit_test(test_pixel_index),           \
+        cmocka_unit_test(test_average),                                                                                \
         cmocka_unit_test(test_update), cmocka_unit_test(test_sum_squares), cmocka_unit_test(test_accumulate_and_narrow)
 #endif

@@ -60,6 +60,23 @@ static void test_large(void **state) {
         check_type(&(kernel_case){.op = "cross_entropy", .b = 1, .t = 300, .c = 50257, .dtype = types[i]});
         check_type(&(kernel_case){.op = "dropout", .b = 3, .t = 1025, .c = 768, .rate = 0.1f, .dtype = types[i]});
         check_type(&(kernel_case){.op = "add", .b = 3, .t = 1025, .c = 768, .dtype = types[i]});
+        for (uint64_t c = 3; c <= 512; c = c == 3 ? 64 : 8 * c) {
+            kernel_case k = {.op = "batch_norm",
+                             .b = 4,
+                             .t = 60,
+                             .w = 57,
+                             .c = c,
+                             .window = 3,
+                             .stride = 2,
+                             .padding = 1,
+                             .second = 1,
+                             .act = PST_ACT_RELU,
+                             .dtype = types[i]};
+            check_type(&k);
+            k.op = "max_pool", check_type(&k);
+            k.op = "average_pool", check_type(&k);
+            k.op = "pixels", check_type(&k);
+        }
     }
 }
 

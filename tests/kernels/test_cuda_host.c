@@ -42,13 +42,8 @@ static void turn(int again) { emulate_backwards = again; }
 
 static pst_status take_fault(void) { return pst_cuda_fault_check(&fault, 0); }
 
-static cuda_runner host = {.put = put,
-                           .get = get,
-                           .clear = clear,
-                           .turn = turn,
-                           .fault = take_fault,
-                           .arith = &pst_cuda_arith,
-                           .rows = pst_cuda_own_row};
+static cuda_runner host = {
+    .put = put, .get = get, .clear = clear, .turn = turn, .fault = take_fault, .arith = &pst_cuda_arith};
 const cuda_runner *runner = &host;
 
 /* What linear takes from here beside its products: the slope of its activation, and the gradient of its bias. */
@@ -109,15 +104,69 @@ static void test_samples_in_memory(void **state) {
         }
 }
 
+/* Also what the library's rows have beside it, as linear. */
+static void test_convolution(void **state) {
+    (void)state;
+    static const uint64_t shape[][8] = {/* b t w c f window stride padding */
+                                        {1, 1, 1, 1, 1, 1, 1, 0}, {2, 5, 6, 3, 4, 3, 1, 1},  {2, 7, 5, 5, 17, 3, 2, 1},
+                                        {1, 9, 8, 3, 8, 7, 2, 3}, {3, 6, 6, 17, 5, 1, 2, 0}, {1, 4, 5, 40, 3, 2, 3, 1}};
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++) {
+        const uint64_t *s = shape[i];
+        check_case((kernel_case){.op = "convolution",
+                                 .b = s[0],
+                                 .t = s[1],
+                                 .w = s[2],
+                                 .c = s[3],
+                                 .f = s[4],
+                                 .window = s[5],
+                                 .stride = (uint32_t)s[6],
+                                 .padding = (uint32_t)s[7],
+                                 .second = (int)i % 2});
+    }
+}
+
+static void test_convolution_parts(void **state) {
+    (void)state;
+    static const pst_dtype types[] = {PST_F32, PST_BF16, PST_F16};
+    for (int i = 0; i < 12; i++) {
+        const pst_dtype type = types[i % 3];
+        const uint64_t rows = 41, columns = i < 6 ? 24 : 7, n = rows * columns;
+        float *x = random_floats(n, 1, 0), *y = random_floats(n, 2, 0), sum[41 * 24];
+        uint16_t half[2][41 * 24];
+        void *to = type == PST_F32 ? (void *)memcpy(sum, x, n * sizeof *x) : half[0];
+        void *bias = type == PST_F32 ? (void *)y : half[1];
+        for (uint64_t k = 0; k < n; k++)
+            half[0][k] = pst_half_from_f32(type, x[k]), half[1][k] = pst_half_from_f32(type, y[k]);
+        pst_cuda_add_columns(NULL, type, to, bias, rows, columns);
+        for (uint64_t k = 0; k < n && type == PST_F32; k++) assert_true(sum[k] == x[k] + y[k % columns]);
+        for (uint64_t k = 0; k < n && type != PST_F32; k++) {
+            float a = pst_f32_from_half(type, pst_half_from_f32(type, x[k]));
+            assert_int_equal(half[0][k], pst_half_from_f32(type, a + pst_f32_from_half(type, half[1][k % columns])));
+        }
+        memcpy(sum, x, n * sizeof *x);
+        pst_cuda_accumulate(NULL, type, bias, sum, n, i % 2);
+        for (uint64_t k = 0; k < n; k++) {
+            float add = type == PST_F32 ? y[k] : pst_f32_from_half(type, half[1][k]);
+            assert_true(sum[k] == (i % 2 ? add : x[k] + add));
+        }
+        free(x), free(y);
+    }
+}
+
 static int start(void **state) {
     (void)state;
+    static pst_kernel_row rows[64];
     seed = case_seed();
-    host.n_rows = pst_cuda_own_count;
+    host.rows = rows, host.n_rows = pst_cuda_own_count + pst_cuda_image_count;
+    assert_true(host.n_rows <= sizeof rows / sizeof *rows);
+    memcpy(rows, pst_cuda_own_row, pst_cuda_own_count * sizeof *rows);
+    memcpy(rows + pst_cuda_own_count, pst_cuda_image_row, pst_cuda_image_count * sizeof *rows);
     return 0;
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {CUDA_TESTS, cmocka_unit_test(test_linear_parts),
-                                       cmocka_unit_test(test_samples_in_memory)};
+                                       cmocka_unit_test(test_samples_in_memory), cmocka_unit_test(test_convolution),
+                                       cmocka_unit_test(test_convolution_parts)};
     return cmocka_run_group_tests(tests, start, NULL);
 }

@@ -1,6 +1,6 @@
 /* test: label=gpu timeout=300
- * Linear and attention on a GPU: every row that takes a case against the reference, on odd and on usual sizes, and the
- * same bits when it runs again. */
+ * Linear, attention and convolution on a GPU: every row that takes a case against the reference, on odd and on usual
+ * sizes, and the same bits when it runs again. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <setjmp.h>
@@ -18,12 +18,12 @@ static uint64_t taken, seed;
 static const uint64_t room = UINT64_C(1) << 30;
 
 /* What is stored in bf16 or fp16 is rounded once, and follows from sums in fp32 of another order than the reference's;
- * attention rounds its weights, too. */
+ * attention rounds its weights, too, and convolution its sum before the bias is added. */
 static double tolerance(const case_buffer *b, const kernel_case *k) {
     pst_dtype dtype = k->dtype;
     double unit = k->factors == PST_TF32 ? 0x1p-10 : dtype == PST_BF16 ? 0x1p-8 : dtype == PST_F16 ? 0x1p-11 : 2e-6;
     if (b->n < 8) unit *= 8;
-    return strcmp(k->op, "attention") ? 1.5 * unit : 3 * unit;
+    return strcmp(k->op, "linear") ? 3 * unit : 1.5 * unit;
 }
 
 static void ok(pst_status status, const kernel_case *k) {
@@ -200,9 +200,36 @@ static void test_attention(void **state) {
                            types[type]);
 }
 
+/* Stems, bottlenecks and CIFAR's layers, and channels that fill no 16 bytes. */
+static void test_convolution(void **state) {
+    (void)state;
+    static const uint64_t shape[][8] = {
+        /* b t w c f window stride padding */
+        {2, 56, 56, 3, 64, 7, 2, 3},   {3, 14, 15, 64, 64, 3, 1, 1},   {2, 14, 14, 128, 128, 3, 2, 1},
+        {2, 28, 28, 64, 256, 1, 1, 0}, {2, 14, 14, 256, 128, 1, 2, 0}, {4, 32, 32, 3, 16, 3, 1, 1},
+        {4, 16, 16, 16, 32, 3, 2, 1},  {3, 9, 10, 3, 5, 3, 1, 1},      {2, 9, 8, 5, 17, 3, 2, 1},
+        {3, 7, 7, 17, 3, 3, 1, 0},     {1, 1, 1, 1, 1, 1, 1, 0},       {2, 11, 9, 17, 17, 5, 3, 4}};
+    for (size_t i = 0; i < sizeof shape / sizeof *shape; i++)
+        for (size_t type = 0; type < 4; type++) {
+            const uint64_t *s = shape[i];
+            check_case((kernel_case){.op = "convolution",
+                                     .b = s[0],
+                                     .t = s[1],
+                                     .w = s[2],
+                                     .c = s[3],
+                                     .f = s[4],
+                                     .window = s[5],
+                                     .stride = (uint32_t)s[6],
+                                     .padding = (uint32_t)s[7],
+                                     .second = (int)(i + type) % 2,
+                                     .factors = type == 3 ? PST_TF32 : (pst_dtype)0},
+                       types[type % 3]);
+        }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_linear), cmocka_unit_test(test_linear_factors),
-                                       cmocka_unit_test(test_attention)};
+                                       cmocka_unit_test(test_attention), cmocka_unit_test(test_convolution)};
     module = pst_module_get();
     const char *why = module ? module->device->reject(&(pst_device_config){.threads = 1}) : pst_module_why();
     if (why) return printf("skipped: %s\n", why), SKIP;

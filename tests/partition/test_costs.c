@@ -322,6 +322,46 @@ static void factors_have_rates(void **unused) {
     }
 }
 
+/* Of 3x3 windows over 64 images of `size` pixels, and the operations that there are. */
+static uint64_t convolution_ns(const pst_device_kind *kind, pst_dtype factors, pst_pass pass, uint64_t size,
+                               uint64_t channels, uint64_t *flops) {
+    const pst_costs costs = {.kind = kind};
+    const uint64_t image[] = {64, size, size, channels}, shape[] = {channels, 3, 3, channels};
+    uint32_t x, weight, y;
+    uint64_t bytes;
+    pst_graph *g;
+    MUST(pst_graph_open("one", 64, &g));
+    MUST(pst_graph_data(g, "bytes", 4, image, &x));
+    MUST(pst_graph_add_pixels(g, "pixels", x, &x));
+    MUST(pst_graph_add_param(g, "weight", 4, shape, PST_INIT_NORMAL, 1, 0, &weight));
+    MUST(pst_graph_add_convolution(g, "op", x, weight, PST_NONE, 1, 1, &y));
+    pst_graph_compute(g, factors);
+    g->node[1].op->cost(g, g->node + 1, pass, flops, &bytes);
+    uint64_t ns = pst_costs_pass_ns(&costs, g, g->node + 1, 0, pass, *flops, bytes);
+    pst_graph_close(g);
+    return ns;
+}
+
+/* The layers of a ResNet-50, each of which has as many operations, reach a part of the peak but never all of it. */
+static void convolutions_have_rates(void **unused) {
+    (void)unused;
+    const pst_device_kind *kind;
+    uint64_t flops;
+    MUST(pst_device_kind_find("H200", NULL, 0, &kind));
+    for (pst_pass pass = PST_PASS_F; pass < PST_PASS_COUNT; pass++) {
+        for (uint64_t channels = 64; channels <= 512; channels *= 2) {
+            uint64_t ns = convolution_ns(kind, PST_BF16, pass, 3584 / channels, channels, &flops);
+            double reached = (double)flops / ((double)ns / 1e9) / kind->flops[PST_BF16];
+            if (reached < 0.1 || reached > 0.85)
+                fail_msg("pass %d of %lu channels: %.2f of the peak", pass, channels, reached);
+            assert_true(convolution_ns(kind, PST_F32, pass, 3584 / channels, channels, &flops) > 2 * ns);
+        }
+        /* a few channels cost as much as 8 */
+        assert_int_equal(convolution_ns(kind, PST_F32, pass, 256, 8, &flops) / 2000,
+                         convolution_ns(kind, PST_F32, pass, 256, 7, &flops) / 2000);
+    }
+}
+
 /* More takes longer, nothing is faster than the datasheet, and large products come near to what devices reach. */
 static void devices_have_curves(void **unused) {
     (void)unused;
@@ -375,6 +415,7 @@ int main(void) {
         cmocka_unit_test(layouts_have_no_less),
         cmocka_unit_test(devices_have_curves),
         cmocka_unit_test(factors_have_rates),
+        cmocka_unit_test(convolutions_have_rates),
         cmocka_unit_test(large),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

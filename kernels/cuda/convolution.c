@@ -1,0 +1,254 @@
+/* convolution: one plan of cuDNN's per shape and pass, made at set-up; where the library has none, our own kernels
+ * (convolution_plain.cu). The library writes a weight's gradient in the operands' type, the only one that it has
+ * engines for; a kernel of our own adds it to the accumulator. The bias is added by one, too: the library would have to
+ * compile a kernel for that. Its gradient is a column sum in a fixed order. */
+#include "base/log.h"
+#include "kernels/cuda/convolution_graph.h"
+#include "kernels/cuda/cuda.h"
+#include "kernels/cuda/own.h"
+#include "kernels/shape.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { ALIGNMENT = 256 }; /* of workspace, as an allocation of the runtime has it */
+
+typedef struct {
+    pst_cuda_convolution_shape shape;
+    pst_dnn_plan plan; /* NULL: the library has none */
+} entry;
+
+struct pst_cuda_convolutions {
+    entry *list;
+    uint32_t n, room;
+};
+
+static pst_cuda_convolution_shape shape_of(const pst_graph *g, const pst_node *node, pst_pass pass) {
+    const pst_tensor *x = &g->tensor[node->in[0]], *y = &g->tensor[node->out[0]];
+    const uint64_t *weight = g->param[node->param[0]].dim;
+    return (pst_cuda_convolution_shape){.images = x->dim[0],
+                                        .height = x->dim[1],
+                                        .width = x->dim[2],
+                                        .in = x->dim[3],
+                                        .rows = y->dim[1],
+                                        .columns = y->dim[2],
+                                        .out = y->dim[3],
+                                        .h = weight[1],
+                                        .w = weight[2],
+                                        .stride = node->attr.stride,
+                                        .padding = node->attr.padding,
+                                        .dtype = g->dtype,
+                                        .tf32 = pst_graph_factors(g) == PST_TF32,
+                                        .pass = pass};
+}
+
+/* --- plans -------------------------------------------------------------------------------------------------------- */
+
+static void make_plan(pst_cuda_device *d, entry *e) {
+    const pst_cuda_convolution_shape *s = &e->shape;
+    pst_dnn_target target = {.handle = d->dnn};
+    pst_dnn_graph g;
+    pst_dnn_open(&g);
+    pst_cuda_convolution_graph(&g, s);
+    if (pst_dnn_plan_make(&g, &target, pst_cuda_convolution_workspace(s), &e->plan) != PST_OK)
+        pst_log(PST_LOG_WARN,
+                "convolution %c of %llu images of %llux%llux%llu, %llu windows of %llux%llu: a slower kernel computes "
+                "it; cuDNN: %s",
+                "FBW"[s->pass], (unsigned long long)s -> images, (unsigned long long)s -> height,
+                (unsigned long long)s -> width, (unsigned long long)s -> in, (unsigned long long)s -> out,
+                (unsigned long long)s -> h, (unsigned long long)s -> w, *g.why ? g.why : cudnnGetErrorString(g.error));
+    pst_dnn_close(&g);
+}
+
+static pst_status find(pst_cuda_device *d, const pst_cuda_convolution_shape *shape, entry **found) {
+    struct pst_cuda_convolutions *a = d->convolutions;
+    for (uint32_t i = 0; a && i < a->n; i++)
+        if (!memcmp(&a->list[i].shape, shape, sizeof *shape)) {
+            *found = &a->list[i];
+            return PST_OK;
+        }
+    if (!a) a = d->convolutions = calloc(1, sizeof *a);
+    if (a && a->n == a->room) {
+        entry *list = realloc(a->list, sizeof *list * (2 * a->room + 8));
+        if (list) a->list = list, a->room = 2 * a->room + 8;
+    }
+    if (!a || a->n == a->room) return pst_fail(PST_ENOMEM, "no memory for the table of convolution's plans");
+    *found = &a->list[a->n++];
+    **found = (entry){.shape = *shape};
+    make_plan(d, *found);
+    return PST_OK;
+}
+
+static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node *node, pst_pass pass) {
+    pst_cuda_device *d = (pst_cuda_device *)device;
+    pst_cuda_convolution_shape shape = shape_of(g, node, pass);
+    entry *e;
+    PST_TRY(pst_cuda_status(cudaSetDevice(d->ordinal), "the GPU"));
+    return find(d, &shape, &e);
+}
+
+static pst_status prepare_f(pst_device *device, const pst_graph *g, const pst_node *node) {
+    return prepare(device, g, node, PST_PASS_F);
+}
+
+static pst_status prepare_b(pst_device *device, const pst_graph *g, const pst_node *node) {
+    return prepare(device, g, node, PST_PASS_B);
+}
+
+static pst_status prepare_w(pst_device *device, const pst_graph *g, const pst_node *node) {
+    return prepare(device, g, node, PST_PASS_W);
+}
+
+void pst_cuda_convolutions_close(pst_cuda_device *device) {
+    struct pst_cuda_convolutions *a = device->convolutions;
+    for (uint32_t i = 0; a && i < a->n; i++) pst_dnn_plan_close(&a->list[i].plan);
+    if (a) free(a->list);
+    free(a);
+    device->convolutions = NULL;
+}
+
+/* --- scratch: of W the gradient as the library writes it, then its workspace; before these the bias's column sum ---- */
+
+static uint64_t round_up(uint64_t n) { return (n + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+
+static uint64_t gradient_bytes(const pst_cuda_convolution_shape *s) {
+    if (s->pass != PST_PASS_W) return 0;
+    return round_up(s->out * s->h * s->w * s->in * pst_dtype_bytes((pst_dtype)s->dtype));
+}
+
+static uint64_t scratch_of(const pst_graph *g, const pst_node *node, pst_pass pass) {
+    pst_cuda_convolution_shape s = shape_of(g, node, pass);
+    uint64_t bytes = gradient_bytes(&s) + pst_cuda_convolution_workspace(&s) + ALIGNMENT, parts = 0;
+    if (pass == PST_PASS_W && node->n_param > 1)
+        parts = pst_cuda_column_sum_scratch(s.images * s.rows * s.columns, s.out, 1);
+    return parts > bytes ? parts : bytes;
+}
+
+static uint64_t scratch_f(const pst_graph *g, const pst_node *node, uint32_t threads) {
+    (void)threads;
+    return scratch_of(g, node, PST_PASS_F);
+}
+
+static uint64_t scratch_b(const pst_graph *g, const pst_node *node, uint32_t threads) {
+    (void)threads;
+    return scratch_of(g, node, PST_PASS_B);
+}
+
+static uint64_t scratch_w(const pst_graph *g, const pst_node *node, uint32_t threads) {
+    (void)threads;
+    return scratch_of(g, node, PST_PASS_W);
+}
+
+/* --- launches ----------------------------------------------------------------------------------------------------- */
+
+/* The plan of a pass, NULL where the library has none. */
+static pst_status begin(pst_device *device, const pst_call *call, pst_pass pass, const entry **found) {
+    pst_cuda_convolution_shape s = shape_of(call->graph, call->node, pass);
+    entry *e;
+    PST_TRY(find((pst_cuda_device *)device, &s, &e));
+    pst_cuda_mark(device, call->scratch, scratch_of(call->graph, call->node, pass));
+    *found = e;
+    return PST_OK;
+}
+
+static uint8_t *scratch_at(const pst_call *call) {
+    return (uint8_t *)(((uintptr_t)call->scratch + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
+}
+
+static pst_status run(pst_device *device, const pst_call *call, const entry *e, const void *x, const void *weight,
+                      const void *y) {
+    static const int64_t number[] = {PST_CONV_X, PST_CONV_WEIGHT, PST_CONV_Y};
+    void *const operand[] = {(void *)(uintptr_t)x, (void *)(uintptr_t)weight, (void *)(uintptr_t)y};
+    uint8_t *workspace = scratch_at(call) + gradient_bytes(&e->shape);
+    PST_TRY(pst_dnn_run(((pst_cuda_device *)device)->dnn, &e->plan, 3, number, operand, workspace));
+    return pst_cuda_launched("convolution (cuDNN)");
+}
+
+/* IN0 PARAM0 [PARAM1] OUT0 */
+static pst_status forward(pst_device *device, const pst_call *call) {
+    pst_cuda_convolution c = pst_cuda_convolution_of(call, PST_PASS_F);
+    const pst_dtype dtype = call->graph->dtype;
+    const entry *e;
+    PST_TRY(begin(device, call, PST_PASS_F, &e));
+    if (!e->plan.plan) {
+        pst_cuda_convolution_f(pst_cuda_stream(device), dtype, &c);
+        return pst_cuda_launched("convolution");
+    }
+    PST_TRY(run(device, call, e, c.x, c.weight, c.y));
+    if (!c.bias) return PST_OK;
+    pst_cuda_add_columns(pst_cuda_stream(device), dtype, c.y, c.bias, c.images * c.rows * c.columns, c.out);
+    return pst_cuda_launched("convolution's bias");
+}
+
+/* PARAM0 DOUT0 DIN0 */
+static pst_status backward(pst_device *device, const pst_call *call) {
+    pst_cuda_convolution c = pst_cuda_convolution_of(call, PST_PASS_B);
+    const entry *e;
+    PST_TRY(begin(device, call, PST_PASS_B, &e));
+    if (e->plan.plan) return run(device, call, e, c.dx, c.weight, c.dy);
+    pst_cuda_convolution_b(pst_cuda_stream(device), call->graph->dtype, &c);
+    return pst_cuda_launched("convolution's input gradient");
+}
+
+/* IN0 DOUT0 DPARAM0 [DPARAM1] */
+static pst_status weight(pst_device *device, const pst_call *call) {
+    pst_cuda_convolution c = pst_cuda_convolution_of(call, PST_PASS_W);
+    const pst_dtype dtype = call->graph->dtype;
+    const entry *e;
+    PST_TRY(begin(device, call, PST_PASS_W, &e));
+    if (c.dbias) {
+        pst_cuda_columns columns = pst_cuda_convolution_bias(&c, call->scratch);
+        pst_cuda_column_sum(pst_cuda_stream(device), dtype, &columns);
+        PST_TRY(pst_cuda_launched("the gradient of convolution's bias"));
+    }
+    if (!e->plan.plan) {
+        pst_cuda_convolution_w(pst_cuda_stream(device), dtype, &c);
+        return pst_cuda_launched("convolution's weight gradient");
+    }
+    PST_TRY(run(device, call, e, c.x, scratch_at(call), c.dy));
+    pst_cuda_accumulate(pst_cuda_stream(device), dtype, scratch_at(call), c.dweight, c.out * c.h * c.w * c.in, c.first);
+    return pst_cuda_launched("the sum of convolution's weight gradients");
+}
+
+/* --- rows --------------------------------------------------------------------------------------------------------- */
+
+static const char *refuses(const pst_graph *g, const pst_node *node, const pst_device *device) {
+    (void)device;
+    pst_cuda_convolution_shape s = shape_of(g, node, PST_PASS_F);
+    return pst_cuda_convolution_refuses(&s);
+}
+
+enum { TAKES_ALL = PST_TAKES_F32 | PST_TAKES_BF16 | PST_TAKES_F16 };
+static const pst_kernel_row rows[] = {
+    {.op = "convolution",
+     .pass = PST_PASS_F,
+     .name = "cuda/cudnn/convolution",
+     .isa = PST_ISA_CUDA,
+     .reject = refuses,
+     .scratch = scratch_f,
+     .prepare = prepare_f,
+     .launch = forward,
+     .captures = pst_cuda_captures_always,
+     .dtypes = TAKES_ALL},
+    {.op = "convolution",
+     .pass = PST_PASS_B,
+     .name = "cuda/cudnn/convolution",
+     .isa = PST_ISA_CUDA,
+     .reject = refuses,
+     .scratch = scratch_b,
+     .prepare = prepare_b,
+     .launch = backward,
+     .captures = pst_cuda_captures_always,
+     .dtypes = TAKES_ALL},
+    {.op = "convolution",
+     .pass = PST_PASS_W,
+     .name = "cuda/cudnn/convolution",
+     .isa = PST_ISA_CUDA,
+     .reject = refuses,
+     .scratch = scratch_w,
+     .prepare = prepare_w,
+     .launch = weight,
+     .captures = pst_cuda_captures_always,
+     .dtypes = TAKES_ALL},
+};
+
+pst_cuda_rows pst_cuda_convolution_rows(void) { return (pst_cuda_rows){rows, sizeof rows / sizeof *rows}; }
