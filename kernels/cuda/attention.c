@@ -5,6 +5,7 @@
 #include "kernels/cuda/attention_graph.h"
 #include "kernels/cuda/attention_plain.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/own.h"
 #include "kernels/shape.h"
 #include <math.h>
 #include <stdlib.h>
@@ -231,6 +232,7 @@ static const pst_kernel_row rows[] = {
      .scratch = scratch_f,
      .prepare = prepare_f,
      .launch = launch_f,
+     .captures = pst_cuda_captures_always,
      .dtypes = TAKES_HALF},
     {.op = "attention",
      .pass = PST_PASS_B,
@@ -240,18 +242,21 @@ static const pst_kernel_row rows[] = {
      .scratch = scratch_b,
      .prepare = prepare_b,
      .launch = launch_b,
+     .captures = pst_cuda_captures_always,
      .dtypes = TAKES_HALF},
     {.op = "attention",
      .pass = PST_PASS_F,
      .name = "cuda/plain/attention",
      .isa = PST_ISA_CUDA,
      .launch = plain_f,
+     .captures = pst_cuda_captures_always,
      .dtypes = TAKES_ALL},
     {.op = "attention",
      .pass = PST_PASS_B,
      .name = "cuda/plain/attention",
      .isa = PST_ISA_CUDA,
      .launch = plain_b,
+     .captures = pst_cuda_captures_always,
      .dtypes = TAKES_ALL},
 };
 

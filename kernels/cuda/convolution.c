@@ -227,6 +227,7 @@ static const pst_kernel_row rows[] = {
      .scratch = scratch_f,
      .prepare = prepare_f,
      .launch = forward,
+     .captures = pst_cuda_captures_always,
      .dtypes = TAKES_ALL},
     {.op = "convolution",
      .pass = PST_PASS_B,
@@ -236,6 +237,7 @@ static const pst_kernel_row rows[] = {
      .scratch = scratch_b,
      .prepare = prepare_b,
      .launch = backward,
+     .captures = pst_cuda_captures_always,
      .dtypes = TAKES_ALL},
     {.op = "convolution",
      .pass = PST_PASS_W,
@@ -245,6 +247,7 @@ static const pst_kernel_row rows[] = {
      .scratch = scratch_w,
      .prepare = prepare_w,
      .launch = weight,
+     .captures = pst_cuda_captures_always,
      .dtypes = TAKES_ALL},
 };
 

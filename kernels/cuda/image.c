@@ -154,24 +154,26 @@ static pst_status convolution_w(pst_device *device, const pst_call *call) {
     return pst_cuda_launched("convolution's weight gradient");
 }
 
-#define NAMED(operator, of, shown, bytes, function)                                                                    \
+/* Pixels are told the number of their launch, as what else reads indices: launched each time. */
+#define NAMED(operator, of, shown, bytes, function, when)                                                              \
     {                                                                                                                  \
         .op = operator, .pass = PST_PASS_##of, .name = shown operator, .isa = PST_ISA_CUDA, .scratch = bytes,          \
-        .launch = function, .dtypes = PST_TAKES_F32 | PST_TAKES_BF16 | PST_TAKES_F16                                   \
+        .launch = function, .dtypes = PST_TAKES_F32 | PST_TAKES_BF16 | PST_TAKES_F16, .captures = when                 \
     }
-#define ROW(operator, of, bytes, function) NAMED(operator, of, "cuda/own/", bytes, function)
+#define ROW(operator, of, bytes, function)                                                                             \
+    NAMED(operator, of, "cuda/own/", bytes, function, pst_cuda_captures_always)
 const pst_kernel_row pst_cuda_image_row[] = {
     ROW("batch_norm", F, batch_norm_scratch, batch_norm_f),
     ROW("batch_norm", B, batch_norm_scratch, batch_norm_b),
     ROW("batch_norm", W, NULL, batch_norm_w),
-    ROW("pixels", F, NULL, pixels),
+    NAMED("pixels", F, "cuda/own/", NULL, pixels, NULL),
     ROW("max_pool", F, NULL, max_pool_f),
     ROW("max_pool", B, NULL, max_pool_b),
     ROW("average_pool", F, NULL, average_pool_f),
     ROW("average_pool", B, NULL, average_pool_b),
-    NAMED("convolution", F, "cuda/plain/", NULL, convolution_f),
-    NAMED("convolution", B, "cuda/plain/", NULL, convolution_b),
-    NAMED("convolution", W, "cuda/plain/", convolution_w_scratch, convolution_w),
+    NAMED("convolution", F, "cuda/plain/", NULL, convolution_f, pst_cuda_captures_always),
+    NAMED("convolution", B, "cuda/plain/", NULL, convolution_b, pst_cuda_captures_always),
+    NAMED("convolution", W, "cuda/plain/", convolution_w_scratch, convolution_w, pst_cuda_captures_always),
 };
 #undef ROW
 #undef NAMED

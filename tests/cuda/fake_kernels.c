@@ -22,6 +22,11 @@ static double act(int kind, double z) {
     return 0.5 * z * (1 + tanh(sqrt(2 / M_PI) * (z + 0.044715 * z * z * z)));
 }
 
+void pst_cuda_set(pst_cuda_queue q, uint64_t *to, uint64_t value) {
+    fake_kernel(q, 100, cudaSuccess);
+    *to = value;
+}
+
 void pst_cuda_activation(pst_cuda_queue q, pst_dtype dtype, int kind, const void *z, void *y, uint64_t n) {
     (void)q;
     for (uint64_t i = 0; i < n; i++) put(dtype, y, i, act(kind, get(dtype, z, i)));
@@ -59,6 +64,31 @@ void pst_cuda_attention_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_atte
     fake_dnn.plain++;
 }
 
+static uint64_t length_of(const pst_cuda_attention *a, uint64_t sample) {
+    return a->lengths[sample] < 0 ? 0 : a->lengths[sample] > (int32_t)a->t ? a->t : (uint64_t)a->lengths[sample];
+}
+
+void pst_cuda_attention_clamp(pst_cuda_queue q, const pst_cuda_attention *a, int32_t *to) {
+    (void)q;
+    for (uint64_t i = 0; i < a->b; i++) to[i] = length_of(a, i) ? (int32_t)length_of(a, i) : 1;
+}
+
+void pst_cuda_attention_clear_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a) {
+    (void)q;
+    for (uint64_t row = 0; row < a->b * a->t; row++) {
+        if (row % a->t < length_of(a, row / a->t)) continue;
+        for (uint64_t i = 0; i < a->c; i++) put(dtype, a->out, row * a->c + i, 0);
+        for (uint64_t head = 0; head < a->heads; head++) a->lse[(row / a->t * a->heads + head) * a->t + row % a->t] = 0;
+    }
+}
+
+void pst_cuda_attention_clear_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a) {
+    (void)q;
+    for (uint64_t row = 0; row < a->b * a->t; row++)
+        for (uint64_t i = 0; i < 3 * a->c && row % a->t >= length_of(a, row / a->t); i++)
+            put(dtype, a->dqkv, row * 3 * a->c + i, 0);
+}
+
 void pst_cuda_convolution_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_convolution *c) {
     (void)q, (void)dtype, (void)c;
     fake_dnn.plain++;
@@ -83,31 +113,6 @@ void pst_cuda_add_columns(pst_cuda_queue q, pst_dtype dtype, void *y, const void
 void pst_cuda_accumulate(pst_cuda_queue q, pst_dtype dtype, const void *x, float *y, uint64_t n, int first) {
     (void)q;
     for (uint64_t i = 0; i < n; i++) y[i] = (float)((first ? 0 : y[i]) + get(dtype, x, i));
-}
-
-static uint64_t length_of(const pst_cuda_attention *a, uint64_t sample) {
-    return a->lengths[sample] < 0 ? 0 : a->lengths[sample] > (int32_t)a->t ? a->t : (uint64_t)a->lengths[sample];
-}
-
-void pst_cuda_attention_clamp(pst_cuda_queue q, const pst_cuda_attention *a, int32_t *to) {
-    (void)q;
-    for (uint64_t i = 0; i < a->b; i++) to[i] = length_of(a, i) ? (int32_t)length_of(a, i) : 1;
-}
-
-void pst_cuda_attention_clear_f(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a) {
-    (void)q;
-    for (uint64_t row = 0; row < a->b * a->t; row++) {
-        if (row % a->t < length_of(a, row / a->t)) continue;
-        for (uint64_t i = 0; i < a->c; i++) put(dtype, a->out, row * a->c + i, 0);
-        for (uint64_t head = 0; head < a->heads; head++) a->lse[(row / a->t * a->heads + head) * a->t + row % a->t] = 0;
-    }
-}
-
-void pst_cuda_attention_clear_b(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_attention *a) {
-    (void)q;
-    for (uint64_t row = 0; row < a->b * a->t; row++)
-        for (uint64_t i = 0; i < 3 * a->c && row % a->t >= length_of(a, row / a->t); i++)
-            put(dtype, a->dqkv, row * 3 * a->c + i, 0);
 }
 
 /* --- factors of 8 bits -------------------------------------------------------------------------------------------- */
