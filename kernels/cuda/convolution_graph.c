@@ -32,7 +32,7 @@ void pst_cuda_convolution_graph(pst_dnn_graph *g, const pst_cuda_convolution_sha
     pst_dnn_desc x = images(g, PST_CONV_X, type, s->images, s->height, s->width, s->in);
     pst_dnn_desc w = images(g, PST_CONV_WEIGHT, type, s->out, s->h, s->w, s->in);
     pst_dnn_desc y = images(g, PST_CONV_Y, type, s->images, s->rows, s->columns, s->out);
-    g->avoid |= avoided(s);
+    g->avoid |= avoided(s), g->fallback = 1;
     pst_dnn_convolution(g, operation[s->pass], window, x, w, y);
 }
 

@@ -288,12 +288,11 @@ static int take(pst_dnn_graph *g, const pst_dnn_target *target, const pst_dnn_de
     return 0;
 }
 
-/* Those that it thinks fastest, then those that take most graphs. */
 pst_status pst_dnn_plan_make(pst_dnn_graph *g, const pst_dnn_target *target, uint64_t most_workspace,
                              pst_dnn_plan *plan) {
     static const cudnnBackendHeurMode_t mode[] = {CUDNN_HEUR_MODE_A, CUDNN_HEUR_MODE_FALLBACK};
     pst_dnn_desc list[PROPOSALS], all = operations(g, target);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 1 + g->fallback; i++) {
         int64_t n = propose(g, target, all, mode[i], list);
         if (g->what) return fail(g);
         g->error = CUDNN_STATUS_NOT_SUPPORTED;

@@ -19,6 +19,7 @@ typedef struct {
     int64_t next;             /* number of the next virtual tensor */
     uint32_t avoid;           /* engines with these notes are not taken, bits 1 << CUDNN_NUMERICAL_NOTE_*; at first those
                                  that give other bits each time */
+    int fallback;             /* where none of those that it thinks fastest works out, those that take most graphs */
 } pst_dnn_graph;
 
 void pst_dnn_open(pst_dnn_graph *g);

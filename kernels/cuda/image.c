@@ -160,8 +160,7 @@ static pst_status convolution_w(pst_device *device, const pst_call *call) {
         .op = operator, .pass = PST_PASS_##of, .name = shown operator, .isa = PST_ISA_CUDA, .scratch = bytes,          \
         .launch = function, .dtypes = PST_TAKES_F32 | PST_TAKES_BF16 | PST_TAKES_F16, .captures = when                 \
     }
-#define ROW(operator, of, bytes, function)                                                                             \
-    NAMED(operator, of, "cuda/own/", bytes, function, pst_cuda_captures_always)
+#define ROW(operator, of, bytes, function) NAMED(operator, of, "cuda/own/", bytes, function, pst_cuda_captures_always)
 const pst_kernel_row pst_cuda_image_row[] = {
     ROW("batch_norm", F, batch_norm_scratch, batch_norm_f),
     ROW("batch_norm", B, batch_norm_scratch, batch_norm_b),
