@@ -6,9 +6,9 @@
     tests      the tests that need a GPU; with --sanitize again below compute-sanitizer's memcheck and racecheck
     kernels    penstock bench kernels: rate and share of the peak of every operator of GPT-2 124M and XL; of products the
                algorithm that is taken beside the fastest of all that cuBLASLt proposes
-    step       GPT-2 124M and XL, T=1024, bf16: a full step beside PyTorch's (compile, SDPA, fused AdamW), in turn; as a
-               share of the measured matrix rate (alone: penstock bench step); predicted beside measured peak bytes. Both
-               have 50,304 tokens, as is usual: rows of 50,257 numbers suit no tensor core
+    step       GPT-2 124M and XL, T=1024, bf16: a full step beside one without CUDA graphs, and PyTorch's (compile, SDPA,
+               fused AdamW), in turn; as a share of the measured matrix rate (alone: penstock bench step); predicted beside
+               measured peak bytes. Both have 50,304 tokens, as is usual: rows of 50,257 numbers suit no tensor core
     predict    penstock profile, then the step that is predicted with it beside the measured one
     shared     two ranks that share the GPU, 1F1B, beside one rank with the same batch: their losses
 
@@ -192,14 +192,16 @@ def peer(args, preset, context):
 
 def step(args):
     for preset in presets(args):
-        context, ours, peers, lines = 64 if args.dry else 1024, [], [], []
+        context, ours, plain, peers, lines = 64 if args.dry else 1024, [], [], [], []
         for _ in range(min(args.rounds, SIZES[preset]["rounds"])):
             lines = train(args, preset, args.steps)
             ours.append(median(args, lines))
+            plain.append(median(args, train(args, preset, args.steps, "parallel.graphs=false")))
             peers.append(peer(args, preset, context))
         took = statistics.median(ours)
         rate = SIZES[preset]["batch"] * context / took * 1e3
-        row = {"step_ms": took, "rounds_ms": ours, "tokens_per_s": rate, "tflops": flops(preset, context) * rate / 1e12,
+        row = {"step_ms": took, "rounds_ms": ours, "without_graphs_ms": statistics.median(plain),
+               "tokens_per_s": rate, "tflops": flops(preset, context) * rate / 1e12,
                "predicted_peak": lines[-1]["predicted_peak_bytes"], "peak": lines[-1]["peak_bytes"]}
         if peers[0]:
             row.update({"torch": peers[0]["version"], "torch_ms": statistics.median(p["step_ms"] for p in peers),

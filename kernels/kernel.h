@@ -39,6 +39,10 @@ typedef struct {
     /* NULL, or called once for each such pass of a rank's graph before the first launch and before the device's memory
      * is taken: what launch looks up is made here. It may measure, with memory that it gives back. */
     pst_status (*prepare)(pst_device *device, const pst_graph *g, const pst_node *node);
+    /* NULL: no. Whether launch may be captured now (pst_device_ops.capture_begin): then every launch with such a node,
+     * operands, scratch, `first` and `train`, of which this says yes, does the same, but for `sample`; neither `step` nor
+     * `loss_scale` is looked at. */
+    int (*captures)(pst_device *device, const pst_call *call);
 } pst_kernel_row;
 enum { PST_TAKES_F32 = 1 << PST_F32, PST_TAKES_BF16 = 1 << PST_BF16, PST_TAKES_F16 = 1 << PST_F16 };
 

@@ -21,12 +21,18 @@ pst_status pst_executor_open(const pst_executor_config *config, pst_executor **x
         free(e);
         return pst_fail(PST_ENOMEM, "no memory for the launches of rank %u", config->rank);
     }
+    pst_status status = pst_executor_captures_open(e);
+    if (status != PST_OK) {
+        pst_executor_close(e);
+        return status;
+    }
     *x = e;
     return PST_OK;
 }
 
 void pst_executor_close(pst_executor *x) {
     if (!x) return;
+    pst_executor_captures_close(x);
     free(x->done), free(x->span), free(x->pending), free(x->ahead), free(x);
 }
 
@@ -83,7 +89,8 @@ static pst_status start(pst_executor *x, const pst_job *job, const pst_cut *cut,
     if (x->n_left) return pst_fail(PST_EINTERNAL, "rank %u is still running its last list", x->config.rank);
     PST_TRY(reserve(x, list->n_instr));
     x->job = job, x->cut = cut, x->list = list;
-    x->n_left = list->n_instr, x->n_pending = 0, x->step = 0, x->launched = x->exchanging = 0, x->failed = PST_OK;
+    x->n_left = list->n_instr, x->n_pending = 0, x->step = x->plain = 0, x->launched = x->exchanging = 0,
+    x->failed = PST_OK;
     x->n_retired = x->n_queued = x->n_flying = x->n_silent = 0;
     x->times = !x->config.times || *x->config.times;
     x->seq_base = x->seq_next;

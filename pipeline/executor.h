@@ -9,6 +9,7 @@
 #include "pipeline/simulate.h"
 
 typedef struct pst_executor pst_executor;
+enum { PST_EXECUTOR_WORDS = PST_MAX_ARG + 2 };
 
 /* What the steps and the flush do is supplied from above (the executor knows no kernel). Called with the device. */
 typedef struct {
@@ -28,6 +29,10 @@ typedef struct {
     pst_status (*exchanged)(void *arg);
     /* On a device that runs ahead: when a step has begun and ended there. May be NULL. */
     void (*ended)(void *arg, const pst_step *step, uint32_t micro, uint64_t start_ns, uint64_t end_ns);
+    /* Of the block that `step` has just given: 0 where the launch is not to be captured; else how many words tell it from
+     * others: launches with the same words are the same but for *sample, which all steps of an instruction have alike.
+     * NULL: nothing is captured. */
+    uint32_t (*captures)(void *arg, const void *call, uint64_t words[PST_EXECUTOR_WORDS], uint64_t *sample);
 } pst_executor_hooks;
 
 typedef struct {

@@ -96,7 +96,7 @@ static int wants_event(const pst_executor *x, const pst_instr *in, uint32_t n_st
 
 static void go_on(pst_executor *x, uint32_t n_step) {
     if (x->step < n_step) return;
-    x->step = 0;
+    x->step = x->plain = 0;
     pst_executor_seek(x, PST_Q_COMPUTE, x->cursor[PST_Q_COMPUTE] + 1);
 }
 
@@ -107,10 +107,14 @@ static pst_status issue_one(pst_executor *x) {
     if (!instr) return PST_BUSY;
     uint32_t n_step = pst_executor_steps(x, instr);
     if (x->step < n_step && wants_all_ended(x, instr) && !is_empty(x)) return PST_BUSY;
+    const pst_executor_run *run = pst_executor_find_run(x, instr, n_step);
+    uint32_t n = run ? pst_executor_run_steps(run) : 1;
+    x->step += n - 1, x->n_silent += n - 1; /* all but the last, whose event is theirs, too */
     int with_event = wants_event(x, instr, n_step);
-    if (x->step < n_step) PST_TRY(pst_executor_launch(x, instr, with_event));
+    if (run) PST_TRY(pst_executor_launch_run(x, run, with_event));
+    else if (x->step < n_step) PST_TRY(pst_executor_launch(x, instr, with_event));
     if (x->exchanging) return PST_BUSY;
-    if (x->step < n_step) x->n_flying++;
+    if (x->step < n_step) x->n_flying += n;
     if (with_event) push(x, x->event, n_step);
     else x->n_silent++;
     x->step++;

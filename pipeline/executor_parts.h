@@ -17,6 +17,9 @@ typedef struct {
 /* AHEAD: fewer than the events that a device knows; STRETCH: steps that have an event together at most. */
 enum { PST_EXECUTOR_AHEAD = 256, PST_EXECUTOR_STRETCH = 32 };
 
+typedef struct pst_executor_run pst_executor_run;
+typedef struct pst_executor_captures pst_executor_captures;
+
 struct pst_executor {
     pst_executor_config config;
     pst_position *at, unwatched; /* what it says; where to say it when nobody asks */
@@ -44,6 +47,8 @@ struct pst_executor {
     uint32_t n_retired, n_queued;     /* most one is launched; so many have ended, and been launched */
     uint32_t n_flying, n_silent;      /* steps of these that have not ended; latest ones without an event as yet */
     int times;                        /* each has one */
+    pst_executor_captures *captures;  /* NULL: the device captures nothing */
+    uint32_t plain;                   /* steps of the instruction at hand before this one are launched one by one */
     int in_transfers;                 /* guards against poll inside poll */
     uint32_t mismatch;                /* see pst_executor_mismatch */
     pst_status failed;
@@ -60,6 +65,13 @@ void pst_executor_complete(pst_executor *x, uint32_t at, uint64_t start, uint64_
 uint32_t pst_executor_steps(const pst_executor *x, const pst_instr *instr);
 pst_status pst_executor_launch(pst_executor *x, const pst_instr *instr, int with_event);
 pst_status pst_executor_exchanged(pst_executor *x, uint64_t *start, uint64_t *end);
+/* executor_capture.c. Opens x->captures where launches are to be captured. The steps from x->step on that are captured,
+ * NULL: none are, and the next one is launched as any other; how many; launches them. */
+pst_status pst_executor_captures_open(pst_executor *x);
+void pst_executor_captures_close(pst_executor *x);
+const pst_executor_run *pst_executor_find_run(pst_executor *x, const pst_instr *instr, uint32_t n_step);
+uint32_t pst_executor_run_steps(const pst_executor_run *run);
+pst_status pst_executor_launch_run(pst_executor *x, const pst_executor_run *run, int with_event);
 pst_status pst_executor_fail_step(const pst_executor *x, const pst_step *step, pst_status status);
 
 int pst_executor_finished(const pst_executor *x);

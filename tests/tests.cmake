@@ -56,7 +56,7 @@ if(NOT PST_FUZZ) # with clang only the fuzzers are built: some tests ask gcc for
 endif()
 # tests/cuda/ is about the parts of the CUDA module that need no GPU, on a runtime that is made up (fake.c).
 if(TARGET penstock_cuda)
-  set(fake_parts about.c attention.c attention_graph.c choices.c device.c dnn.c events.c fp8.c linear.c nccl.c product.c product_measure.c status.c)
+  set(fake_parts about.c attention.c attention_graph.c capture.c choices.c device.c dnn.c events.c fp8.c linear.c nccl.c product.c product_measure.c status.c)
   file(GLOB fake_sources CONFIGURE_DEPENDS tests/cuda/fake*.c)
   list(TRANSFORM fake_parts PREPEND kernels/cuda/)
   add_library(pst_cuda_fake STATIC ${fake_sources} ${fake_parts})
@@ -162,7 +162,7 @@ if(NOT PST_FUZZ)
   add_library(pst_reaches MODULE tests/engine/ucx_reaches.c) # LD_PRELOAD of test_far_reached.sh
   set_target_properties(pst_reaches PROPERTIES OUTPUT_NAME pst-reaches)
   target_link_libraries(pst_reaches PRIVATE PkgConfig::UCX)
-  foreach(target test_engine_far test_engine_far_f8 test_engine_far_layouts test_engine_staged)
+  foreach(target test_engine_far test_engine_far_f8 test_engine_far_graphs test_engine_far_layouts test_engine_staged)
     add_dependencies(${target} pst_far)
     target_compile_definitions(${target} PRIVATE FAR_MODULE="$<TARGET_FILE:pst_far>")
   endforeach()

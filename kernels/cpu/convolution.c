@@ -1,7 +1,9 @@
 /* Convolution as products: the windows of a band of pixels are laid out as rows of a matrix in scratch (im2col, Chellapilla
  * et al. 2006), and a product of linear's kind does the rest. Images have their channels last, so that a row of a window
- * is copied in one piece. Windows of one pixel, side by side, are the image itself. The cut into bands follows from the
- * shape alone, as the tiles of a product do, and is part of the result's bits. */
+ * is copied in one piece. Windows of one pixel, side by side, are the image itself. The input's gradient is, where
+ * windows lie side by side, a convolution of the output's with the weight turned around; else the windows' gradients
+ * are computed and added up. The cut into bands follows from the shape alone, as the tiles of a product do, and is part of
+ * the result's bits. */
 #include "kernels/cpu/cpu.h"
 #include "kernels/shape.h"
 #include <string.h>
@@ -12,7 +14,7 @@ typedef struct {
     const pst_linear_ops *ops;
     uint64_t images, height, width, in; /* of x */
     uint64_t rows, columns, out;        /* of y: windows of an image */
-    uint64_t h, w, stride, padding;
+    uint64_t h, w, stride, top, left; /* of windows; pixels outside of the image before its first ones */
     uint64_t windows, terms; /* of the batch; numbers of a window */
     uint64_t size;           /* bytes of an element */
     int plain;               /* a window is a pixel, each pixel is one */
@@ -28,11 +30,24 @@ static job job_of(const pst_graph *g, const pst_node *node) {
     const uint64_t *weight = g->param[node->param[0]].dim;
     job j = {.images = x->dim[0], .height = x->dim[1], .width = x->dim[2], .in = x->dim[3]};
     j.rows = y->dim[1], j.columns = y->dim[2], j.out = y->dim[3];
-    j.h = weight[1], j.w = weight[2], j.stride = node->attr.stride, j.padding = node->attr.padding;
+    j.h = weight[1], j.w = weight[2], j.stride = node->attr.stride;
+    j.top = j.left = node->attr.padding;
     j.windows = j.images * j.rows * j.columns, j.terms = j.h * j.w * j.in;
     j.plain = j.h * j.w == 1 && j.stride == 1;
     j.size = pst_dtype_bytes(g->dtype);
     return j;
+}
+
+/* Whether B is a convolution, too: that of `turned`, which makes the input's gradient of the output's. */
+static int turns(const job *j) { return j->stride == 1 && !j->plain; }
+
+static job turned(const job *j) {
+    job t = *j;
+    t.height = j->rows, t.width = j->columns, t.in = j->out;
+    t.rows = j->height, t.columns = j->width, t.out = j->in;
+    t.top = j->h - 1 - j->top, t.left = j->w - 1 - j->left;
+    t.windows = t.images * t.rows * t.columns, t.terms = t.h * t.w * t.in;
+    return t;
 }
 
 /* --- bands ------------------------------------------------------------------------------------------------------ */
@@ -67,16 +82,23 @@ static uint64_t band_bytes(pst_dtype dtype, uint64_t m, uint64_t n, uint32_t thr
     return dtype == PST_F32 ? 0 : pst_gemm_band_bytes(m, n, threads);
 }
 
+static uint64_t forward_bytes(const job *j, pst_dtype dtype, uint32_t threads) {
+    uint64_t m = band_windows(j);
+    return patch_bytes(j, PST_PASS_F) + wide_bytes(dtype, m, j->out, j->terms, threads) +
+           band_bytes(dtype, m, j->out, threads);
+}
+
+static uint64_t weight_bytes(const job *j) { return aligned(j->out * j->terms * j->size); }
+
 uint64_t pst_convolution_forward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
     job j = job_of(g, node);
-    uint64_t m = band_windows(&j);
-    return patch_bytes(&j, PST_PASS_F) + wide_bytes(g->dtype, m, j.out, j.terms, threads) +
-           band_bytes(g->dtype, m, j.out, threads);
+    return forward_bytes(&j, g->dtype, threads);
 }
 
 uint64_t pst_convolution_backward_scratch(const pst_graph *g, const pst_node *node, uint32_t threads) {
-    job j = job_of(g, node);
+    job j = job_of(g, node), t = turned(&j);
     uint64_t m = band_images(&j) * j.rows * j.columns;
+    if (turns(&j)) return weight_bytes(&j) + forward_bytes(&t, g->dtype, threads);
     return patch_bytes(&j, PST_PASS_B) + wide_bytes(g->dtype, m, j.terms, j.out, threads) +
            (j.plain ? band_bytes(g->dtype, m, j.terms, threads) : 0);
 }
@@ -87,8 +109,8 @@ uint64_t pst_convolution_weight_scratch(const pst_graph *g, const pst_node *node
 }
 
 /* Where a product's scratch lies, behind the patches and what they are rounded up by. */
-static void take_scratch(pst_gemm *gemm, const pst_call *call, const job *j, pst_pass pass, pst_device *device) {
-    uint8_t *at = (uint8_t *)call->scratch + patch_bytes(j, pass);
+static void take_scratch(pst_gemm *gemm, const job *j, pst_pass pass, pst_device *device) {
+    uint8_t *at = (uint8_t *)j->patches + patch_bytes(j, pass);
     if (!j->plain) memset(at - 64, 0, 64); /* the patches are written later */
     gemm->wide = (float *)(void *)at, gemm->widen = j->ops->widen;
     if (!gemm->c)
@@ -100,8 +122,8 @@ static void take_scratch(pst_gemm *gemm, const pst_call *call, const job *j, pst
 
 /* A row of a window: pixels from, from + 1, ... of a row of the image, 0 outside. */
 static void copy_pixels(const job *j, const uint8_t *row, uint64_t from, uint8_t *to) {
-    uint64_t pixel = j->in * j->size, left = from < j->padding ? pst_min_u64(j->padding - from, j->w) : 0;
-    uint64_t at = from + left - j->padding, n = at < j->width ? pst_min_u64(j->w - left, j->width - at) : 0;
+    uint64_t pixel = j->in * j->size, left = from < j->left ? pst_min_u64(j->left - from, j->w) : 0;
+    uint64_t at = from + left - j->left, n = at < j->width ? pst_min_u64(j->w - left, j->width - at) : 0;
     memset(to, 0, left * pixel);
     if (n) memcpy(to + left * pixel, row + at * pixel, n * pixel);
     memset(to + (left + n) * pixel, 0, (j->w - left - n) * pixel);
@@ -112,8 +134,8 @@ static void copy_window(const job *j, uint64_t window, uint8_t *to) {
     uint64_t line = j->w * j->in * j->size, row = j->width * j->in * j->size;
     for (uint64_t i = 0; i < j->h; i++, to += line) {
         uint64_t y = r * j->stride + i;
-        if (y < j->padding || y - j->padding >= j->height) memset(to, 0, line);
-        else copy_pixels(j, j->x + (image * j->height + y - j->padding) * row, c * j->stride, to);
+        if (y < j->top || y - j->top >= j->height) memset(to, 0, line);
+        else copy_pixels(j, j->x + (image * j->height + y - j->top) * row, c * j->stride, to);
     }
 }
 
@@ -147,36 +169,75 @@ static void finish(void *arg, const float *sum, uint64_t sum_ld, uint64_t row, u
     j->ops->finish(PST_ACT_NONE, &tile);
 }
 
-/* IN0 PARAM0 [PARAM1] OUT0 */
-pst_status pst_convolution_forward(pst_device *device, const pst_call *call, const pst_linear_ops *ops) {
-    job j = job_of(call->graph, call->node);
-    int biased = call->node->n_param > 1;
-    uint8_t *y = call->arg[2 + biased];
-    uint64_t band = band_windows(&j);
-    j.ops = ops, j.x = call->arg[0], j.bias = biased ? call->arg[2] : NULL, j.patches = call->scratch;
-    for (j.first = 0; j.first < j.windows; j.first += band) {
-        j.n = pst_min_u64(band, j.windows - j.first);
-        j.y = y + j.first * j.out * j.size;
-        pst_gemm gemm = {.dtype = ops->dtype, .trans_b = 1, .m = j.n, .n = j.out, .k = j.terms};
-        gemm.b = call->arg[1], gemm.ldb = j.terms;
-        gemm.c = ops->dtype == PST_F32 ? (float *)(void *)j.y : NULL, gemm.ldc = j.out;
-        if (biased || !gemm.c) gemm.finish = finish, gemm.finish_arg = &j;
-        take_scratch(&gemm, call, &j, PST_PASS_F, device);
-        gemm.a = patches_of(device, &j), gemm.lda = j.terms;
+/* y of x and the weight, with scratch at j->patches. */
+static pst_status multiply(pst_device *device, job *j, const void *weight, uint8_t *y) {
+    uint64_t band = band_windows(j);
+    for (j->first = 0; j->first < j->windows; j->first += band) {
+        j->n = pst_min_u64(band, j->windows - j->first);
+        j->y = y + j->first * j->out * j->size;
+        pst_gemm gemm = {.dtype = j->ops->dtype, .trans_b = 1, .m = j->n, .n = j->out, .k = j->terms};
+        gemm.b = weight, gemm.ldb = j->terms;
+        gemm.c = j->ops->dtype == PST_F32 ? (float *)(void *)j->y : NULL, gemm.ldc = j->out;
+        if (j->bias || !gemm.c) gemm.finish = finish, gemm.finish_arg = j;
+        take_scratch(&gemm, j, PST_PASS_F, device);
+        gemm.a = patches_of(device, j), gemm.lda = j->terms;
         PST_TRY(pst_gemm_run(device, &gemm));
     }
     return PST_OK;
 }
 
+/* IN0 PARAM0 [PARAM1] OUT0 */
+pst_status pst_convolution_forward(pst_device *device, const pst_call *call, const pst_linear_ops *ops) {
+    job j = job_of(call->graph, call->node);
+    int biased = call->node->n_param > 1;
+    j.ops = ops, j.x = call->arg[0], j.bias = biased ? call->arg[2] : NULL, j.patches = call->scratch;
+    return multiply(device, &j, call->arg[1], call->arg[2 + biased]);
+}
+
+/* --- B: the weight turned around ---------------------------------------------------------------------------------- */
+
+typedef struct {
+    const job *of;
+    const uint8_t *weight; /* [out, h, w, in] */
+    uint8_t *turned;       /* [in, h, w, out], height and width backwards */
+} turn_job;
+
+/* One place of the window. */
+static void turn_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const turn_job *t = arg;
+    const job *j = t->of;
+    uint64_t places = j->h * j->w, back = places - 1 - tile;
+    for (uint64_t o = 0; o < j->out; o++)
+        for (uint64_t k = 0; k < j->in; k++) {
+            const uint8_t *from = t->weight + ((o * places + back) * j->in + k) * j->size;
+            uint8_t *to = t->turned + ((k * places + tile) * j->out + o) * j->size;
+            if (j->size == 4) memcpy(to, from, 4);
+            else memcpy(to, from, 2);
+        }
+}
+
+static pst_status turn_and_multiply(pst_device *device, const pst_call *call, const job *j) {
+    turn_job turning = {j, call->arg[0], call->scratch};
+    job t = turned(j);
+    uint8_t *behind = (uint8_t *)call->scratch + weight_bytes(j);
+    memset(behind - 64, 0, 64); /* what it is rounded up by */
+    pst_device_run(device, turn_tile, &turning, j->h * j->w);
+    t.x = call->arg[1], t.patches = behind;
+    return multiply(device, &t, call->scratch, call->arg[2]);
+}
+
+/* --- B: gradients of windows, added up ---------------------------------------------------------------------------- */
+
 /* Adds what the windows over the pixel at row y, column x of an image got of it: channels [from, from + n). */
 static void gather(const job *j, const float *patches, uint64_t y, uint64_t x, uint64_t from, uint64_t n, float *sum) {
     memset(sum, 0, n * sizeof *sum);
     for (uint64_t i = 0; i < j->h; i++) {
-        uint64_t r = y + j->padding - i;
-        if (y + j->padding < i || r % j->stride || r / j->stride >= j->rows) continue;
+        uint64_t r = y + j->top - i;
+        if (y + j->top < i || r % j->stride || r / j->stride >= j->rows) continue;
         for (uint64_t k = 0; k < j->w; k++) {
-            uint64_t c = x + j->padding - k;
-            if (x + j->padding < k || c % j->stride || c / j->stride >= j->columns) continue;
+            uint64_t c = x + j->left - k;
+            if (x + j->left < k || c % j->stride || c / j->stride >= j->columns) continue;
             uint64_t window = r / j->stride * j->columns + c / j->stride;
             j->accumulate(NULL, sum, patches + window * j->terms + (i * j->w + k) * j->in + from, n);
         }
@@ -206,6 +267,7 @@ pst_status pst_convolution_backward(pst_device *device, const pst_call *call, co
     uint8_t *dx = call->arg[2];
     uint64_t band = band_images(&j), windows = j.rows * j.columns, image = j.height * j.width * j.in;
     j.ops = ops, j.patches = call->scratch, j.accumulate = pst_flat_choose(device ? device->isa : 0)->accumulate;
+    if (turns(&j)) return turn_and_multiply(device, call, &j);
     for (j.first = 0; j.first < j.images; j.first += band) {
         j.n = pst_min_u64(band, j.images - j.first);
         j.y = dx + j.first * image * j.size;
@@ -217,7 +279,7 @@ pst_status pst_convolution_backward(pst_device *device, const pst_call *call, co
         if (!j.plain) gemm.c = j.patches;
         else if (ops->dtype == PST_F32) gemm.c = (float *)(void *)j.y;
         else gemm.finish = finish, gemm.finish_arg = &whole;
-        take_scratch(&gemm, call, &j, PST_PASS_B, device);
+        take_scratch(&gemm, &j, PST_PASS_B, device);
         PST_TRY(pst_gemm_run(device, &gemm));
         if (!j.plain) pst_device_run(device, gather_tile, &j, j.n * j.height);
     }
@@ -254,7 +316,7 @@ pst_status pst_convolution_weight(pst_device *device, const pst_call *call, cons
         pst_gemm gemm = {.dtype = ops->dtype, .trans_a = 1, .m = j.out, .n = j.terms, .k = j.n};
         gemm.a = dy + j.first * j.out * j.size, gemm.lda = j.out;
         gemm.c = call->arg[2], gemm.ldc = j.terms, gemm.add = !call->first || j.first;
-        take_scratch(&gemm, call, &j, PST_PASS_W, device);
+        take_scratch(&gemm, &j, PST_PASS_W, device);
         gemm.b = patches_of(device, &j), gemm.ldb = j.terms;
         PST_TRY(pst_gemm_run(device, &gemm));
     }

@@ -69,10 +69,10 @@ static double fma_loop(uint64_t turns, float *sink) {
 
 const pst_cpu_table *pst_cpu_generic(void) {
     static const pst_kernel_row rows[] = {
-        {"linear", PST_PASS_F, "cpu/generic/linear", 0, NULL, NULL, linear_f, PST_TAKES_F32, NULL},
-        {"linear", PST_PASS_B, "cpu/generic/linear", 0, NULL, NULL, linear_b, PST_TAKES_F32, NULL},
-        {"linear", PST_PASS_W, "cpu/generic/linear", 0, NULL, NULL, linear_w, PST_TAKES_F32, NULL},
-        {"activation", PST_PASS_F, "cpu/generic/activation", 0, NULL, NULL, activation, PST_TAKES_F32, NULL},
+        {"linear", PST_PASS_F, "cpu/generic/linear", 0, NULL, NULL, linear_f, PST_TAKES_F32, NULL, NULL},
+        {"linear", PST_PASS_B, "cpu/generic/linear", 0, NULL, NULL, linear_b, PST_TAKES_F32, NULL, NULL},
+        {"linear", PST_PASS_W, "cpu/generic/linear", 0, NULL, NULL, linear_w, PST_TAKES_F32, NULL, NULL},
+        {"activation", PST_PASS_F, "cpu/generic/activation", 0, NULL, NULL, activation, PST_TAKES_F32, NULL, NULL},
     };
     static pst_cpu_table table = {0, rows, sizeof rows / sizeof rows[0], NULL, fma_loop};
     return &table;

@@ -20,7 +20,7 @@ static const char *needs_aligned_part(const pst_graph *g, const pst_node *node, 
 }
 
 #define ROW(op, pass, scratch, launch)                                                                                 \
-    { op, pass, "cpu/" VEC_NAME "/" op, VEC_ISA, needs_isa, scratch, launch, VEC_DTYPES, NULL }
+    { op, pass, "cpu/" VEC_NAME "/" op, VEC_ISA, needs_isa, scratch, launch, VEC_DTYPES, NULL, NULL }
 static const pst_kernel_row vec_rows[] = {
     ROW("embedding", PST_PASS_F, NULL, embedding_f),
     ROW("embedding", PST_PASS_W, NULL, embedding_w),
@@ -33,8 +33,10 @@ static const pst_kernel_row vec_rows[] = {
     ROW("activation", PST_PASS_F, NULL, activation),
     ROW("attention", PST_PASS_F, attention_f_scratch, attention_f),
     ROW("attention", PST_PASS_B, attention_b_scratch, attention_b),
-    {"dropout", PST_PASS_F, "cpu/" VEC_NAME "/dropout", VEC_ISA, needs_aligned_part, NULL, dropout, VEC_DTYPES, NULL},
-    {"dropout", PST_PASS_B, "cpu/" VEC_NAME "/dropout", VEC_ISA, needs_aligned_part, NULL, dropout, VEC_DTYPES, NULL},
+    {"dropout", PST_PASS_F, "cpu/" VEC_NAME "/dropout", VEC_ISA, needs_aligned_part, NULL, dropout, VEC_DTYPES, NULL,
+     NULL},
+    {"dropout", PST_PASS_B, "cpu/" VEC_NAME "/dropout", VEC_ISA, needs_aligned_part, NULL, dropout, VEC_DTYPES, NULL,
+     NULL},
     ROW("add", PST_PASS_F, NULL, add),
     ROW("sum", PST_PASS_F, NULL, add),
     ROW("sum", PST_PASS_B, NULL, add),

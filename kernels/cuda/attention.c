@@ -221,6 +221,11 @@ static const char *refuses(const pst_graph *g, const pst_node *node, const pst_d
     return pst_cuda_attention_refuses(&s);
 }
 
+static int captures(pst_device *device, const pst_call *call) {
+    (void)device, (void)call;
+    return 1;
+}
+
 enum { TAKES_HALF = PST_TAKES_BF16 | PST_TAKES_F16, TAKES_ALL = PST_TAKES_F32 | TAKES_HALF };
 static const pst_kernel_row rows[] = {
     {.op = "attention",
@@ -231,6 +236,7 @@ static const pst_kernel_row rows[] = {
      .scratch = scratch_f,
      .prepare = prepare_f,
      .launch = launch_f,
+     .captures = captures,
      .dtypes = TAKES_HALF},
     {.op = "attention",
      .pass = PST_PASS_B,
@@ -240,18 +246,21 @@ static const pst_kernel_row rows[] = {
      .scratch = scratch_b,
      .prepare = prepare_b,
      .launch = launch_b,
+     .captures = captures,
      .dtypes = TAKES_HALF},
     {.op = "attention",
      .pass = PST_PASS_F,
      .name = "cuda/plain/attention",
      .isa = PST_ISA_CUDA,
      .launch = plain_f,
+     .captures = captures,
      .dtypes = TAKES_ALL},
     {.op = "attention",
      .pass = PST_PASS_B,
      .name = "cuda/plain/attention",
      .isa = PST_ISA_CUDA,
      .launch = plain_b,
+     .captures = captures,
      .dtypes = TAKES_ALL},
 };
 

@@ -33,6 +33,7 @@ typedef struct {
     struct pst_cuda_products *products;     /* what linear.c has prepared; NULL: nothing yet */
     struct pst_cuda_attentions *attentions; /* likewise attention.c */
     struct pst_cuda_scalings *scalings;     /* likewise fp8.c */
+    struct pst_cuda_captures *captures;     /* of capture.c; NULL: nothing was captured yet */
     uint32_t marks;              /* see pst_cuda_mark */
 } pst_cuda_device;
 
@@ -44,7 +45,7 @@ static inline cudaStream_t pst_cuda_stream(const pst_device *d) {
 pst_status pst_cuda_status(cudaError_t error, const char *what);
 pst_status pst_cublas_status(cublasStatus_t status, const char *what);
 pst_status pst_cudnn_status(cudnnStatus_t status, const char *what);
-/* After a kernel was queued: what the launch itself has to complain of. `kernel` (a literal) is what a failure of the
+/* After a kernel was queued: what the launch itself has to complain of. `kernel` (which outlives the device) is what a failure of the
  * device is blamed on, later, when it is seen: every row calls this behind its last kernel or product. */
 pst_status pst_cuda_launched(const char *kernel);
 /* What the last pst_cuda_launched of this thread said, and NULL from now on. */
@@ -54,6 +55,12 @@ const char *pst_cuda_take_name(void);
 void pst_cuda_mark(pst_device *device, void *scratch, uint64_t bytes);
 
 extern const pst_device_ops pst_device_cuda; /* device.c */
+/* capture.c: as in pst_device_ops; a launch while a capture is under way. */
+pst_status pst_cuda_capture_begin(pst_device *device);
+pst_status pst_cuda_capture_end(pst_device *device, void **launches);
+pst_status pst_cuda_replay(pst_device *device, const void *call);
+int pst_cuda_capturing(const pst_device *device);
+pst_status pst_cuda_capture_launch(pst_device *device, pst_launch_fn fn, const void *call, const uint64_t *event);
 /* about.c: what is there. The reason why no device can be opened, as one sentence; NULL: some can. */
 const char *pst_cuda_reject(const pst_device_config *config);
 const char *pst_cuda_model(const pst_device_config *config);
@@ -71,6 +78,7 @@ pst_cuda_rows pst_cuda_attention_rows(void); /* attention.c: cuDNN */
 void pst_cuda_products_close(pst_cuda_device *device);
 void pst_cuda_attentions_close(pst_cuda_device *device);
 void pst_cuda_scalings_close(pst_cuda_device *device);
+void pst_cuda_captures_close(pst_cuda_device *device);
 extern const pst_choice_ops pst_cuda_choices; /* product.c */
 const pst_kernel_row *pst_cuda_rows_all(uint32_t *n);
 extern const pst_arith pst_cuda_arith;       /* arith.c */

@@ -94,6 +94,7 @@ static void close_device(pst_device *device) {
     for (uint32_t q = 0; q < PST_Q_COUNT; q++)
         if (d->shared.stream[q]) cudaStreamSynchronize(d->shared.stream[q]);
     pst_cuda_events_close(d->events);
+    pst_cuda_captures_close(&d->shared); /* whose kernels are the libraries' */
     pst_cuda_attentions_close(&d->shared);
     pst_cuda_products_close(&d->shared);
     pst_cuda_scalings_close(&d->shared);
@@ -181,7 +182,7 @@ static pst_status staging(pst_device *device, uint64_t bytes, void **base) {
 void pst_cuda_mark(pst_device *device, void *scratch, uint64_t bytes) {
     enum { MARKS = 4096, LAST = 16 };
     pst_cuda_device *d = (pst_cuda_device *)device;
-    if (d->marks == MARKS) return;
+    if (d->marks == MARKS || pst_cuda_capturing(device)) return;
     d->marks++;
     cudaMemsetAsync((uint8_t *)scratch + bytes - LAST, 0, LAST, pst_cuda_stream(device)); /* pst_cuda_launched asks */
 }
@@ -193,6 +194,7 @@ static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call,
     (void)after_ns, (void)ns;
     cuda_device *d = enter(device);
     uint64_t submit = pst_monotonic_ns();
+    if (pst_cuda_capturing(device)) return pst_cuda_capture_launch(device, fn, call, event);
     if (pst_cuda_events_lost(d->events)) return PST_EINTERNAL;
     pst_cuda_take_name();
     d->shared.launch = pst_cuda_events_next(d->events);
@@ -262,4 +264,7 @@ const pst_device_ops pst_device_cuda = {.name = "cuda",
                                         .fill = fill,
                                         .depend = depend,
                                         .model = pst_cuda_model,
-                                        .room = pst_cuda_room};
+                                        .room = pst_cuda_room,
+                                        .capture_begin = pst_cuda_capture_begin,
+                                        .capture_end = pst_cuda_capture_end,
+                                        .replay = pst_cuda_replay};

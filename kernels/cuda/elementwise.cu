@@ -120,17 +120,19 @@ template <typename T> struct dropout {
     const T *a;
     T *y;
     uint64_t per_sample, first, key, sample;
+    const uint64_t *sample_at;
     uint32_t keep;
     float scale;
+    __device__ uint64_t sample_of(uint64_t s) const { return (sample_at ? *sample_at : sample) + s; }
     __device__ void load(uint64_t i, in &v) const { v.a = load_pack(a + i); }
     __device__ float kept(float x, uint32_t word) const { return word >> 8 >= keep ? x * scale : 0.0f; }
     __device__ void finish(uint64_t i, const in &v) const {
-        uint64_t s = i / per_sample, position = (first + (i - s * per_sample)) / 4;
+        uint64_t s = i / per_sample, position = (first + (i - s * per_sample)) / 4, whole = sample_of(s);
         float x[N];
         widen_pack<T>(v.a, x);
 #pragma unroll
         for (uint32_t k = 0; k < N; k += 4) {
-            uint4 word = philox(key, sample + s, position + k / 4);
+            uint4 word = philox(key, whole, position + k / 4);
             x[k] = kept(x[k], word.x), x[k + 1] = kept(x[k + 1], word.y);
             x[k + 2] = kept(x[k + 2], word.z), x[k + 3] = kept(x[k + 3], word.w);
         }
@@ -138,7 +140,7 @@ template <typename T> struct dropout {
     }
     __device__ void one(uint64_t i) const {
         uint64_t s = i / per_sample, e = first + (i - s * per_sample);
-        uint4 word = philox(key, sample + s, e / 4);
+        uint4 word = philox(key, sample_of(s), e / 4);
         uint32_t w = e % 4 == 0 ? word.x : e % 4 == 1 ? word.y : e % 4 == 2 ? word.z : word.w;
         y[i] = narrowed<T>(kept(widen(a[i]), w));
     }
@@ -147,7 +149,8 @@ template <typename T> struct dropout {
 void pst_cuda_dropout(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_mask *m) {
     by_type(dtype, [&](auto type) {
         typedef decltype(type) T;
-        dropout<T> op = {(const T *)m->x, (T *)m->y, m->per_sample, m->first, m->key, m->sample, keep_from(m->rate),
+        dropout<T> op = {(const T *)m->x, (T *)m->y,     m->per_sample, m->first,
+                         m->key,          m->sample,     m->sample_at,  keep_from(m->rate),
                          1.0f / (1.0f - m->rate)};
         bool packed = aligned(m->x) && aligned(m->y) && m->per_sample % pack<T>::N == 0 && m->first % 4 == 0;
         run(q, op, m->samples * m->per_sample, packed);
@@ -176,3 +179,9 @@ void pst_cuda_narrow(pst_cuda_queue q, pst_dtype dtype, const float *x, uint16_t
     if (dtype == PST_BF16) run(q, rounding<bf16>{x, (bf16 *)y}, n, packed);
     else run(q, rounding<f16>{x, (f16 *)y}, n, packed);
 }
+
+__global__ void __launch_bounds__(WARP) set(uint64_t *to, uint64_t value) {
+    if (!threadIdx.x) *to = value;
+}
+
+void pst_cuda_set(pst_cuda_queue q, uint64_t *to, uint64_t value) { launch(q, set, dim3(1), dim3(WARP), to, value); }

@@ -8,7 +8,7 @@ typedef struct pst_cuda_events pst_cuda_events;
 /* Of the current device; the streams outlive it. */
 pst_status pst_cuda_events_open(const cudaStream_t stream[PST_Q_COUNT], pst_cuda_events **events);
 /* To be called behind what was queued since submit_ns: names the completion of that, and of what was queued there with
- * id NULL since the last one. `name` is a literal. Waits where so many are outstanding that the ring is full. */
+ * id NULL since the last one. `name` outlives the events. Waits where so many are outstanding that the ring is full. */
 pst_status pst_cuda_events_add(pst_cuda_events *e, pst_queue queue, const char *name, uint64_t submit_ns, uint64_t *id);
 /* The number that the next one gets; those that are named are such numbers. */
 uint64_t pst_cuda_events_next(const pst_cuda_events *e);

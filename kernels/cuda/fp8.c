@@ -88,6 +88,13 @@ static pst_status enter_step(pst_device *device, const pst_call *call, entry *e)
     return pst_cuda_launched("scales of 8-bit factors");
 }
 
+/* Once the operator's scales for this step are set, and by what was before. */
+int pst_cuda_fp8_captures(pst_device *device, const pst_call *call) {
+    entry *e;
+    if (find((pst_cuda_device *)device, call->node->name, &e) != PST_OK) return 0;
+    return e->begun && (!call->train || (e->noted && e->step == call->step));
+}
+
 static pst_status round_one(pst_device *device, const pst_call *call, const entry *e, int which, pst_cuda_round r) {
     r.scaling = e->scaling + which, r.wide = (int)(wide >> which & 1), r.note = call->train;
     if (!e->begun) pst_cuda_scale_by_own(pst_cuda_stream(device), &r);

@@ -17,4 +17,6 @@ pst_status pst_cuda_fp8_prepare(pst_device *device, const pst_node *node);
 /* Queued on the compute stream. call->scratch: PST_CUDA_WORKSPACE, then pst_cuda_fp8_bytes. */
 pst_status pst_cuda_fp8_product(pst_device *device, const pst_call *call, pst_pass pass, const pst_cuda_shape *shape,
                                 const void *a, const void *b, const void *bias, float beta, void *d);
+/* As pst_kernel_row.captures: whether that product would do the same each time now. */
+int pst_cuda_fp8_captures(pst_device *device, const pst_call *call);
 #endif

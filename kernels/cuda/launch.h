@@ -44,9 +44,11 @@ typedef struct {
     uint64_t samples, per_sample; /* elements here of a sample, */
     uint64_t first;               /* the first of which is this of the whole sample's */
     uint64_t key, sample;
+    const uint64_t *sample_at;    /* of the device's memory, where the kernel is to find `sample`; NULL: it is that */
     float rate;
 } pst_cuda_mask;
 void pst_cuda_dropout(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_mask *mask);
+void pst_cuda_set(pst_cuda_queue q, uint64_t *to, uint64_t value);
 
 /* --- layer_norm.cu: saved is (mean, 1/deviation) fp32 [rows,2] --------------------------------------------------- */
 typedef struct {

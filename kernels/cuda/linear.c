@@ -96,6 +96,10 @@ static pst_status prepare_w(pst_device *device, const pst_graph *g, const pst_no
     return prepare(device, g, node, PST_PASS_W);
 }
 
+static int captures(pst_device *device, const pst_call *call) {
+    return pst_node_factors(call->graph, call->node) != PST_F8 || pst_cuda_fp8_captures(device, call);
+}
+
 static pst_status multiply(pst_device *device, const pst_call *call, const sizes *s, pst_pass pass, const void *a,
                            const void *b, const void *bias, float beta, void *d) {
     pst_cuda_shape shape = shape_of(s, pass);
@@ -154,6 +158,7 @@ static const pst_kernel_row rows[] = {
      .scratch = scratch_f,
      .prepare = prepare_f,
      .launch = forward,
+     .captures = captures,
      .dtypes = TAKES_ALL},
     {.op = "linear",
      .pass = PST_PASS_B,
@@ -162,6 +167,7 @@ static const pst_kernel_row rows[] = {
      .scratch = scratch_b,
      .prepare = prepare_b,
      .launch = backward,
+     .captures = captures,
      .dtypes = TAKES_ALL},
     {.op = "linear",
      .pass = PST_PASS_W,
@@ -170,6 +176,7 @@ static const pst_kernel_row rows[] = {
      .scratch = scratch_w,
      .prepare = prepare_w,
      .launch = weight,
+     .captures = captures,
      .dtypes = TAKES_ALL},
 };
 

@@ -38,7 +38,9 @@ static pst_status dropout(pst_device *device, const pst_call *call) {
                           .key = pst_rng_key(call->seed, call->node->name),
                           .sample = call->sample,
                           .rate = attr->rate};
-    if (call->train && attr->rate > 0) pst_cuda_dropout(pst_cuda_queue_of(device), dtype_of(call), &mask);
+    int drops = call->train && attr->rate > 0;
+    if (drops) mask.sample_at = pst_cuda_sample_of(device);
+    if (drops) pst_cuda_dropout(pst_cuda_queue_of(device), dtype_of(call), &mask);
     else if (mask.x != mask.y) pst_cuda_copy(pst_cuda_queue_of(device), dtype_of(call), mask.x, mask.y, n);
     return pst_cuda_launched("dropout");
 }
@@ -183,28 +185,35 @@ static pst_status vocabulary_loss(pst_device *device, const pst_call *call) {
     return pst_cuda_launched("cross-entropy of vocabulary parts");
 }
 
-#define ROW(operator, of, bytes, function)                                                                             \
+/* What reads indices is told the number of its launch, and cross-entropy's gradient its scale: these are launched each
+ * time. */
+static int always(pst_device *device, const pst_call *call) {
+    (void)device, (void)call;
+    return 1;
+}
+
+#define ROW(operator, of, bytes, function, when)                                                                       \
     {                                                                                                                  \
         .op = operator, .pass = PST_PASS_##of, .name = "cuda/own/" operator, .isa = PST_ISA_CUDA, .scratch = bytes,    \
-        .launch = function, .dtypes = PST_TAKES_F32 | PST_TAKES_BF16 | PST_TAKES_F16                                   \
+        .launch = function, .dtypes = PST_TAKES_F32 | PST_TAKES_BF16 | PST_TAKES_F16, .captures = when                 \
     }
 const pst_kernel_row pst_cuda_own_row[] = {
-    ROW("embedding", F, NULL, embedding_f),
-    ROW("embedding", W, embedding_w_scratch, embedding_w),
-    ROW("layer_norm", F, NULL, layer_norm_f),
-    ROW("layer_norm", B, NULL, layer_norm_b),
-    ROW("layer_norm", W, layer_norm_w_scratch, layer_norm_w),
-    ROW("activation", F, NULL, activation),
-    ROW("dropout", F, NULL, dropout),
-    ROW("dropout", B, NULL, dropout),
-    ROW("add", F, NULL, add),
-    ROW("sum", F, NULL, add),
-    ROW("sum", B, NULL, add),
-    ROW("cross_entropy", F, NULL, cross_entropy_f),
-    ROW("cross_entropy", B, NULL, cross_entropy_b),
-    ROW("vocabulary_part", F, NULL, vocabulary_part),
-    ROW("vocabulary_loss", F, NULL, vocabulary_loss),
-    ROW("vocabulary_loss", B, NULL, cross_entropy_b),
+    ROW("embedding", F, NULL, embedding_f, NULL),
+    ROW("embedding", W, embedding_w_scratch, embedding_w, NULL),
+    ROW("layer_norm", F, NULL, layer_norm_f, always),
+    ROW("layer_norm", B, NULL, layer_norm_b, always),
+    ROW("layer_norm", W, layer_norm_w_scratch, layer_norm_w, always),
+    ROW("activation", F, NULL, activation, always),
+    ROW("dropout", F, NULL, dropout, always),
+    ROW("dropout", B, NULL, dropout, always),
+    ROW("add", F, NULL, add, always),
+    ROW("sum", F, NULL, add, always),
+    ROW("sum", B, NULL, add, always),
+    ROW("cross_entropy", F, NULL, cross_entropy_f, NULL),
+    ROW("cross_entropy", B, NULL, cross_entropy_b, NULL),
+    ROW("vocabulary_part", F, NULL, vocabulary_part, NULL),
+    ROW("vocabulary_loss", F, NULL, vocabulary_loss, NULL),
+    ROW("vocabulary_loss", B, NULL, cross_entropy_b, NULL),
 };
 #undef ROW
 const uint32_t pst_cuda_own_count = sizeof pst_cuda_own_row / sizeof *pst_cuda_own_row;

@@ -13,6 +13,8 @@ pst_cuda_queue pst_cuda_queue_of(const pst_device *device);
 pst_cuda_fault *pst_cuda_fault_of(const pst_device *device);
 uint64_t pst_cuda_launch_of(const pst_device *device);
 double *pst_cuda_sums_of(const pst_device *device, uint32_t *blocks);
+/* Where kernels find the number of their sample when they are replayed; NULL but in a capture. */
+const uint64_t *pst_cuda_sample_of(pst_device *device);
 pst_status pst_cuda_launched(const char *kernel); /* see cuda.h */
 
 /* EINPUT, once, when a kernel of that launch or an earlier one has met an index outside its table: of which operator,

@@ -15,6 +15,11 @@ enum { PST_ISA_AVX2 = 1, PST_ISA_F16C = 2, PST_ISA_AVX512 = 4, PST_ISA_AVX512_BF
 typedef struct pst_device pst_device;
 /* What a launch runs: `call` is the kernel's own argument block, alive until the launch has completed. */
 typedef pst_status (*pst_launch_fn)(pst_device *device, const void *call);
+/* What pst_device_ops.replay is launched with. */
+typedef struct {
+    void *launches;               /* as capture_end has given them */
+    uint64_t sample;              /* of this time: what kernels are told in place of the sample that they were captured with */
+} pst_captured;
 
 typedef struct {
     uint32_t threads;             /* CPU threads to compute with, >= 1 */
@@ -65,6 +70,14 @@ typedef struct {
     /* Bytes that each of so many ranks of this host can have of the device that `config` names, at least 1 rank; 0: not
      * known. May be NULL: what the host has is shared out. */
     uint64_t (*room)(const pst_device_config *config, uint32_t ranks_here);
+    /* Of devices that run ahead; all NULL where launches cannot be captured. From capture_begin to capture_end what is
+     * launched, with event NULL, is noted instead of queued, and nothing else is asked of the device by this thread. What
+     * was noted lives as long as the device; launches NULL: it is dropped. When a launch meanwhile or one of these two
+     * fails, nothing was captured, and all else is as before. */
+    pst_status (*capture_begin)(pst_device *d);
+    pst_status (*capture_end)(pst_device *d, void **launches);
+    /* Launched with a pst_captured, as any other: runs what was captured once more, at the same addresses. */
+    pst_launch_fn replay;
 } pst_device_ops;
 
 /* Implementations embed this as their first member. */

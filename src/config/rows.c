@@ -143,6 +143,9 @@ const pst_row pst_rows[] = {
          "measured when the run starts and kept in plan.yaml: a run with that plan, or one that is resumed, has the "
          "same "
          "bits."),
+    TEXT(parallel, graphs, "true", 0, "true|false",
+         "On a GPU, operators that run again with the same arguments are captured in CUDA graphs, which takes the host "
+         "less time; the bits are the same."),
     {"parallel", "memory", PST_ROW_BYTES, "0", 0, 0x1p60, 0, NULL, AT(parallel.memory), 0,
      "Bytes each rank may use, such as 512M or 8G; 0: what the machine has."},
     TEXT(parallel, bind, "auto", 0, "auto|none|core",

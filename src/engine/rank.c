@@ -207,11 +207,12 @@ static pst_status open_executor(pst_rank *r, volatile uint64_t *last_instr) {
     pst_executor_config config = {.rank = r->rank,
                                   .device = r->device,
                                   .transport = r->staged ? r->staged : r->transport,
-                                  .hooks = {r, step_hook, flush_hook, memory_hook, NULL, NULL, ended_hook},
+                                  .hooks = {r, step_hook, flush_hook, memory_hook, NULL, NULL, ended_hook, NULL},
                                   .times = &r->each,
                                   .last_instr = last_instr,
                                   .position = r->position};
     if (r->exchanger) config.hooks.exchange = pst_rank_exchange, config.hooks.exchanged = pst_rank_exchanged;
+    if (!strcmp(r->p->config->parallel.graphs, "true")) config.hooks.captures = pst_rank_captures;
     return pst_executor_open(&config, &r->executor);
 }
 

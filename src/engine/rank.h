@@ -131,6 +131,8 @@ pst_status pst_rank_pull(const pst_rank *r, uint64_t offset, uint64_t bytes, con
 /* rank_step.c: STEP and VALIDATE. */
 pst_status pst_rank_step(pst_device *device, const void *block);
 pst_status pst_rank_validate(pst_device *device, const void *block);
+/* rank_capture.c: a hook of the executor. */
+uint32_t pst_rank_captures(void *arg, const void *block, uint64_t words[PST_EXECUTOR_WORDS], uint64_t *sample);
 /* rank_exchange.c: hooks of the executor, and what they need. */
 pst_status pst_rank_exchange_open(pst_rank *r);
 void pst_rank_exchange_close(pst_rank *r);

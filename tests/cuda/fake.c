@@ -9,9 +9,22 @@
 
 enum { CALL_NS = 100, EFFECTS = 65536 };
 
+enum { NODES = 64 };
+struct CUgraph_st {
+    int n;
+    struct {
+        uint64_t ns;
+        cudaError_t error;
+    } node[NODES];
+};
+struct CUgraphExec_st {
+    struct CUgraph_st graph;
+};
 struct CUstream_st {
     uint64_t end_ns;
-    const uint64_t *awaits; /* not before this, NULL */
+    const uint64_t *awaits;     /* not before this, NULL */
+    struct CUgraph_st *capture; /* under way, NULL */
+    int broken;                 /* something was asked of it that no capture takes */
 };
 struct CUevent_st {
     uint64_t end_ns;
@@ -80,6 +93,13 @@ static cudaError_t drop(void *object) {
     return call();
 }
 
+/* What stands in a capture has no place among events. */
+static cudaError_t breaks(cudaStream_t s) {
+    if (!s->capture) return cudaSuccess;
+    s->broken = 1;
+    return cudaErrorStreamCaptureUnsupported;
+}
+
 static uint64_t queue(cudaStream_t s, uint64_t ns) {
     if (s->end_ns < fake.now) s->end_ns = fake.now;
     return s->end_ns += ns;
@@ -91,6 +111,12 @@ static cudaError_t wait_until(uint64_t ns) {
 }
 
 void fake_kernel(cudaStream_t stream, uint64_t ns, cudaError_t error) {
+    struct CUgraph_st *g = stream->capture;
+    if (g) {
+        if (g->n < NODES) g->node[g->n].ns = ns, g->node[g->n++].error = error;
+        else stream->broken = 1;
+        return;
+    }
     uint64_t end = queue(stream, ns);
     if (error == cudaSuccess || end >= fake.lost_ns) return;
     fake.lost_ns = end;
@@ -101,6 +127,7 @@ void fake_await(cudaStream_t stream, const uint64_t *end_ns) { stream->awaits = 
 
 static cudaError_t later(cudaStream_t s, effect e) {
     cudaError_t error = call();
+    if (error == cudaSuccess) error = breaks(s);
     if (error != cudaSuccess || n_pending == EFFECTS) return error ? error : cudaErrorUnknown;
     e.at_ns = queue(s, e.bytes); /* a GB/s */
     pending[n_pending++] = e;
@@ -151,6 +178,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t s) { return drop(s); }
 cudaError_t cudaStreamSynchronize(cudaStream_t s) { return wait_until(s->end_ns); }
 cudaError_t cudaStreamQuery(cudaStream_t s) {
     cudaError_t error = call();
+    if (error == cudaSuccess) error = breaks(s);
     return error ? error : fake.now < s->end_ns ? cudaErrorNotReady : cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t s, cudaEvent_t event, unsigned flags) {
@@ -162,6 +190,7 @@ cudaError_t cudaEventCreate(cudaEvent_t *event) { return make((void **)event, si
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return drop(event); }
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags) { return (void)flags, cudaEventCreate(event); }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t s) {
+    if (s->capture) return breaks(s);
     event->awaits = s->awaits;
     return event->end_ns = queue(s, 0), call();
 }
@@ -189,6 +218,35 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **fn, unsign
     memcpy(fn, &write, sizeof *fn);
     return *found = cudaDriverEntryPointSuccess, call();
 }
+
+/* --- graphs ------------------------------------------------------------------------------------------------------- */
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t s, enum cudaStreamCaptureMode mode) {
+    if (fake.no_captures || mode != cudaStreamCaptureModeThreadLocal) return cudaErrorStreamCaptureUnsupported;
+    return s->broken = 0, make((void **)&s->capture, sizeof *s->capture);
+}
+cudaError_t cudaStreamEndCapture(cudaStream_t s, cudaGraph_t *graph) {
+    *graph = s->capture;
+    s->capture = NULL;
+    if (!s->broken) return call();
+    drop(*graph), *graph = NULL;
+    return cudaErrorStreamCaptureInvalidated;
+}
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags) {
+    cudaError_t error = flags ? cudaErrorInvalidValue : make((void **)exec, sizeof **exec);
+    if (error == cudaSuccess) (*exec)->graph = *graph;
+    return error;
+}
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t s) { return (void)exec, breaks(s) ? breaks(s) : call(); }
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t s) {
+    const struct CUgraph_st *g = &exec->graph;
+    if (s->capture) return breaks(s);
+    fake.graphs++;
+    for (int i = 0; i < g->n; i++) fake_kernel(s, g->node[i].ns, g->node[i].error);
+    return call();
+}
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) { return drop(graph); }
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) { return drop(exec); }
 
 /* --- memory ------------------------------------------------------------------------------------------------------- */
 

@@ -17,6 +17,8 @@ typedef struct {
     int fail_at;           /* > 0: that call that makes one of these fails for want of memory */
     int no_writes;         /* streams cannot write values */
     uint32_t writes;       /* of values, that were queued */
+    int no_captures;       /* streams are not captured */
+    uint32_t graphs;       /* that were launched */
     cudaError_t lost;      /* once the device has failed */
     uint64_t lost_ns;
 } fake_machine;

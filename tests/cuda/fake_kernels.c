@@ -21,6 +21,11 @@ static double act(int kind, double z) {
     return 0.5 * z * (1 + tanh(sqrt(2 / M_PI) * (z + 0.044715 * z * z * z)));
 }
 
+void pst_cuda_set(pst_cuda_queue q, uint64_t *to, uint64_t value) {
+    fake_kernel(q, 100, cudaSuccess);
+    *to = value;
+}
+
 void pst_cuda_activation(pst_cuda_queue q, pst_dtype dtype, int kind, const void *z, void *y, uint64_t n) {
     (void)q;
     for (uint64_t i = 0; i < n; i++) put(dtype, y, i, act(kind, get(dtype, z, i)));

@@ -356,6 +356,136 @@ static void says_why_not(void **state) {
     assert_null(pst_cuda_about(2));
 }
 
+/* --- captures ----------------------------------------------------------------------------------------------------- */
+
+static void *captured(pst_device *d, const kernel *const *list, int n) {
+    void *launches = NULL;
+    assert_int_equal(ops->capture_begin(d), PST_OK);
+    for (int i = 0; i < n; i++) assert_int_equal(ops->launch(d, run, list[i], 0, 0, NULL), PST_OK);
+    assert_int_equal(ops->capture_end(d, &launches), PST_OK);
+    return launches;
+}
+
+static uint64_t replay(pst_device *d, void *launches, uint64_t sample) {
+    const pst_captured again = {launches, sample};
+    uint64_t event;
+    assert_int_equal(ops->launch(d, ops->replay, &again, 0, 0, &event), PST_OK);
+    return event;
+}
+
+/* Nothing runs while it is captured; then all of it does, as one launch whose end has one event. */
+static void captures_run_again(void **state) {
+    (void)state;
+    pst_device *d = open_one();
+    const kernel one = {.ns = 1000000, .name = "one"}, two = {.ns = 2000000, .name = "two"};
+    const kernel *const list[] = {&one, &two, &one};
+    uint64_t first = launch(d, &one), event[2], start, end, began;
+    fake.now += 2000000;
+    assert_int_equal(ops->test(d, first, &start, &end), PST_OK);
+    uint32_t writes = fake.writes;
+    began = fake.now;
+    void *launches = captured(d, list, 3);
+    assert_non_null(launches);
+    assert_int_equal(fake.writes, writes); /* numbers stand outside */
+    for (int i = 0; i < 2; i++) event[i] = replay(d, launches, 0);
+    assert_int_equal(fake.graphs, 2);
+    assert_int_equal(fake.writes, writes + 2);
+    fake.now = began + 3900000;
+    assert_int_equal(ops->test(d, event[0], &start, &end), PST_BUSY);
+    fake.now = began + 9000000;
+    assert_int_equal(ops->test(d, event[0], &start, &end), PST_OK);
+    assert_near(end, began + 4000000, 30000);
+    assert_int_equal(ops->test(d, event[1], &start, &end), PST_OK);
+    assert_near(start, began + 4000000, 30000);
+    assert_near(end, began + 8000000, 30000);
+    close_one(d);
+}
+
+static const uint64_t *told; /* where the kernel below was told that its sample's number is */
+
+static pst_status ask_sample(pst_device *device, const void *call) {
+    told = pst_cuda_sample_of(device);
+    return run(device, call);
+}
+
+/* The sample's number is set in front of what looks at it, and of nothing else. */
+static void samples_are_told(void **state) {
+    (void)state;
+    pst_device *d = open_one();
+    const kernel k = {.ns = 1000, .name = "k"};
+    const kernel *const list[] = {&k, &k};
+    void *asks = NULL, *plain = captured(d, list, 2);
+    uint64_t event;
+    assert_int_equal(ops->capture_begin(d), PST_OK);
+    assert_int_equal(ops->launch(d, ask_sample, &k, 0, 0, NULL), PST_OK);
+    assert_int_equal(ops->capture_end(d, &asks), PST_OK);
+    assert_non_null(told);
+    const uint64_t *sample = told;
+    replay(d, asks, 7);
+    assert_int_equal(*sample, 7);
+    replay(d, plain, 8);
+    assert_int_equal(*sample, 7);
+    replay(d, asks, 9);
+    assert_int_equal(*sample, 9);
+    assert_int_equal(ops->launch(d, ask_sample, &k, 0, 0, &event), PST_OK);
+    assert_null(told); /* a plain launch has it in its arguments */
+    close_one(d);
+}
+
+static void failures_in_captures(void **state) {
+    (void)state;
+    pst_device *d = open_one();
+    const kernel good = {.ns = 1000, .name = "good"};
+    const kernel bad = {.ns = 1000, .name = "bad", .error = cudaErrorIllegalAddress};
+    const kernel *const list[] = {&good, &bad, &good};
+    void *fine = captured(d, list, 1), *fails = captured(d, list, 3);
+    uint64_t before = replay(d, fine, 0), event = replay(d, fails, 0), start, end;
+    fake.now += 1000000;
+    assert_int_equal(ops->test(d, before, &start, &end), PST_OK);
+    assert_int_equal(ops->test(d, event, &start, &end), PST_EINTERNAL);
+    assert_string_equal(pst_error(), "CUDA: one of 3 captured operators, from good to good, failed: an illegal memory "
+                                     "access was encountered");
+    close_one(d);
+}
+
+static pst_status wait_there(pst_device *device, const void *call) {
+    (void)call;
+    return pst_cuda_status(cudaStreamQuery(pst_cuda_stream(device)), "waiting");
+}
+
+/* Whatever goes wrong with a capture, launches go on without. */
+static void captures_that_fail(void **state) {
+    (void)state;
+    const kernel k = {.ns = 1000, .name = "k"};
+    uint64_t event, start, end;
+    void *launches = NULL;
+    for (int how = 0; how < 5; how++) {
+        pst_device *d = open_one();
+        launch(d, &k);
+        fake.no_captures = how == 0;
+        if (how == 1) fake.fail_at = 1; /* room for the sample's number */
+        pst_status status = ops->capture_begin(d);
+        assert_true(how < 2 ? status != PST_OK : status == PST_OK);
+        if (how == 2) { /* dropped by who asked for it */
+            assert_int_equal(ops->launch(d, wait_there, NULL, 0, 0, NULL), PST_EINTERNAL);
+            assert_int_equal(ops->capture_end(d, NULL), PST_OK);
+        } else if (how == 3) { /* or not noticed */
+            ops->launch(d, wait_there, NULL, 0, 0, NULL);
+            assert_int_equal(ops->capture_end(d, &launches), PST_EINTERNAL);
+        } else if (how == 4) { /* no memory for the graph */
+            assert_int_equal(ops->launch(d, run, &k, 0, 0, NULL), PST_OK);
+            assert_int_equal(ops->launch(d, run, &k, 0, 0, &event), PST_EINTERNAL);
+            fake.fail_at = 1;
+            assert_int_equal(ops->capture_end(d, &launches), PST_ENOMEM);
+        }
+        assert_null(launches);
+        event = launch(d, &k);
+        fake.now += 100000;
+        assert_int_equal(ops->test(d, event, &start, &end), PST_OK);
+        close_one(d);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(runs_ahead_in_order),
@@ -372,6 +502,10 @@ int main(void) {
         cmocka_unit_test(numbers_are_few),
         cmocka_unit_test(without_numbers),
         cmocka_unit_test(room_is_shared),
+        cmocka_unit_test(captures_run_again),
+        cmocka_unit_test(samples_are_told),
+        cmocka_unit_test(failures_in_captures),
+        cmocka_unit_test(captures_that_fail),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -196,6 +196,37 @@ static void failure_is_named(void **state) {
     assert_int_equal(failure, 0);
 }
 
+/* Three additions in a graph, which is launched four times, twice behind a plain one; what cannot be captured leaves the
+ * device as it was. */
+static void captures_run_again(void **state) {
+    (void)state;
+    enum { N = 4096, TIMES = 4 };
+    pst_device *d = open_one();
+    float host[2][N], *x, *y;
+    uint64_t event, start, end;
+    void *launches = NULL;
+    for (int i = 0; i < N; i++) host[0][i] = 0, host[1][i] = (float)i;
+    ok(ops->memory(d, sizeof host, (void **)&y));
+    x = y + N;
+    ok(ops->copy(d, PST_Q_COMPUTE, y, host, sizeof host, NULL));
+    const addition a = {y, x, N};
+    ok(ops->launch(d, add, &a, 0, 0, NULL));
+    ok(ops->capture_begin(d));
+    for (int i = 0; i < 3; i++) ok(ops->launch(d, add, &a, 0, 0, NULL));
+    ok(ops->capture_end(d, &launches));
+    ok(ops->capture_begin(d));
+    ok(ops->capture_end(d, NULL));
+    for (int i = 0; i < TIMES; i++) {
+        const pst_captured again = {launches, 0};
+        if (i % 2) ok(ops->launch(d, add, &a, 0, 0, NULL));
+        ok(ops->launch(d, ops->replay, &again, 0, 0, &event));
+    }
+    ok(wait_for(d, event, &start, &end));
+    ok(ops->copy(d, PST_Q_COMPUTE, host, y, sizeof host, NULL));
+    for (int i = 0; i < N; i++) assert_true(host[0][i] == (float)(1 + 3 * TIMES + TIMES / 2) * (float)i);
+    ops->close(d);
+}
+
 int main(void) {
     int status;
     pid_t child = fork(); /* before this process has touched the driver */
@@ -209,8 +240,10 @@ int main(void) {
     if (failure == SKIP) return SKIP;
     if (!find()) return 1;
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(moves_bytes),     cmocka_unit_test(tells_the_time), cmocka_unit_test(costs),
-        cmocka_unit_test(too_much_memory), cmocka_unit_test(two_share_it),   cmocka_unit_test(failure_is_named),
+        cmocka_unit_test(captures_run_again), cmocka_unit_test(moves_bytes),
+        cmocka_unit_test(tells_the_time),     cmocka_unit_test(costs),
+        cmocka_unit_test(too_much_memory),    cmocka_unit_test(two_share_it),
+        cmocka_unit_test(failure_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

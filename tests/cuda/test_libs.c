@@ -122,6 +122,8 @@ static void linear_in_8_bits(void **state) {
                        pst_cuda_linear_rows());
 }
 
+static int captures; /* what the row said of the launch below before it */
+
 /* What F gives for one number in x and in the weight, in that step. */
 static float product_of(float x, uint64_t step, int train) {
     const kernel_case k = {.op = "linear", .b = 1, .t = 16, .c = 16, .f = 16, .dtype = PST_BF16, .factors = PST_F8};
@@ -135,6 +137,7 @@ static float product_of(float x, uint64_t step, int train) {
     uint8_t *scratch = aligned_alloc(64, row->scratch(s.graph, s.node, 1));
     pst_call call = {.graph = s.graph, .node = s.node, .arg = arg, .scratch = scratch, .step = step, .train = train};
     assert_int_equal(row->prepare(device, s.graph, s.node), PST_OK);
+    captures = row->captures(device, &call);
     assert_int_equal(row->launch(device, &call), PST_OK);
     float y = pst_f32_from_bf16(*(const uint16_t *)arg[2]);
     cudaStreamSynchronize(pst_cuda_stream(device));
@@ -156,6 +159,21 @@ static void scales_are_of_steps_before(void **state) {
     assert_true(product_of(2000, 25, 1) == 2048); /* step 9 is known yet, 8 is not: units of 4 */
     for (uint64_t step = 26; step < 42; step++) assert_true(product_of(0.25f, step, 1) == 0.25f);
     assert_true(product_of(2000, 42, 1) == 448 * 0x1p-10f);
+}
+
+/* Once its scales in a step are set by what was before: what sets them is not captured, nor what scales a tensor by its
+ * own magnitude. */
+static void scales_are_not_captured(void **state) {
+    (void)state;
+    static const struct {
+        uint64_t step;
+        int train, captures;
+    } launch[] = {{7, 0, 0}, {7, 1, 0}, {7, 1, 0}, {8, 0, 0}, {8, 1, 0}, {8, 1, 1},
+                  {8, 1, 1}, {8, 0, 1}, {9, 0, 1}, {9, 1, 0}, {9, 1, 1}};
+    for (size_t i = 0; i < sizeof launch / sizeof *launch; i++) {
+        product_of(1, launch[i].step, launch[i].train);
+        assert_int_equal(captures, launch[i].captures);
+    }
 }
 
 static void old_devices_have_no_8_bits(void **state) {
@@ -389,6 +407,7 @@ int main(void) {
         cmocka_unit_test_setup_teardown(linear_is_the_reference, open_device, close_device),
         cmocka_unit_test_setup_teardown(linear_in_8_bits, open_device, close_device),
         cmocka_unit_test_setup_teardown(scales_are_of_steps_before, open_device, close_device),
+        cmocka_unit_test_setup_teardown(scales_are_not_captured, open_device, close_device),
         cmocka_unit_test_setup_teardown(old_devices_have_no_8_bits, open_device, close_device),
         cmocka_unit_test_setup_teardown(linear_in_tf32, open_device, close_device),
         cmocka_unit_test_setup_teardown(attention_is_the_reference, open_device, close_device),

@@ -3,10 +3,11 @@
  * arithmetic are the CPU's, so that a run on it has the CPU's bits; precision fp8 is there (far_f8.h). For tests of the engine; from the environment:
  * FAR_MEMORY=BYTES (there are no more), FAR_FAIL=NODE:PASS:N (the N-th launch of that kernel fails), FAR_VERSION=N,
  * FAR_MODEL=NAME, FAR_BATCH=SAMPLES (kernels are told the number of the step that has their sample), FAR_NEAR=1 (memory
- * lies at its addresses, and is called CUDA's). */
+ * lies at its addresses, and is called CUDA's), FAR_CAPTURE=N (the N-th capture fails; 0: it captures nothing). */
 #include "engine/far_direct.h"
 #include "engine/far_f8.h"
 #include "kernels/module_host.h"
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -57,6 +58,9 @@ struct far {
     pthread_mutex_t lock;
     pthread_cond_t moved;
     queue queue[PST_Q_COUNT];
+    int capturing;
+    job *noted, **last_noted; /* of the capture under way */
+    struct captured *captured;
     int closing, begun; /* begun: what was launched since the latest event has this one ahead of it */
     uint64_t next_event, ahead;
     struct {
@@ -124,6 +128,10 @@ static job *job_of(pst_status (*run)(far *, job *)) {
 }
 
 static void put(far *d, pst_queue where, job *j) {
+    if (where == PST_Q_COMPUTE && d->capturing) {
+        *d->last_noted = j, d->last_noted = &j->next;
+        return;
+    }
     pthread_mutex_lock(&d->lock);
     queue *q = &d->queue[where];
     *q->last = j, q->last = &j->next;
@@ -172,6 +180,7 @@ static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call,
                          uint64_t *event) {
     far *d = (far *)device;
     (void)after_ns, (void)ns;
+    if (d->capturing) return event ? pst_fail(PST_EINTERNAL, "far: an event in a capture") : fn(device, call);
     n_launch++;
     if (!d->begun) begin_event(d);
     pst_status status = fn(device, call);
@@ -194,6 +203,73 @@ static pst_status test(pst_device *device, uint64_t event, uint64_t *start_ns, u
     return state ? PST_OK : PST_BUSY;
 }
 
+/* --- captures ----------------------------------------------------------------------------------------------------- */
+
+typedef struct captured {
+    struct captured *next;
+    job *first;
+} captured;
+
+static _Atomic int n_capture, n_replay;
+static pst_status run_kernel(far *d, job *j);
+
+static void drop_jobs(job *j) {
+    for (job *next; j; j = next) next = j->next, free(j);
+}
+
+static void drop_captured(far *d) {
+    for (captured *c = d->captured, *next; c; c = next) next = c->next, drop_jobs(c->first), free(c);
+}
+
+static pst_status capture_begin(pst_device *device) {
+    far *d = (far *)device;
+    if (d->capturing) return pst_fail(PST_EINTERNAL, "far: a capture in a capture");
+    d->capturing = 1, d->noted = NULL, d->last_noted = &d->noted;
+    return PST_OK;
+}
+
+/* What differs from launch to launch, but for the sample, is none of what is captured: kernels that look at it meet
+ * nonsense. */
+static pst_status keep_noted(far *d, captured *c) {
+    for (job *j = d->noted; j; j = j->next) {
+        if (j->run != run_kernel) return pst_fail(PST_EINTERNAL, "far: more than kernels in a capture");
+        j->call.sample = UINT64_MAX, j->call.step = UINT64_MAX, j->call.loss_scale = NAN;
+    }
+    *c = (captured){d->captured, d->noted};
+    d->captured = c;
+    return PST_OK;
+}
+
+static pst_status capture_end(pst_device *device, void **launches) {
+    far *d = (far *)device;
+    const char *fails = getenv("FAR_CAPTURE");
+    captured *c = NULL;
+    pst_status status = PST_OK;
+    if (!d->capturing) return pst_fail(PST_EINTERNAL, "far: no capture is under way");
+    d->capturing = 0;
+    if (launches && fails && n_capture + 1 == atoi(fails)) status = pst_fail(PST_EINTERNAL, "far: no captures today");
+    if (launches && status == PST_OK && !(c = malloc(sizeof *c))) abort();
+    if (c) status = keep_noted(d, c);
+    if (!c || status != PST_OK) return drop_jobs(d->noted), free(c), status;
+    *launches = c;
+    n_capture++;
+    return PST_OK;
+}
+
+static pst_status replay(pst_device *device, const void *call) {
+    const pst_captured *again = call;
+    const captured *c = again->launches;
+    for (const job *of = c->first; of; of = of->next) {
+        job *j = job_of(run_kernel);
+        uint64_t no_event = j->event;
+        *j = *of;
+        j->next = NULL, j->event = no_event, j->call.arg = j->arg, j->call.sample = again->sample;
+        put((far *)device, PST_Q_COMPUTE, j);
+    }
+    n_replay++;
+    return PST_OK;
+}
+
 static uint64_t next_ns(pst_device *device) {
     (void)device;
     return PST_NEVER;
@@ -209,6 +285,7 @@ static void close_device(pst_device *device) {
     for (int q = 0; q < PST_Q_COUNT; q++) pthread_join(d->queue[q].thread, NULL);
     for (int q = 0; q < PST_Q_COUNT; q++) pthread_cond_destroy(&d->queue[q].filled);
     d->cpu->ops->close(d->cpu);
+    drop_captured(d);
     for (uint32_t i = 0; i < d->n_staging; i++) free(d->staging[i]);
     pthread_mutex_destroy(&d->lock), pthread_cond_destroy(&d->moved);
     free(d->chosen), free(d->given);
@@ -299,7 +376,10 @@ static pst_device_ops ops = {.name = "far",
                              .fill = fill,
                              .depend = depend,
                              .model = model,
-                             .room = room};
+                             .room = room,
+                             .capture_begin = capture_begin,
+                             .capture_end = capture_end,
+                             .replay = replay};
 
 static pst_status open_device(const pst_device_config *config, pst_device **out) {
     far *d = calloc(1, sizeof *d);
@@ -421,6 +501,20 @@ static pst_status queue_kernel(pst_device *device, const pst_call *call, uint32_
     return PST_OK;
 }
 
+/* All that have `step` or `loss_scale` from a call, and those that a GPU's kernels complain of by their launch, are
+ * launched each time. */
+static int captures(pst_device *device, const pst_call *call) {
+    (void)device;
+    return strcmp(call->node->op->name, "linear") || pst_node_factors(call->graph, call->node) != PST_F8;
+}
+
+static int may_be_captured(const char *op) {
+    static const char *const never[] = {"embedding", "cross_entropy", "vocabulary_part", "vocabulary_loss"};
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++)
+        if (!strcmp(op, never[i])) return 0;
+    return 1;
+}
+
 /* A row's function is not told which row it is of. */
 #define T(n)                                                                                                           \
     static pst_status launch_##n(pst_device *d, const pst_call *c) { return queue_kernel(d, c, n - 1000); }
@@ -430,8 +524,9 @@ static pst_status queue_kernel(pst_device *device, const pst_call *call, uint32_
 #define ALL(X)                                                                                                         \
     X(100)                                                                                                             \
     X(101)                                                                                                             \
-    X(102) X(103) X(104) X(105) X(106) X(107) X(108) X(109) X(110) X(111) X(112) X(113) X(114) X(115) X(116) X(117)    \
-        X(118) X(119) X(120) X(121) X(122) X(123)
+    X(102)                                                                                                             \
+    X(103) X(104) X(105) X(106) X(107) X(108) X(109) X(110) X(111) X(112) X(113) X(114) X(115) X(116) X(117) X(118)    \
+        X(119) X(120) X(121) X(122) X(123)
 ALL(TEN)
 static pst_status (*const launches[])(pst_device *, const pst_call *) = {ALL(TEN_NAMES)};
 
@@ -442,6 +537,7 @@ static void add_rows(const pst_kernel_row *list, uint32_t n) {
         rows[n_row] = list[i];
         rows[n_row].launch = launches[n_row];
         if (!strcmp(list[i].op, "linear")) rows[n_row].prepare = prepare;
+        if (may_be_captured(list[i].op)) rows[n_row].captures = captures;
     }
 }
 
@@ -525,9 +621,9 @@ static pst_status narrow(pst_device *device, pst_dtype type, const float *x, uin
 /* --- the module --------------------------------------------------------------------------------------------------- */
 
 static const char *about(uint32_t line) {
-    static char text[120];
-    snprintf(text, sizeof text, "far: %d launches waited at once, %d of %d were asked for", most_waiting, n_asked,
-             n_launch);
+    static char text[160];
+    snprintf(text, sizeof text, "far: %d launches waited at once, %d of %d were asked for, %d captures, %d replays",
+             most_waiting, n_asked, n_launch, n_capture, n_replay);
     return line ? NULL : text;
 }
 
@@ -546,6 +642,8 @@ __attribute__((visibility("default"))) const pst_module *pst_module_open(const p
 const pst_module *pst_module_open(const pst_module_host *given) {
     uint32_t n;
     const char *version = getenv("FAR_VERSION");
+    const char *captured_ones = getenv("FAR_CAPTURE");
+    if (captured_ones && !atoi(captured_ones)) ops.capture_begin = NULL, ops.capture_end = NULL, ops.replay = NULL;
     if (getenv("FAR_NEAR")) away_by = 0, ops.flags |= PST_DEVICE_CUDA;
     pst_module_host_set(given);
     if (version) module.version = (uint32_t)atoi(version);

@@ -1,6 +1,7 @@
 /* test: label=gpu timeout=300 serial
  * Training on a GPU beside the CPU: the same curve within the tolerance of the type, the same bits twice and across a
- * checkpoint, fp16 with a scale that is found, two ranks that share the GPU. It needs nothing but the program, which
+ * checkpoint, fp16 with a scale that is found, two ranks that share the GPU, launches that are captured in graphs beside
+ * plain ones. It needs nothing but the program, which
  * PENSTOCK names where it is elsewhere; GPU_TRAINS_DEVICE=NAME is another device of the module's than cuda. */
 #include "base/status.h"
 #include "engine/module.h"
@@ -164,6 +165,35 @@ static void shared(void **state) {
     for (int k = 0; k < apart.n_rank; k++) assert_int_equal(apart.peak[k], apart.predicted[k]);
 }
 
+/* Launches that are captured in graphs have the bits of those that are not: with dropout, recomputation, slots that come
+ * again, accumulated gradients and evaluations between steps. Some were captured, and replayed. */
+static void captured(void **state) {
+    (void)state;
+    static const char *const words[] = {"-n 1", "-n 1 parallel.recompute=full model.dropout=0",
+                                        "-n 2 parallel.schedule=1f1b parallel.recompute=selective",
+                                        "-n 2 parallel.schedule=zb-h1"};
+    const char *program = getenv("PENSTOCK") ? getenv("PENSTOCK") : PST_BINARY;
+    const char *precision = takes_bf16() ? "train.precision=bf16" : "train.precision=fp32";
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        run_result r[2];
+        for (int graphs = 0; graphs < 2; graphs++) {
+            char name[32], more[400], said[700];
+            snprintf(name, sizeof name, "captured-%zu-%d", i, graphs);
+            snprintf(more, sizeof more,
+                     "%s %s %s parallel.transport=self log.level=debug log.trace=1 train.batch=16 "
+                     "train.validate_every=3 parallel.graphs=%s",
+                     words[i], on_device, precision, graphs ? "true" : "false");
+            r[graphs] = run_program(program, yaml, name, more);
+            if (r[graphs].exit_status) fail_msg("%s: see %s/%s.log", more, run_folder(), name);
+            snprintf(said, sizeof said, "grep -q ' [1-9][0-9]* graphs of .* launched [1-9][0-9]* times' '%s/%s.log'",
+                     run_folder(), name);
+            if ((system(said) == 0) != graphs) fail_msg("graphs: see %s/%s.log", run_folder(), name);
+        }
+        run_assert_same(&r[1], &r[0], words[i]);
+        assert_true(r[1].validation == r[0].validation);
+    }
+}
+
 int main(void) {
     const char *name = getenv("GPU_TRAINS_DEVICE") ? getenv("GPU_TRAINS_DEVICE") : "cuda";
     const pst_device_config config = {.threads = 1};
@@ -173,8 +203,9 @@ int main(void) {
     if (why) return printf("skipped: device %s: %s\n", name, why), SKIP;
     snprintf(on_device, sizeof on_device, "parallel.device=%s", name);
     write_run();
-    const struct CMUnitTest tests[] = {cmocka_unit_test(curves), cmocka_unit_test(eight_bits),
-                                       cmocka_unit_test(resumed), cmocka_unit_test(scaled), cmocka_unit_test(shared)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(curves),  cmocka_unit_test(eight_bits),
+                                       cmocka_unit_test(resumed), cmocka_unit_test(scaled),
+                                       cmocka_unit_test(shared),  cmocka_unit_test(captured)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     if (!failed) run_folder_remove(); /* else its logs say more */
     return failed;

@@ -13,6 +13,7 @@ static double sums[BLOCKS];
 pst_cuda_queue pst_cuda_queue_of(const pst_device *device) { return (void)device, NULL; }
 pst_cuda_fault *pst_cuda_fault_of(const pst_device *device) { return (void)device, &fault; }
 uint64_t pst_cuda_launch_of(const pst_device *device) { return (void)device, 0; }
+const uint64_t *pst_cuda_sample_of(pst_device *device) { return (void)device, NULL; }
 double *pst_cuda_sums_of(const pst_device *device, uint32_t *blocks) {
     (void)device;
     *blocks = BLOCKS;
@@ -85,6 +86,29 @@ static void test_linear_parts(void **state) {
     }
 }
 
+/* Dropout that finds the number of its sample in memory drops what it does when it is told, by packs and one by one. */
+static void test_samples_in_memory(void **state) {
+    (void)state;
+    enum { N = 3 * 40 };
+    static float x[N], y[2][N];
+    uint64_t sample = 0;
+    for (int i = 0; i < N; i++) x[i] = 1;
+    for (uint64_t per_sample = 39; per_sample <= 40; per_sample++)
+        for (uint64_t given = 5; given < 1 << 20; given *= 77) {
+            pst_cuda_mask mask = {.x = x, .y = y[0], .samples = 3, .per_sample = per_sample, .key = 9, .rate = 0.5f};
+            mask.sample = given;
+            pst_cuda_dropout(NULL, PST_F32, &mask);
+            mask.y = y[1], mask.sample = 0, mask.sample_at = &sample;
+            pst_cuda_set(NULL, &sample, given);
+            assert_int_equal(sample, given);
+            pst_cuda_dropout(NULL, PST_F32, &mask);
+            assert_memory_equal(y[0], y[1], sizeof y[0]);
+            mask.sample_at = NULL;
+            pst_cuda_dropout(NULL, PST_F32, &mask);
+            assert_memory_not_equal(y[0], y[1], sizeof y[0]);
+        }
+}
+
 static int start(void **state) {
     (void)state;
     seed = case_seed();
@@ -93,6 +117,7 @@ static int start(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {CUDA_TESTS, cmocka_unit_test(test_linear_parts)};
+    const struct CMUnitTest tests[] = {CUDA_TESTS, cmocka_unit_test(test_linear_parts),
+                                       cmocka_unit_test(test_samples_in_memory)};
     return cmocka_run_group_tests(tests, start, NULL);
 }
