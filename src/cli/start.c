@@ -25,6 +25,7 @@ static const struct {
     {"libyaml-0.so.2", "libyaml-0-2", "run files"},
     {"libjansson.so.4", "libjansson4", "checkpoints and metrics"},
     {"libxxhash.so.0", "libxxhash0", "hashes of weights"},
+    {"libz.so.1", "zlib1g", "compressed data"},
 };
 enum { N_LIBRARY = sizeof libraries / sizeof *libraries };
 

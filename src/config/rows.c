@@ -37,8 +37,8 @@ const pst_row pst_rows[] = {
     REAL(model, dropout, "0", 0, 1, BELOW, "Share of activations dropped while training."),
 
     TEXT(data, kind, "text", 0, "text|lines|mnist|cifar10|custom",
-         "What the files hold: text to go on with, lines of it with masked tokens to fill in (bert), or images as MNIST "
-         "(idx) or CIFAR-10 (binary) has them; custom: no files, a program feeds data through the library."),
+         "What the files hold: text to go on with, lines of it to fill in (bert), or images as MNIST (idx) or CIFAR-10 "
+         "(binary) has them; custom: no files, a program feeds data through the library."),
     {"data", "paths", PST_ROW_LIST, NULL, 0, 0, REQUIRED | FILLED | PATH, NULL, AT(data.paths), AT(data.n_path),
      "Files to read: paths, folders (every file below) or patterns, ** included, relative to the run file's folder "
      "where their first name stands there, else to the current one."},

@@ -150,7 +150,7 @@ static void choose(uint64_t key, uint64_t sample, uint64_t n, int32_t *tokens, i
         targets[i] = -1;
         if (word[0] < CHOSEN) hide(word, tokens + i, targets + i), any = 1;
     }
-    if (any) return;
+    if (any || !n) return;
     pst_rng_words(key, sample, UINT64_MAX, word);
     hide(word, tokens + word[0] % n, targets + word[0] % n);
 }
