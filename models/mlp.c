@@ -62,6 +62,10 @@ static pst_status build(const pst_model_config *config, pst_graph **graph) {
 }
 
 /* Hugging Face knows no such model: no hf_name. */
-const pst_model_row pst_model_mlp = {
-    .name = "mlp", .presets = presets, .n_preset = sizeof presets / sizeof *presets, .preset = preset, .build = build,
-    .continues = 1, .repeats = 1};
+const pst_model_row pst_model_mlp = {.name = "mlp",
+                                     .presets = presets,
+                                     .n_preset = sizeof presets / sizeof *presets,
+                                     .preset = preset,
+                                     .build = build,
+                                     .continues = 1,
+                                     .repeats = 1};

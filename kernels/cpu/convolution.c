@@ -14,10 +14,10 @@ typedef struct {
     const pst_linear_ops *ops;
     uint64_t images, height, width, in; /* of x */
     uint64_t rows, columns, out;        /* of y: windows of an image */
-    uint64_t h, w, stride, top, left; /* of windows; pixels outside of the image before its first ones */
-    uint64_t windows, terms; /* of the batch; numbers of a window */
-    uint64_t size;           /* bytes of an element */
-    int plain;               /* a window is a pixel, each pixel is one */
+    uint64_t h, w, stride, top, left;   /* of windows; pixels outside of the image before its first ones */
+    uint64_t windows, terms;            /* of the batch; numbers of a window */
+    uint64_t size;                      /* bytes of an element */
+    int plain;                          /* a window is a pixel, each pixel is one */
     const uint8_t *x, *bias;
     uint8_t *y;
     void *patches;
