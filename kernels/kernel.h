@@ -90,7 +90,11 @@ typedef struct {
     /* Statistics: weight += rate * (scale * grad - weight), state and decay left out; else as update. */
     pst_status (*average)(pst_device *device, float rate, float scale, pst_dtype type, const pst_arith_param *list,
                           uint32_t n);
+    /* out[i] = the sum of x[0][i], x[1][i], ... of n_x <= PST_ARITH_ADDENDS arrays of n elements of type: added in that
+     * order in fp32, and rounded once. out may be one of them. The list has been read on return. */
+    pst_status (*combine)(pst_device *device, pst_dtype type, const void *const *x, uint32_t n_x, void *out, uint64_t n);
 } pst_arith;
+enum { PST_ARITH_ADDENDS = 64 };
 extern const pst_arith pst_arith_cpu; /* kernels/cpu/arith.c */
 
 /* The CPU device ("cpu"): isa found at run time, PENSTOCK_ISA=avx2|avx512|generic lowers it. */

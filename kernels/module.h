@@ -9,7 +9,7 @@
 #include "kernels/kernel.h"
 #include <stdarg.h>
 
-enum { PST_MODULE_VERSION = 5 };
+enum { PST_MODULE_VERSION = 6 };
 
 /* A module has no status.c or log.c of its own: its pst_fail, pst_fail_in, pst_log and pst_error are these. The members down to fail
  * stay where they are in every version. */

@@ -45,4 +45,21 @@ static pst_status average(pst_device *device, float rate, float scale, pst_dtype
     return PST_OK;
 }
 
-const pst_arith pst_arith_cpu = {update, sum_squares, accumulate, narrow, average};
+/* Of devices whose memory the host does not reach: the tensor ranks of a CPU add in their collectives. */
+static pst_status combine(pst_device *device, pst_dtype type, const void *const *x, uint32_t n_x, void *out,
+                          uint64_t n) {
+    (void)device;
+    for (uint64_t i = 0; i < n; i++) {
+        float sum = 0;
+        for (uint32_t k = 0; k < n_x; k++) {
+            float value =
+                type == PST_F32 ? ((const float *)x[k])[i] : pst_f32_from_half(type, ((const uint16_t *)x[k])[i]);
+            sum = k ? sum + value : value;
+        }
+        if (type == PST_F32) ((float *)out)[i] = sum;
+        else ((uint16_t *)out)[i] = pst_half_from_f32(type, sum);
+    }
+    return PST_OK;
+}
+
+const pst_arith pst_arith_cpu = {update, sum_squares, accumulate, narrow, average, combine};

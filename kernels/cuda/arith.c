@@ -83,4 +83,13 @@ static pst_status average(pst_device *device, float rate, float scale, pst_dtype
     return PST_OK;
 }
 
-const pst_arith pst_cuda_arith = {update, sum_squares, accumulate, narrow, average};
+static pst_status combine(pst_device *device, pst_dtype type, const void *const *x, uint32_t n_x, void *out,
+                          uint64_t n) {
+    _Static_assert((int)PST_CUDA_ADDENDS == (int)PST_ARITH_ADDENDS, "one list is the other");
+    pst_cuda_addends list = {.n = n_x};
+    for (uint32_t k = 0; k < n_x; k++) list.x[k] = x[k];
+    pst_cuda_combine(pst_cuda_queue_of(device), type, &list, out, n);
+    return pst_cuda_launched("sum of tensor ranks");
+}
+
+const pst_arith pst_cuda_arith = {update, sum_squares, accumulate, narrow, average, combine};

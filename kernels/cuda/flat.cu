@@ -146,3 +146,39 @@ void pst_cuda_average(pst_cuda_queue q, pst_dtype dtype, float rate, float scale
     if (dtype == PST_F16) launch(q, average<f16>, grid, block, rate, scale, weight, grad, (f16 *)narrow, n);
     else launch(q, average<bf16>, grid, block, rate, scale, weight, grad, (bf16 *)narrow, n);
 }
+
+/* A pack of 16 bytes a thread, where all arrays begin at one. */
+template <typename T>
+__global__ void __launch_bounds__(THREADS) combine(const __grid_constant__ pst_cuda_addends list, T *out, uint64_t n,
+                                                   bool packed) {
+    enum { WIDE = 16 / sizeof(T) };
+    uint64_t at = ((uint64_t)blockIdx.x * THREADS + threadIdx.x) * WIDE;
+    if (packed && at + WIDE <= n) {
+        float sum[WIDE], x[WIDE];
+        widen_pack<T>(load_pack((const T *)list.x[0] + at), sum);
+        for (uint32_t k = 1; k < list.n; k++) {
+            widen_pack<T>(load_pack((const T *)list.x[k] + at), x);
+#pragma unroll
+            for (uint32_t i = 0; i < WIDE; i++) sum[i] = plus(sum[i], x[i]);
+        }
+        store_pack(out + at, sum);
+        return;
+    }
+    for (uint64_t i = at; i < at + WIDE && i < n; i++) {
+        float sum = widen(((const T *)list.x[0])[i]);
+        for (uint32_t k = 1; k < list.n; k++) sum = plus(sum, widen(((const T *)list.x[k])[i]));
+        out[i] = narrowed<T>(sum);
+    }
+}
+
+template <typename T> static void run_combine(pst_cuda_queue q, const pst_cuda_addends *list, T *out, uint64_t n) {
+    uintptr_t together = (uintptr_t)out;
+    for (uint32_t k = 0; k < list->n; k++) together |= (uintptr_t)list->x[k];
+    launch(q, combine<T>, dim3(grid_of(n, THREADS * 16 / sizeof(T))), dim3(THREADS), *list, out, n, together % 16 == 0);
+}
+
+void pst_cuda_combine(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_addends *list, void *out, uint64_t n) {
+    if (dtype == PST_F32) run_combine(q, list, (float *)out, n);
+    else if (dtype == PST_F16) run_combine(q, list, (f16 *)out, n);
+    else run_combine(q, list, (bf16 *)out, n);
+}

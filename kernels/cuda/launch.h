@@ -143,6 +143,13 @@ void pst_cuda_sum_squares(pst_cuda_queue q, const pst_cuda_square_list *list);
 /* weight += rate * (scale * grad - weight); narrow: NULL, or where it goes in that type. */
 void pst_cuda_average(pst_cuda_queue q, pst_dtype dtype, float rate, float scale, float *weight, const float *grad,
                       uint16_t *narrow, uint64_t n);
+/* out = the sum of n arrays, in order in fp32, rounded once. */
+enum { PST_CUDA_ADDENDS = 64 };
+typedef struct {
+    const void *x[PST_CUDA_ADDENDS];
+    uint32_t n;
+} pst_cuda_addends;
+void pst_cuda_combine(pst_cuda_queue q, pst_dtype dtype, const pst_cuda_addends *list, void *out, uint64_t n);
 void pst_cuda_narrow(pst_cuda_queue q, pst_dtype dtype, const float *x, uint16_t *y, uint64_t n);
 
 /* --- fp8.cu: bf16 as factors of 8 bits --------------------------------------------------------------------------- */

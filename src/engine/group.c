@@ -1,6 +1,7 @@
 /* See group.h. */
 #define PST_GROUP_C /* calls among these functions keep their caller's place */
 #include "engine/group.h"
+#include "engine/exchange_far.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "comm/world.h"
@@ -169,6 +170,7 @@ static pst_status break_collectives(pst_group *g, pst_status status) {
     for (uint32_t i = 0; status != PST_OK && i < g->n_local; i++) {
         pst_coll_break(g->local[i]->coll, PST_EPEER);
         if (g->local[i]->exchanger) pst_exchange_break(g->local[i]->exchanger, PST_EPEER);
+        if (g->local[i]->far_exchanger) pst_far_exchange_break(g->local[i]->far_exchanger, PST_EPEER);
     }
     return status;
 }

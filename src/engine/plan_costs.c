@@ -1,6 +1,6 @@
 /* What the search asks for: costs of the model's operators with degrees that it tries, and exact predictions of a
  * layout, prepared as a run would be. plan_run.h declares it. */
-#include "engine/exchange.h"
+#include "engine/exchange_far.h"
 #include "engine/machine.h"
 #include "engine/plan_run.h"
 #include "engine/profile.h"
@@ -141,7 +141,8 @@ static pst_status tensor_link(const pst_planning *x, uint32_t kind, uint32_t ten
 static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
                          uint32_t *kernel, uint64_t *scratch) {
     const pst_device *device = arg;
-    *kernel = 0, *scratch = pst_exchange_scratch(g, node, pass);
+    int far = device->ops && device->ops->flags & PST_DEVICE_FAR;
+    *kernel = 0, *scratch = (far ? pst_far_exchange_scratch : pst_exchange_scratch)(g, node, pass);
     if (pst_node_exchange(node, extra, pass)) return PST_OK;
     PST_TRY(pst_registry_choose_kernel(g, node, extra, pass, device, kernel));
     const pst_kernel_row *row = pst_registry_kernel(*kernel);

@@ -1,6 +1,7 @@
 /* See prepare.h; prepare_graph.c makes the graph, prepare_fits.c says whether it fits in memory. */
 #include "engine/prepare.h"
 #include "engine/exchange.h"
+#include "engine/exchange_far.h"
 #include "engine/planned.h"
 #include "engine/profile.h"
 #include "base/log.h"
@@ -20,9 +21,9 @@ typedef struct {
 static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
                          uint32_t *kernel, uint64_t *scratch) {
     chooser_arg *a = arg;
-    if (pst_node_exchange(node, extra, pass)) { /* no kernel computes it; far away, the host has its scratch */
+    if (pst_node_exchange(node, extra, pass)) { /* no kernel computes it */
         int far = a->device.ops && a->device.ops->flags & PST_DEVICE_FAR;
-        *kernel = 0, *scratch = far ? 0 : pst_exchange_scratch(g, node, pass);
+        *kernel = 0, *scratch = (far ? pst_far_exchange_scratch : pst_exchange_scratch)(g, node, pass);
         return PST_OK;
     }
     PST_TRY(pst_registry_choose_kernel(g, node, extra, pass, &a->device, kernel));

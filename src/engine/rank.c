@@ -2,6 +2,7 @@
 #include "engine/rank.h"
 #include "base/log.h"
 #include "engine/choices.h"
+#include "engine/exchange_far.h"
 #include "engine/staged.h"
 #include <stdlib.h>
 #include <string.h>
@@ -229,15 +230,27 @@ static uint64_t largest_message(const pst_instr_list *list) {
     return most;
 }
 
-/* The executor's messages where the host cannot reach the device's memory: as they are, where the transport can; by a
+static uint64_t largest_exchange(const pst_graph *g) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < g->n_node; i++)
+        for (pst_pass pass = 0; pass < PST_PASS_COUNT; pass++) {
+            uint64_t bytes = pst_far_exchange_message(g, g->node + i, pass);
+            if (bytes > most) most = bytes;
+        }
+    return most;
+}
+
+/* The executor's messages, and those of a tensor group, where the host cannot reach the device's memory: as they are, where the transport can; by a
  * transport of the device's own, which was asked for by name; or staged by the host. */
 static pst_status open_staged(pst_rank *r) {
     const pst_prepared *p = r->p;
     const pst_direct_ops *direct = NULL;
     uint64_t most = largest_message(p->job->list + r->rank);
     uint64_t eval = p->eval_job ? largest_message(p->eval_job->list + r->rank) : 0;
+    uint64_t exchange = r->far_exchanger ? largest_exchange(r->graph) : 0;
     if (!r->far || pst_rank_is_reached(r->transport, r->device->ops)) return PST_OK;
     if (eval > most) most = eval;
+    if (exchange > most) most = exchange;
     if (strcmp(r->transport->ops->name, "self")) /* whose ranks are in one process */
         PST_TRY(pst_registry_direct(p->config->parallel.transport, r->device->ops, p->options.ranks_here, &direct));
     if (direct && most) return direct->open(r->transport, r->device, &r->staged);

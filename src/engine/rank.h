@@ -50,7 +50,8 @@ struct pst_rank {
     const pst_step *exchange_step; /* the exchange under way, its micro-batch and when it began */
     uint32_t exchange_micro;
     uint64_t exchange_ns;
-    struct pst_rank_mirror *mirror; /* of what is exchanged, where far */
+    struct pst_far_exchanger *far_exchanger; /* in its place for the steps of a pass, where far */
+    void *partial;              /* staging: where far, the accumulators that the tensor group adds up */
     double owed_ns;             /* of a throttled rank: it has yet to sleep for so long; negative: it slept too long */
     pst_executor *executor;
     pst_position *position;     /* borrowed; may be NULL */

@@ -33,6 +33,7 @@ struct job {
     pst_optim_hyper hyper;
     pst_arith_param *param;
     const float **x;
+    uint32_t n_x;
     uint64_t *n;
 };
 
@@ -525,8 +526,9 @@ static int may_be_captured(const char *op) {
     X(100)                                                                                                             \
     X(101)                                                                                                             \
     X(102)                                                                                                             \
-    X(103) X(104) X(105) X(106) X(107) X(108) X(109) X(110) X(111) X(112) X(113) X(114) X(115) X(116) X(117) X(118)    \
-        X(119) X(120) X(121) X(122) X(123)
+    X(103)                                                                                                             \
+    X(104) X(105) X(106) X(107) X(108) X(109) X(110) X(111) X(112) X(113) X(114) X(115) X(116) X(117) X(118) X(119)    \
+        X(120) X(121) X(122) X(123)
 ALL(TEN)
 static pst_status (*const launches[])(pst_device *, const pst_call *) = {ALL(TEN_NAMES)};
 
@@ -606,6 +608,20 @@ static pst_status accumulate(pst_device *device, float *y, const float *x, uint6
     return PST_OK;
 }
 
+static pst_status run_combine(far *d, job *j) {
+    return pst_arith_cpu.combine(d->cpu, (pst_dtype)j->value, (const void *const *)j->x, j->n_x, j->to, j->bytes);
+}
+
+static pst_status combine(pst_device *device, pst_dtype type, const void *const *x, uint32_t n_x, void *out,
+                          uint64_t n) {
+    far *d = (far *)device;
+    job *j = job_of(run_combine);
+    j->x = copy_of(x, n_x * sizeof *x), j->n_x = n_x, j->to = real(d, out), j->value = (int)type, j->bytes = n;
+    for (uint32_t i = 0; i < n_x; i++) j->x[i] = real(d, x[i]);
+    put(d, PST_Q_COMPUTE, j);
+    return PST_OK;
+}
+
 static pst_status run_narrow(far *d, job *j) {
     return pst_arith_cpu.narrow(d->cpu, (pst_dtype)j->value, j->from, j->to, j->bytes);
 }
@@ -627,7 +643,7 @@ static const char *about(uint32_t line) {
     return line ? NULL : text;
 }
 
-static const pst_arith arith = {update, sum_squares, accumulate, narrow, average};
+static const pst_arith arith = {update, sum_squares, accumulate, narrow, average, combine};
 static pst_module module = {.version = PST_MODULE_VERSION,
                             .bytes = sizeof module,
                             .name = "far",

@@ -41,6 +41,12 @@ static void directly(void **state) {
     snprintf(log, sizeof log, "grep -c 'far: messages go directly' '%s/directly.log' >'%s/count'; grep -q 2 '%s/count'",
              run_folder(), run_folder(), run_folder());
     assert_int_equal(system(log), 0);
+    cpu = run_program(PST_BINARY, YAML, "parts", "-n 2 parallel.tensor=2 parallel.device=cpu parallel.transport=ucx");
+    far = run_program(PST_BINARY, YAML, "parts-directly",
+                      "-n 2 parallel.tensor=2 parallel.device=far parallel.transport=nccl log.level=info");
+    run_assert_same(&far, &cpu, "tensor ranks, directly");
+    snprintf(log, sizeof log, "grep -q 'far: messages go directly' '%s/parts-directly.log'", run_folder());
+    assert_int_equal(system(log), 0);
     far = run_program(PST_BINARY, YAML, "refused", "-n 3 parallel.device=far parallel.transport=nccl");
     assert_int_equal(far.exit_status, 2);
     snprintf(said, sizeof said, "grep -q 'penstock: transport nccl: more ranks than GPUs' '%s/refused.log'",

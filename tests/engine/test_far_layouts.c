@@ -24,8 +24,31 @@ static void several_ranks(void **state) {
     SAME_BITS("zero-2", 2, "parallel.data=2", "parallel.zero=2");
     SAME_BITS("tensor", 4, "parallel.data=1", "parallel.tensor=2");
     SAME_BITS("sequence", 2, "parallel.tensor=2", "parallel.sequence=true");
+    SAME_BITS("degrees", 3, "parallel.tensor=[2,1]");
     if (pst_cpu_isa() & PST_ISA_AVX512_BF16) SAME_BITS("tensor-bf16", 2, "parallel.tensor=2", "train.precision=bf16");
     SAME_BITS("tensor-fp16", 2, "parallel.tensor=2", "train.precision=fp16", "parallel.sequence=true");
+}
+
+/* The CPU's ranks add three parts in another order than the device does. */
+static void three_tensor_ranks(void **state) {
+    (void)state;
+    static const char *const more[][2] = {{"parallel.sequence=false", "train.precision=fp32"},
+                                          {"parallel.sequence=true", "train.precision=fp32"},
+                                          {"parallel.sequence=true", "parallel.pipeline=2"}};
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++) {
+        const char *cpu[] = {"parallel.device=cpu", "model.heads=6", "model.channels=48",
+                             "parallel.tensor=3",   more[i][0],      more[i][1]};
+        const char *far[] = {"parallel.device=far", "model.heads=6", "model.channels=48",
+                             "parallel.tensor=3",   more[i][0],      more[i][1]};
+        int ranks = i == 2 ? 6 : 3;
+        char name[3][32];
+        for (int k = 0; k < 3; k++) snprintf(name[k], sizeof name[k], "parts-%zu-%d", i, k);
+        run_result a = run_here(YAML, name[0], ranks, "", cpu, 6), b = run_here(YAML, name[1], ranks, "", far, 6);
+        assert_int_equal(a.exit_status | b.exit_status, 0);
+        run_assert_close(&b, &a, more[i][0]);
+        run_result again = run_here(YAML, name[2], ranks, "", far, 6);
+        run_assert_same(&again, &b, "the same once more");
+    }
 }
 
 /* One process per rank. */
@@ -52,7 +75,7 @@ static void over_ucx(void **state) {
 int main(void) {
     setenv("PENSTOCK_MODULE", FAR_MODULE, 1);
     const struct CMUnitTest tests[] = {cmocka_unit_test(one_rank), cmocka_unit_test(several_ranks),
-                                       cmocka_unit_test(over_ucx)};
+                                       cmocka_unit_test(three_tensor_ranks), cmocka_unit_test(over_ucx)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     run_folder_remove();
     return failed;

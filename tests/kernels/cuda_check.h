@@ -489,10 +489,39 @@ static void test_average(void **state) {
     }
 }
 
+/* Sums of tensor ranks, to the bits of the CPU's, also into one of what is added. */
+static void test_combine(void **state) {
+    (void)state;
+    enum { ADDENDS = 5, MOST = 3000 };
+    static const uint64_t length[] = {1, 7, 8, 9, 1024, 2999};
+    for (uint32_t i = 0; i < 3 * 2 * (sizeof length / sizeof *length); i++) {
+        const pst_dtype type = i % 3 == 0 ? PST_F32 : i % 3 == 1 ? PST_BF16 : PST_F16;
+        const uint64_t n = length[i / 6], shift = i / 3 % 2, size = pst_dtype_bytes(type);
+        const uint32_t addends = 1 + i % ADDENDS, into = i % 2 ? addends : i % addends; /* or somewhere else */
+        static uint8_t value[ADDENDS + 1][MOST * sizeof(float)], got[MOST * sizeof(float)];
+        const void *here[ADDENDS + 1], *there[ADDENDS + 1];
+        for (uint32_t k = 0; k <= addends; k++) {
+            float *x = random_floats(MOST, 30 + k, 0);
+            for (uint64_t e = 0; e < MOST; e++)
+                if (type == PST_F32) memcpy(value[k] + e * size, x + e, size);
+                else ((uint16_t *)(void *)value[k])[e] = pst_half_from_f32(type, x[e]);
+            here[k] = value[k] + shift * size;
+            there[k] = (uint8_t *)runner->put(value[k], MOST * size) + shift * size;
+            free(x);
+        }
+        void *to = (void *)(uintptr_t)there[into];
+        assert_int_equal(runner->arith->combine(runner->device, type, there, addends, to, n), PST_OK);
+        assert_int_equal(pst_arith_cpu.combine(NULL, type, here, addends, (void *)(uintptr_t)here[into], n), PST_OK);
+        runner->get(got, (uint8_t *)to - shift * size, MOST * size);
+        assert_memory_equal(got, value[into], MOST * size);
+        runner->clear();
+    }
+}
+
 #define CUDA_TESTS                                                                                                     \
     cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_elementwise), cmocka_unit_test(test_embedding),           \
         cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_sum_and_activation), cmocka_unit_test(test_index), \
         cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_pools), cmocka_unit_test(test_pixel_index),           \
-        cmocka_unit_test(test_average),                                                                                \
+        cmocka_unit_test(test_average), cmocka_unit_test(test_combine),                                                                              \
         cmocka_unit_test(test_update), cmocka_unit_test(test_sum_squares), cmocka_unit_test(test_accumulate_and_narrow)
 #endif
