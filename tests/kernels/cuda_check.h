@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
-#include "kernels/case.h"
+#include "kernels/differences.h"
 #include "kernels/cpu/cpu.h"
 
 typedef struct {
@@ -518,10 +518,32 @@ static void test_combine(void **state) {
     }
 }
 
+/* What was held to the reference above, once more on its own: B and W against differences of F, all there. */
+static void run_difference(case_state *s, pst_pass pass) {
+    const pst_kernel_row *row = case_row(runner->rows, runner->n_rows, &s->spec, pass, PST_ISA_CUDA);
+    assert_non_null(row);
+    run_pass(s, row, (case_flags){.first = 1, .train = 1, .no_sum = 1});
+}
+
+static void test_differences(void **state) {
+    (void)state;
+    static const kernel_case cases[] = {
+        {.op = "layer_norm", .b = 2, .t = 3, .c = 7},
+        {.op = "embedding", .b = 2, .t = 3, .c = 3, .f = 5, .second = 1},
+        {.op = "dropout", .b = 2, .t = 3, .c = 5, .rate = 0.4f},
+        {.op = "cross_entropy", .b = 2, .t = 3, .c = 7},
+        {.op = "batch_norm", .b = 2, .t = 3, .w = 2, .c = 3},
+        {.op = "batch_norm", .b = 2, .t = 2, .w = 2, .c = 4, .act = PST_ACT_RELU, .second = 1},
+        {.op = "max_pool", .b = 2, .t = 5, .w = 6, .c = 2, .window = 3, .stride = 2, .padding = 1},
+        {.op = "average_pool", .b = 2, .t = 3, .w = 4, .c = 3},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_differences(&cases[i], seed, run_difference);
+}
+
 #define CUDA_TESTS                                                                                                     \
     cmocka_unit_test(test_layer_norm), cmocka_unit_test(test_elementwise), cmocka_unit_test(test_embedding),           \
         cmocka_unit_test(test_cross_entropy), cmocka_unit_test(test_sum_and_activation), cmocka_unit_test(test_index), \
         cmocka_unit_test(test_batch_norm), cmocka_unit_test(test_pools), cmocka_unit_test(test_pixel_index),           \
-        cmocka_unit_test(test_average), cmocka_unit_test(test_combine),                                                                              \
+        cmocka_unit_test(test_average), cmocka_unit_test(test_combine), cmocka_unit_test(test_differences),                                                                              \
         cmocka_unit_test(test_update), cmocka_unit_test(test_sum_squares), cmocka_unit_test(test_accumulate_and_narrow)
 #endif

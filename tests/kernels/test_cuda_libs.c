@@ -7,7 +7,7 @@
 #include <cmocka.h>
 #include "base/arena.h"
 #include "engine/module.h"
-#include "kernels/case.h"
+#include "kernels/differences.h"
 
 enum { SKIP = 77 };
 
@@ -162,6 +162,40 @@ static void test_linear(void **state) {
                        types[(i + (size_t)act) % 3]);
 }
 
+/* The first row that takes it, as a run has it. */
+static void run_difference(case_state *s, pst_pass pass) {
+    for (uint32_t i = 0; i < module->n_kernel; i++) {
+        const pst_kernel_row *row = &module->kernel[i];
+        if (strcmp(row->op, s->spec.op) || row->pass != pass || !(row->dtypes >> s->spec.dtype & 1)) continue;
+        if (row->reject && row->reject(s->graph, s->node, device)) continue;
+        run(s, row, (case_flags){.first = 1});
+        return;
+    }
+    fail_msg("no row for %s", case_text(&s->spec));
+}
+
+static void test_differences(void **state) {
+    (void)state;
+    static const kernel_case cases[] = {
+        {.op = "linear", .b = 1, .t = 3, .c = 5, .f = 4, .second = 1},
+        {.op = "linear", .b = 2, .t = 2, .c = 3, .f = 7, .act = PST_ACT_GELU_TANH, .second = 1},
+        {.op = "attention", .b = 2, .t = 4, .c = 6, .heads = 2},
+        {.op = "attention", .b = 3, .t = 4, .c = 6, .heads = 2, .bidirectional = 1, .lengths = 1},
+        {.op = "convolution",
+         .b = 2,
+         .t = 4,
+         .w = 3,
+         .c = 2,
+         .f = 3,
+         .window = 3,
+         .stride = 1,
+         .padding = 1,
+         .second = 1},
+        {.op = "convolution", .b = 1, .t = 6, .w = 7, .c = 3, .f = 2, .window = 3, .stride = 2, .padding = 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_differences(&cases[i], seed, run_difference);
+}
+
 static void test_linear_factors(void **state) {
     (void)state;
     static const uint64_t shape[][3] = {{16, 16, 16}, {48, 32, 80}, {160, 176, 64}, {256, 512, 336}};
@@ -229,7 +263,8 @@ static void test_convolution(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_linear), cmocka_unit_test(test_linear_factors),
-                                       cmocka_unit_test(test_attention), cmocka_unit_test(test_convolution)};
+                                       cmocka_unit_test(test_differences), cmocka_unit_test(test_attention),
+                                       cmocka_unit_test(test_convolution)};
     module = pst_module_get();
     const char *why = module ? module->device->reject(&(pst_device_config){.threads = 1}) : pst_module_why();
     if (why) return printf("skipped: %s\n", why), SKIP;

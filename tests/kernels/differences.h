@@ -1,0 +1,74 @@
+/* Gradients against central finite differences of F, with a random linear functional as the loss, wherever passes run. F
+ * rounds its results to float, which limits the step. */
+#ifndef PST_TESTS_KERNELS_DIFFERENCES_H
+#define PST_TESTS_KERNELS_DIFFERENCES_H
+#include "kernels/case.h"
+
+static const float DIFFERENCE_STEP = 4e-3f;
+static const double DIFFERENCE_TOLERANCE = 1e-3; /* relative L2 distance per operand */
+
+/* Runs a pass of the state's operator in training, on operands of its own (no sums). */
+typedef void (*case_pass)(case_state *s, pst_pass pass);
+
+/* sum(out * weight): weight is DOUT, or loss_scale where the operator is itself the loss. */
+static double loss_of(case_state *s, case_pass run) {
+    run(s, PST_PASS_F);
+    const case_buffer *out = case_find(s, PST_ARG_OUT, 0), *weight = case_find(s, PST_ARG_DOUT, 0);
+    double loss = 0, scale = 1.0 / (double)(s->spec.b * s->spec.t);
+    for (uint64_t i = 0; i < out->n; i++)
+        loss += ((float *)out->data)[i] * (weight ? (double)((float *)weight->data)[i] : scale);
+    return loss;
+}
+
+/* Fills `slope` with the differences for every element of `x`. */
+static void differences(case_state *s, case_pass run, case_buffer *x, float *slope) {
+    float *value = x->data;
+    for (uint64_t i = 0; i < x->n; i++) {
+        float old = value[i], up = old + DIFFERENCE_STEP, down = old - DIFFERENCE_STEP;
+        value[i] = up;
+        double above = loss_of(s, run);
+        value[i] = down;
+        double below = loss_of(s, run);
+        value[i] = old;
+        slope[i] = (float)((above - below) / ((double)up - (double)down));
+    }
+}
+
+static void check_operand(const kernel_case *k, uint64_t seed, case_pass run, const case_state *grads, uint32_t kind,
+                          uint32_t index, uint32_t grad_kind) {
+    case_state s;
+    assert_int_equal(case_open(k, seed, 0, &s), PST_OK);
+    case_buffer *x = case_find(&s, kind, index);
+    const case_buffer *got = case_find(grads, grad_kind, index);
+    float *want = calloc(x->n, sizeof *want);
+    assert_non_null(want);
+    differences(&s, run, x, want);
+    double distance = case_distance(got->data, want, x->n);
+    if (!(distance <= DIFFERENCE_TOLERANCE))
+        fail_msg("%s: gradient %u of operand kind %u is %.3g from the differences", case_text(k), index, kind,
+                 distance);
+    free(want);
+    case_close(&s);
+}
+
+/* All gradients of a case. */
+CASE_USED void check_differences(const kernel_case *k, uint64_t seed, case_pass run) {
+    case_state s;
+    assert_int_equal(case_open(k, seed, 0, &s), PST_OK);
+    for (int pass = PST_PASS_F; pass <= PST_PASS_W; pass++)
+        if (case_has_pass(&s, (pst_pass)pass)) run(&s, (pst_pass)pass);
+    if (case_has_pass(&s, PST_PASS_B)) {
+        if (!case_find(&s, PST_ARG_DIN, 0)) { /* in place: the gradient lies where the input was */
+            case_buffer *in = case_find(&s, PST_ARG_IN, 0);
+            in->kind = PST_ARG_DIN;
+        }
+        check_operand(k, seed, run, &s, PST_ARG_IN, 0, PST_ARG_DIN);
+    }
+    if (case_has_pass(&s, PST_PASS_B) && case_find(&s, PST_ARG_DIN, 1))
+        check_operand(k, seed, run, &s, PST_ARG_IN, 1, PST_ARG_DIN);
+    for (uint32_t i = 0; i < s.node->n_param; i++)
+        if (!(s.node->op->statistics >> i & 1))
+            check_operand(k, seed, run, &s, PST_ARG_PARAM, i, PST_ARG_DPARAM);
+    case_close(&s);
+}
+#endif
