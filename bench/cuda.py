@@ -11,6 +11,7 @@
                measured peak bytes. Both have 50,304 tokens, as is usual: rows of 50,257 numbers suit no tensor core
     predict    penstock profile, then the step that is predicted with it beside the measured one
     shared     two ranks that share the GPU, 1F1B, beside one rank with the same batch: their losses
+    others     every operator and a step of ResNet-50 and of BERT
 
 --dry tries all parts on the CPU with a small model. Needs ./dev build, or a bundle (bench/bundle.sh) on machines that lack
 what penstock needs, and PyTorch for its rows; a few minutes."""
@@ -234,7 +235,27 @@ def shared(args):
     say(args, "shared", preset, row)
 
 
-PARTS = {"tests": tests, "kernels": kernels, "step": step, "predict": predict, "shared": shared}
+# Other models than GPT, for their operators: convolution and batch norm, masked attention.
+OTHERS = {"resnet50": ("{kind: resnet, preset: resnet50, image: 224, vocabulary: 1000}", "custom", 128, 64),
+          "bert-base": ("{kind: bert, preset: base, vocabulary: 30528}", "lines", 32, 16),
+          "resnet20": ("{kind: resnet, preset: resnet20}", "cifar10", 8, 4)}
+
+
+def others(args):
+    for name in ["resnet20"] if args.dry else ["resnet50", "bert-base"]:
+        described, data, batch, micro = OTHERS[name]
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "run.yaml")
+            with open(path, "w", encoding="ascii") as f:
+                f.write(f"model: {described}\ndata: {{kind: {data}, paths: [none]}}\n"
+                        f"train: {{batch: {batch}, micro_batch: {micro}}}\n")
+            for suite in "kernels", "step":
+                words = ["bench", suite, "--run", path, "--json"]
+                words += ["--precision", "fp32"] if args.dry else ["--device", "cuda", "--precision", "bf16"]
+                say(args, "others", f"{name}, {suite}", json.loads(output_of(args, name, words))[suite]["precisions"][0])
+
+
+PARTS = {"tests": tests, "kernels": kernels, "step": step, "predict": predict, "shared": shared, "others": others}
 
 
 def main():

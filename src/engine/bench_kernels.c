@@ -71,15 +71,21 @@ static pst_status list_groups(suite *s) {
     return PST_OK;
 }
 
+/* Behind what stands there; returns its end. */
+static size_t add_shape(char *text, size_t bytes, size_t at, const uint64_t *dim, uint32_t n_dim) {
+    for (uint32_t i = 0; i < n_dim && at < bytes; i++)
+        at += (size_t)snprintf(text + at, bytes - at, i ? "x%llu" : "%llu", (unsigned long long)dim[i]);
+    return at;
+}
+
 static void shape_text(const pst_graph *g, const pst_node *node, char *text, size_t bytes) {
     const pst_tensor *x = g->tensor + node->in[0];
-    size_t at = 0;
-    for (uint32_t i = 0; i < x->n_dim && at < bytes; i++)
-        at += (size_t)snprintf(text + at, bytes - at, i ? "x%llu" : "%llu", (unsigned long long)x->dim[i]);
-    if (node->n_param && g->param[node->param[0]].n_dim == 2 && at < bytes)
-        at +=
-            (size_t)snprintf(text + at, bytes - at, " w %llux%llu", (unsigned long long)g->param[node->param[0]].dim[0],
-                             (unsigned long long)g->param[node->param[0]].dim[1]);
+    const pst_param *weight = node->n_param ? g->param + node->param[0] : NULL;
+    size_t at = add_shape(text, bytes, 0, x->dim, x->n_dim);
+    if (weight && weight->n_dim > 1 && at < bytes) {
+        at += (size_t)snprintf(text + at, bytes - at, " w ");
+        at = add_shape(text, bytes, at, weight->dim, weight->n_dim);
+    }
     if (node->attr.heads && at < bytes) at += (size_t)snprintf(text + at, bytes - at, " heads %u", node->attr.heads);
     if (node->attr.bidirectional && at < bytes) at += (size_t)snprintf(text + at, bytes - at, " bidirectional");
     if (node->attr.activation != PST_ACT_NONE && at < bytes)
@@ -195,7 +201,10 @@ static double real_of(json_t *j, const char *key) { return json_number_value(jso
 
 static double step_seconds(json_t *row) { return real_of(row, "seconds") * real_of(row, "count"); }
 
-static int is_product(json_t *row) { return !strcmp(json_string_value(json_object_get(row, "op")), "linear"); }
+static int is_product(json_t *row) {
+    const char *op = json_string_value(json_object_get(row, "op"));
+    return !strcmp(op, "linear") || !strcmp(op, "convolution");
+}
 
 /* Adds what follows from time and cost to each row, and sums over the step. */
 static json_t *conclude(suite *s) {
