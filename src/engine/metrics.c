@@ -141,8 +141,9 @@ static void show(pst_metrics *m, const pst_metrics_step *s, double tokens_per_s)
     int every = s->step == 1 || s->step == steps || s->step % (uint64_t)c->train.log_every == 0;
     if (m->quiet || (!m->terminal && !every)) return;
     if (!m->timed) snprintf(loss, sizeof loss, "  loss %.4f", signless(s->loss));
-    snprintf(text, sizeof text, "step %" PRIu64 "/%" PRIu64 "%s  %.0f tok/s  %.1f ms (predicted %.1f)  left %s",
-             s->step, steps, loss, tokens_per_s, s->step_s * 1e3, s->predicted_step_s * 1e3, clock_text(left, clock));
+    snprintf(text, sizeof text, "step %" PRIu64 "/%" PRIu64 "%s  %.0f %s/s  %.1f ms (predicted %.1f)  left %s", s->step,
+             steps, loss, tokens_per_s, m->p->model_config.image ? "img" : "tok", s->step_s * 1e3,
+             s->predicted_step_s * 1e3, clock_text(left, clock));
     if (m->terminal) printf("\r\033[K%s", text), m->line_open = 1;
     else puts(text);
     flush_stdout(m);
@@ -221,9 +222,10 @@ void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t
                             "tokens", (json_int_t)tokens));
     pst_metrics_board_validation(&m->board, step, loss);
     pst_metrics_newline(m);
+    const char *what = m->p->model_config.image ? "image" : "token";
     if (!m->quiet)
-        printf("validation after step %" PRIu64 ": loss %.4f nats per token over %" PRIu64 " tokens\n", step,
-               signless(loss), tokens);
+        printf("validation after step %" PRIu64 ": loss %.4f nats per %s over %" PRIu64 " %ss\n", step, signless(loss),
+               what, tokens, what);
     flush_stdout(m);
 }
 
