@@ -71,7 +71,7 @@ PST_API pst_status pst_graph_add_dropout(pst_graph *graph, const char *name, uin
 /* out = a + b, of one shape. */
 PST_API pst_status pst_graph_add_residual(pst_graph *graph, const char *name, uint32_t a, uint32_t b, uint32_t *out);
 /* logits [b,T,V]; targets [b,T] int32, negative: 0 and no gradient. losses [b,T] in nats, fp32; training minimises
- * their mean over the batch. A graph that trains ends with it. */
+ * their mean over the batch, b T of them a micro-batch, those of negative targets counted. A graph that trains ends with it. */
 PST_API pst_status pst_graph_add_cross_entropy(pst_graph *graph, const char *name, uint32_t logits, uint32_t targets,
                                                uint32_t *losses);
 

@@ -247,6 +247,15 @@ static pst_status fill(pst_device *device, pst_queue queue, void *to, uint8_t va
     return error == cudaSuccess ? PST_OK : pst_cuda_events_failed(d->events, error, "fill");
 }
 
+static pst_status copy_rows(pst_device *device, pst_queue queue, void *to, uint64_t to_distance, const void *from,
+                            uint64_t from_distance, uint64_t bytes, uint64_t rows) {
+    cuda_device *d = enter(device);
+    if (pst_cuda_events_lost(d->events)) return PST_EINTERNAL;
+    cudaError_t error = cudaMemcpy2DAsync(to, to_distance, from, from_distance, bytes, rows, cudaMemcpyDeviceToDevice,
+                                          d->shared.stream[queue]);
+    return error == cudaSuccess ? PST_OK : pst_cuda_events_failed(d->events, error, "copy of rows");
+}
+
 static pst_status depend(pst_device *device, pst_queue queue, uint64_t event) {
     return pst_cuda_events_depend(enter(device)->events, queue, event);
 }
@@ -262,6 +271,7 @@ const pst_device_ops pst_device_cuda = {.name = "cuda",
                                         .memory = memory,
                                         .staging = staging,
                                         .copy = copy,
+                                        .copy_rows = copy_rows,
                                         .fill = fill,
                                         .depend = depend,
                                         .model = pst_cuda_model,

@@ -31,7 +31,7 @@ typedef struct {
 
 /* Flags of a kind of device. */
 enum {
-    PST_DEVICE_FAR = 1,   /* the host cannot reach its memory: `memory`, `staging`, `copy`, `fill` are there */
+    PST_DEVICE_FAR = 1,   /* the host cannot reach its memory: `memory`, `staging`, `copy`, `copy_rows`, `fill` are there */
     PST_DEVICE_AHEAD = 2, /* launches are queued: what a launch is given has been read when it returns, and others may be
                              launched before it has ended; they run in that order */
     PST_DEVICE_CUDA = 4   /* FAR, and its memory is CUDA's, which a transport may know of itself */
@@ -63,6 +63,9 @@ typedef struct {
      * of the device is. */
     pst_status (*copy)(pst_device *d, pst_queue queue, void *to, const void *from, uint64_t bytes, uint64_t *event);
     pst_status (*fill)(pst_device *d, pst_queue queue, void *to, uint8_t value, uint64_t bytes);
+    /* Likewise: so many rows of so many bytes, each side's at a distance of its own; both are the device's memory. */
+    pst_status (*copy_rows)(pst_device *d, pst_queue queue, void *to, uint64_t to_distance, const void *from,
+                            uint64_t from_distance, uint64_t bytes, uint64_t rows);
     /* What is queued there from now on waits for an event of another queue; the host does not. */
     pst_status (*depend)(pst_device *d, pst_queue queue, uint64_t event);
     /* What the maker calls it ("NVIDIA H200"), until this thread's next call; may be NULL, and be so on any device. */

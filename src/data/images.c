@@ -131,7 +131,7 @@ static pst_status add_idx(images *d, const content *c, int pass) {
 
 static pst_status add_cifar(images *d, const content *c, int pass) {
     uint64_t record = 1 + d->size, count = c->n / record, plane = d->size / d->shape.depth;
-    if (pass == 1) return PST_OK;
+    (void)pass;
     if (!c->n || c->n % record)
         return pst_fail(PST_EINPUT, "data: %s has %llu bytes, which is no multiple of the %llu of an image of CIFAR-10",
                         c->path, (unsigned long long)c->n, (unsigned long long)record);
@@ -158,9 +158,9 @@ static void images_close(pst_data *data) {
 
 typedef pst_status (*add_fn)(images *, const content *, int pass);
 
-static pst_status read_list(images *d, const pst_file_list *list, add_fn add) {
+static pst_status read_list(images *d, const pst_file_list *list, add_fn add, int passes) {
     pst_status status = PST_OK;
-    for (int pass = 0; pass < 2; pass++)
+    for (int pass = 0; pass < passes; pass++)
         for (uint32_t i = 0; status == PST_OK && i < list->n; i++) {
             content c;
             status = read_file(list->file[i].path, &c);
@@ -179,6 +179,10 @@ static pst_status split(images *d, const pst_data_config *c) {
         return pst_fail(PST_EINPUT, "data.validation is %g: a fraction from 0 to below 1 is needed", c->validation);
     d->train = d->n - (uint64_t)((double)d->n * c->validation);
     if (!d->train) return pst_fail(PST_EINPUT, "data: there are no images to train on");
+    if (c->validation > 0 && d->train == d->n)
+        return pst_fail(PST_EINPUT,
+                        "data.validation %g of %llu images leaves none, at least 1 is needed (or validation: 0)",
+                        c->validation, (unsigned long long)d->n);
     d->order = pst_order_make(c->seed, d->train + 1, 1); /* windows of one image */
     d->hash = pst_hash64(d->pixels, d->n * d->size, pst_hash64(d->label, d->n, 0));
     d->hash = pst_hash64(&c->validation, sizeof c->validation, d->hash);
@@ -186,7 +190,7 @@ static pst_status split(images *d, const pst_data_config *c) {
     return PST_OK;
 }
 
-static pst_status open_with(const pst_data_row *row, add_fn add, const pst_data_config *c, pst_data **out) {
+static pst_status open_with(const pst_data_row *row, add_fn add, int passes, const pst_data_config *c, pst_data **out) {
     pst_file_list list = {0};
     PST_TRY(pst_files_expand(c->paths, c->n_path, &list));
     images *d = calloc(1, sizeof *d);
@@ -194,7 +198,7 @@ static pst_status open_with(const pst_data_row *row, add_fn add, const pst_data_
     if (d) {
         d->base.row = row, d->shape = row->shape(c->tokenizer);
         d->size = (uint64_t)d->shape.image * d->shape.image * d->shape.depth;
-        status = read_list(d, &list, add);
+        status = read_list(d, &list, add, passes);
     }
     pst_files_free(&list);
     if (status == PST_OK) status = split(d, c);
@@ -242,11 +246,11 @@ static pst_data_shape cifar10_shape(const char *tokenizer) {
 }
 
 static pst_status mnist_open(const pst_data_config *c, pst_data **out) {
-    return open_with(&pst_data_mnist, add_idx, c, out);
+    return open_with(&pst_data_mnist, add_idx, 2, c, out);
 }
 
 static pst_status cifar10_open(const pst_data_config *c, pst_data **out) {
-    return open_with(&pst_data_cifar10, add_cifar, c, out);
+    return open_with(&pst_data_cifar10, add_cifar, 1, c, out);
 }
 
 const pst_data_row pst_data_mnist = {.name = "mnist",

@@ -5,7 +5,7 @@
 #include "graph/shard.h"
 #include <stdlib.h>
 
-enum { CHANNEL = PST_CHANNEL_COLLECTIVE + 2 };
+enum { CHANNEL = PST_CHANNEL_COLLECTIVE + 2, PACK = 16 };
 
 struct pst_far_exchanger {
     pst_rank *r;
@@ -73,7 +73,12 @@ static part part_of(const pst_graph *g, const pst_node *node, pst_exchange kind,
     const pst_tensor *t = longer(g, node);
     parts all = parts_of(g, node, kind);
     int along = kind == PST_EXCHANGE_GATHER || kind == PST_EXCHANGE_SCATTER;
-    uint64_t of = along ? t->dim[1] : kind == PST_EXCHANGE_STACK ? n : pst_tensor_elements(t), unit = all.whole / of;
+    /* Of a sum, what is read and written 16 bytes at a time, where it can be. */
+    uint64_t of = along                        ? t->dim[1]
+                  : kind == PST_EXCHANGE_STACK ? n
+                  : all.whole % PACK           ? pst_tensor_elements(t)
+                                               : all.whole / PACK;
+    uint64_t unit = all.whole / of;
     pst_part p = pst_part_of(of, n, k);
     return (part){p.first * unit, p.count * unit};
 }
@@ -139,11 +144,11 @@ static part part_in(const pst_far_exchanger *x, uint32_t k) { return part_of(x->
 static pst_status pack(const pst_far_exchanger *x, uint32_t k, uint8_t *tensor, uint8_t *packed, int back) {
     parts all = parts_of(x->r->graph, x->node, x->kind);
     part p = part_in(x, k);
-    for (uint64_t s = 0; s < all.samples && p.bytes; s++) {
-        uint8_t *at = tensor + s * all.whole + p.first, *with = packed + s * p.bytes;
-        PST_TRY(pst_rank_copy(x->r, back ? at : with, back ? with : at, p.bytes));
-    }
-    return PST_OK;
+    uint8_t *at = tensor + p.first;
+    pst_device *d = x->r->device;
+    if (!p.bytes) return PST_OK;
+    if (back) return d->ops->copy_rows(d, PST_Q_COMPUTE, at, all.whole, packed, p.bytes, p.bytes, all.samples);
+    return d->ops->copy_rows(d, PST_Q_COMPUTE, packed, p.bytes, at, all.whole, p.bytes, all.samples);
 }
 
 /* The others' own parts go to them, theirs of this rank's come. */
@@ -166,14 +171,29 @@ static pst_status start_sum(pst_far_exchanger *x) {
     return PST_OK;
 }
 
+/* As the device's launches are. */
+typedef struct {
+    const pst_far_exchanger *x;
+    void *to;
+    uint64_t n;
+} addition;
+
+static pst_status run_addition(pst_device *device, const void *block) {
+    const addition *a = block;
+    const pst_far_exchanger *x = a->x;
+    return x->r->arith->combine(device, longer(x->r->graph, x->node)->dtype, x->addend, x->n, a->to, a->n);
+}
+
 /* The device adds; of a sum that all want, the parts go round. */
 static pst_status add_up(pst_far_exchanger *x) {
     const pst_dtype type = longer(x->r->graph, x->node)->dtype;
     part own = part_in(x, x->own);
     uint64_t samples = parts_of(x->r->graph, x->node, x->kind).samples;
     uint8_t *to = x->kind == PST_EXCHANGE_SUM ? x->to + own.first : x->to;
-    uint64_t n = samples * own.bytes / pst_dtype_bytes(type);
-    if (n) PST_TRY(x->r->arith->combine(x->r->device, type, x->addend, x->n, to, n));
+    const addition a = {x, to, samples * own.bytes / pst_dtype_bytes(type)};
+    pst_device *d = x->r->device;
+    uint64_t event;
+    if (a.n) PST_TRY(d->ops->launch(d, run_addition, &a, 0, 0, &event));
     PST_TRY(pst_rank_settle(x->r));
     if (x->kind == PST_EXCHANGE_SCATTER) return PST_OK;
     for (uint32_t k = 0; k < x->n; k++) {

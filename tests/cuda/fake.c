@@ -264,6 +264,14 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, enum cudaM
     (void)kind;
     return later(s, (effect){.to = to, .from = from, .bytes = bytes});
 }
+cudaError_t cudaMemcpy2DAsync(void *to, size_t to_distance, const void *from, size_t from_distance, size_t bytes,
+                              size_t rows, enum cudaMemcpyKind kind, cudaStream_t s) {
+    cudaError_t error = cudaSuccess;
+    for (size_t i = 0; i < rows && error == cudaSuccess; i++)
+        error =
+            cudaMemcpyAsync((uint8_t *)to + i * to_distance, (const uint8_t *)from + i * from_distance, bytes, kind, s);
+    return error;
+}
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t s) {
     return later(s, (effect){.to = to, .value = (uint64_t)value, .bytes = bytes});
 }

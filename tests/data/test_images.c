@@ -154,6 +154,7 @@ static void test_refused(void **state) {
     refuse(&pst_data_mnist, (char *[]){"text"}, 1, 0, "no idx file");
     refuse(&pst_data_mnist, (char *[]){"none"}, 1, 0, "none");
     refuse(&pst_data_mnist, (char *[]){"images", "labels"}, 2, 1.0, "data.validation is 1");
+    refuse(&pst_data_mnist, (char *[]){"images", "labels"}, 2, 0.1, "of 4 images leaves none");
     refuse(&pst_data_cifar10, (char *[]){"cifar"}, 1, 0, "no multiple of the 3073");
     refuse(&pst_data_cifar10, (char *[]){"text"}, 1, 0, "no multiple");
     put_cifar("batch.bin", 2);

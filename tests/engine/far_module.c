@@ -344,6 +344,24 @@ static pst_status fill(pst_device *device, pst_queue where, void *to, uint8_t va
     return PST_OK;
 }
 
+static pst_status run_rows(far *d, job *j) {
+    uint8_t *to = real(d, j->to);
+    const uint8_t *from = real(d, j->from);
+    for (uint64_t i = 0; i < j->n[2]; i++) memcpy(to + i * j->n[0], from + i * j->n[1], j->bytes);
+    return PST_OK;
+}
+
+static pst_status copy_rows(pst_device *device, pst_queue where, void *to, uint64_t to_distance, const void *from,
+                            uint64_t from_distance, uint64_t bytes, uint64_t rows) {
+    const uint64_t n[] = {to_distance, from_distance, rows};
+    job *j = job_of(run_rows);
+    j->to = to, j->from = from, j->bytes = bytes;
+    if (!(j->n = malloc(sizeof n))) abort();
+    memcpy(j->n, n, sizeof n);
+    put((far *)device, where, j);
+    return PST_OK;
+}
+
 static pst_status run_depend(far *d, job *j) { return await(d, j->bytes); }
 
 static pst_status depend(pst_device *device, pst_queue where, uint64_t event) {
@@ -374,6 +392,7 @@ static pst_device_ops ops = {.name = "far",
                              .memory = memory,
                              .staging = staging,
                              .copy = copy,
+                             .copy_rows = copy_rows,
                              .fill = fill,
                              .depend = depend,
                              .model = model,
