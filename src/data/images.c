@@ -3,7 +3,7 @@
  * "pixels" of an image, rows of pixels of `depth` numbers from 0 to 255, and its class as "targets". */
 #include "base/hash.h"
 #include "data/data.h"
-#include "data/files.h"
+#include "data/options.h"
 #include "data/order.h"
 #include <errno.h>
 #include <stdlib.h>
@@ -175,8 +175,6 @@ static pst_status read_list(images *d, const pst_file_list *list, add_fn add, in
 }
 
 static pst_status split(images *d, const pst_data_config *c) {
-    if (!(c->validation >= 0 && c->validation < 1))
-        return pst_fail(PST_EINPUT, "data.validation is %g: a fraction from 0 to below 1 is needed", c->validation);
     d->train = d->n - (uint64_t)((double)d->n * c->validation);
     if (!d->train) return pst_fail(PST_EINPUT, "data: there are no images to train on");
     if (c->validation > 0 && d->train == d->n)
@@ -184,14 +182,13 @@ static pst_status split(images *d, const pst_data_config *c) {
                         "data.validation %g of %llu images leaves none, at least 1 is needed (or validation: 0)",
                         c->validation, (unsigned long long)d->n);
     d->order = pst_order_make(c->seed, d->train + 1, 1); /* windows of one image */
-    d->hash = pst_hash64(d->pixels, d->n * d->size, pst_hash64(d->label, d->n, 0));
-    d->hash = pst_hash64(&c->validation, sizeof c->validation, d->hash);
-    d->hash = pst_hash64(&c->seed, sizeof c->seed, d->hash);
+    d->hash = pst_options_hash(c, pst_hash64(d->pixels, d->n * d->size, pst_hash64(d->label, d->n, 0)));
     return PST_OK;
 }
 
 static pst_status open_with(const pst_data_row *row, add_fn add, int passes, const pst_data_config *c, pst_data **out) {
     pst_file_list list = {0};
+    PST_TRY(pst_options_check(c));
     PST_TRY(pst_files_expand(c->paths, c->n_path, &list));
     images *d = calloc(1, sizeof *d);
     pst_status status = d ? PST_OK : pst_fail(PST_ENOMEM, "no memory for a data set");

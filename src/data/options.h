@@ -1,11 +1,11 @@
-/* What data sets of text share: their options checked, hashed and described. */
+/* What data sets share: their options checked, hashed and described. */
 #ifndef PST_DATA_OPTIONS_H
 #define PST_DATA_OPTIONS_H
 #include "data/data.h"
 #include "data/files.h"
 #include <stddef.h>
 
-/* EINPUT: an option that no text can be read with. */
+/* EINPUT: an option that nothing can be read with. */
 pst_status pst_options_check(const pst_data_config *config);
 /* `hash` and, on top, every option that decides about samples. */
 uint64_t pst_options_hash(const pst_data_config *config, uint64_t hash);
