@@ -13,16 +13,6 @@
 
 enum { ALIGNMENT = 256 }; /* of workspace, as an allocation of the runtime has it */
 
-typedef struct {
-    pst_cuda_attention_shape shape;
-    pst_dnn_plan plan; /* NULL: the library has none */
-} entry;
-
-struct pst_cuda_attentions {
-    entry *list;
-    uint32_t n, room;
-};
-
 static pst_cuda_attention_shape shape_of(const pst_graph *g, const pst_node *node, pst_pass pass) {
     const pst_tensor *in = &g->tensor[node->in[0]];
     pst_cuda_attention_shape s = {.b = in->dim[0],
@@ -39,43 +29,31 @@ static pst_cuda_attention_shape shape_of(const pst_graph *g, const pst_node *nod
 
 /* --- plans -------------------------------------------------------------------------------------------------------- */
 
-static void make_plan(pst_cuda_device *d, entry *e) {
+static void make_plan(pst_cuda_device *d, const pst_cuda_attention_shape *s, pst_dnn_plan *plan) {
     pst_dnn_target target = {.handle = d->dnn};
     pst_dnn_graph g;
     pst_dnn_open(&g);
-    pst_cuda_attention_graph(&g, &e->shape);
-    if (pst_dnn_plan_make(&g, &target, pst_cuda_attention_workspace(&e->shape), &e->plan) != PST_OK)
+    pst_cuda_attention_graph(&g, s);
+    if (pst_dnn_plan_make(&g, &target, pst_cuda_attention_workspace(s), plan) != PST_OK)
         pst_log(PST_LOG_WARN,
                 "attention %s of %llu x %llu positions, %llu heads of %llu%s: a slower kernel computes it; cuDNN: %s",
-                e->shape.backward ? "B" : "F", (unsigned long long)e->shape.b, (unsigned long long)e->shape.t,
-                (unsigned long long)e->shape.heads, (unsigned long long)(e->shape.c / e->shape.heads),
-                e->shape.padded ? ", padded" : "", *g.why ? g.why : cudnnGetErrorString(g.error));
+                s->backward ? "B" : "F", (unsigned long long)s->b, (unsigned long long)s->t,
+                (unsigned long long)s->heads, (unsigned long long)(s->c / s->heads),
+                s->padded ? ", padded" : "", *g.why ? g.why : cudnnGetErrorString(g.error));
     pst_dnn_close(&g);
 }
 
-static pst_status find(pst_cuda_device *d, const pst_cuda_attention_shape *shape, entry **found) {
-    struct pst_cuda_attentions *a = d->attentions;
-    for (uint32_t i = 0; a && i < a->n; i++)
-        if (!memcmp(&a->list[i].shape, shape, sizeof *shape)) {
-            *found = &a->list[i];
-            return PST_OK;
-        }
-    if (!a) a = d->attentions = calloc(1, sizeof *a);
-    if (a && a->n == a->room) {
-        entry *list = realloc(a->list, sizeof *list * (a->room + 4));
-        if (list) a->list = list, a->room += 4;
-    }
-    if (!a || a->n == a->room) return pst_fail(PST_ENOMEM, "no memory for the table of attention's plans");
-    *found = &a->list[a->n++];
-    **found = (entry){.shape = *shape};
-    make_plan(d, *found);
+static pst_status find(pst_cuda_device *d, const pst_cuda_attention_shape *shape, pst_dnn_entry **found) {
+    int is_new;
+    PST_TRY(pst_dnn_find(&d->attentions, shape, sizeof *shape, found, &is_new));
+    if (is_new) make_plan(d, shape, &(*found)->plan);
     return PST_OK;
 }
 
 static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node *node, pst_pass pass) {
     pst_cuda_device *d = (pst_cuda_device *)device;
     pst_cuda_attention_shape shape = shape_of(g, node, pass);
-    entry *e;
+    pst_dnn_entry *e;
     PST_TRY(pst_cuda_status(cudaSetDevice(d->ordinal), "the GPU"));
     return find(d, &shape, &e);
 }
@@ -86,14 +64,6 @@ static pst_status prepare_f(pst_device *device, const pst_graph *g, const pst_no
 
 static pst_status prepare_b(pst_device *device, const pst_graph *g, const pst_node *node) {
     return prepare(device, g, node, PST_PASS_B);
-}
-
-void pst_cuda_attentions_close(pst_cuda_device *device) {
-    struct pst_cuda_attentions *a = device->attentions;
-    for (uint32_t i = 0; a && i < a->n; i++) pst_dnn_plan_close(&a->list[i].plan);
-    if (a) free(a->list);
-    free(a);
-    device->attentions = NULL;
 }
 
 static uint64_t scratch_bytes(const pst_cuda_attention_shape *s) {
@@ -149,9 +119,8 @@ static void put_thirds(list *l, int64_t q, int64_t k, int64_t v, const void *fir
 }
 
 /* The part that begins at this sample and head. */
-static pst_status run_part(pst_cuda_device *d, const entry *e, const pst_cuda_attention *a, uint64_t b, uint64_t head,
-                           uint8_t *scratch) {
-    const pst_cuda_attention_shape *s = &e->shape;
+static pst_status run_part(pst_cuda_device *d, const pst_cuda_attention_shape *s, const pst_dnn_plan *plan,
+                           const pst_cuda_attention *a, uint64_t b, uint64_t head, uint8_t *scratch) {
     const uint64_t size = 2, each = s->c / s->heads;
     uint64_t in = (b * s->t * 3 * s->c + head * each) * size, out = (b * s->t * s->c + head * each) * size;
     uint8_t *lengths = scratch + pst_cuda_attention_delta(s), *workspace = lengths + pst_cuda_attention_lengths(s);
@@ -169,7 +138,7 @@ static pst_status run_part(pst_cuda_device *d, const entry *e, const pst_cuda_at
         put(&l, PST_ATT_DELTA, scratch);
         put_thirds(&l, PST_ATT_DQ, PST_ATT_DK, PST_ATT_DV, (uint8_t *)a->dqkv + in, s->c * size);
     }
-    return pst_dnn_run(d->dnn, &e->plan, l.n, l.number, l.at, workspace);
+    return pst_dnn_run(d->dnn, plan, l.n, l.number, l.at, workspace);
 }
 
 /* What the library leaves in rows of padding is its own affair. */
@@ -182,7 +151,7 @@ static void clear_padding(pst_device *device, const pst_cuda_attention *a, const
 static pst_status launch(pst_device *device, const pst_call *call, pst_pass pass) {
     pst_cuda_device *d = (pst_cuda_device *)device;
     pst_cuda_attention_shape s = shape_of(call->graph, call->node, pass);
-    entry *e;
+    pst_dnn_entry *e;
     PST_TRY(find(d, &s, &e));
     pst_cuda_mark(device, call->scratch, scratch_bytes(&s));
     if (!e->plan.plan) return plain(device, call, pass);
@@ -191,7 +160,8 @@ static pst_status launch(pst_device *device, const pst_call *call, pst_pass pass
     if (s.padded)
         pst_cuda_attention_clamp(pst_cuda_stream(device), &a, (int32_t *)(scratch + pst_cuda_attention_delta(&s)));
     for (uint64_t b = 0; b < s.b; b += s.part_b)
-        for (uint64_t head = 0; head < s.heads; head += s.part_heads) PST_TRY(run_part(d, e, &a, b, head, scratch));
+        for (uint64_t head = 0; head < s.heads; head += s.part_heads)
+            PST_TRY(run_part(d, &s, &e->plan, &a, b, head, scratch));
     clear_padding(device, &a, &s);
     return pst_cuda_launched("attention (cuDNN)");
 }

@@ -12,16 +12,6 @@
 
 enum { ALIGNMENT = 256 }; /* of workspace, as an allocation of the runtime has it */
 
-typedef struct {
-    pst_cuda_convolution_shape shape;
-    pst_dnn_plan plan; /* NULL: the library has none */
-} entry;
-
-struct pst_cuda_convolutions {
-    entry *list;
-    uint32_t n, room;
-};
-
 static pst_cuda_convolution_shape shape_of(const pst_graph *g, const pst_node *node, pst_pass pass) {
     const pst_tensor *x = &g->tensor[node->in[0]], *y = &g->tensor[node->out[0]];
     const uint64_t *weight = g->param[node->param[0]].dim;
@@ -43,13 +33,12 @@ static pst_cuda_convolution_shape shape_of(const pst_graph *g, const pst_node *n
 
 /* --- plans -------------------------------------------------------------------------------------------------------- */
 
-static void make_plan(pst_cuda_device *d, entry *e) {
-    const pst_cuda_convolution_shape *s = &e->shape;
+static void make_plan(pst_cuda_device *d, const pst_cuda_convolution_shape *s, pst_dnn_plan *plan) {
     pst_dnn_target target = {.handle = d->dnn};
     pst_dnn_graph g;
     pst_dnn_open(&g);
     pst_cuda_convolution_graph(&g, s);
-    if (pst_dnn_plan_make(&g, &target, pst_cuda_convolution_workspace(s), &e->plan) != PST_OK)
+    if (pst_dnn_plan_make(&g, &target, pst_cuda_convolution_workspace(s), plan) != PST_OK)
         pst_log(PST_LOG_WARN,
                 "convolution %c of %llu images of %llux%llux%llu, %llu windows of %llux%llu: a slower kernel computes "
                 "it; cuDNN: %s",
@@ -59,29 +48,17 @@ static void make_plan(pst_cuda_device *d, entry *e) {
     pst_dnn_close(&g);
 }
 
-static pst_status find(pst_cuda_device *d, const pst_cuda_convolution_shape *shape, entry **found) {
-    struct pst_cuda_convolutions *a = d->convolutions;
-    for (uint32_t i = 0; a && i < a->n; i++)
-        if (!memcmp(&a->list[i].shape, shape, sizeof *shape)) {
-            *found = &a->list[i];
-            return PST_OK;
-        }
-    if (!a) a = d->convolutions = calloc(1, sizeof *a);
-    if (a && a->n == a->room) {
-        entry *list = realloc(a->list, sizeof *list * (2 * a->room + 8));
-        if (list) a->list = list, a->room = 2 * a->room + 8;
-    }
-    if (!a || a->n == a->room) return pst_fail(PST_ENOMEM, "no memory for the table of convolution's plans");
-    *found = &a->list[a->n++];
-    **found = (entry){.shape = *shape};
-    make_plan(d, *found);
+static pst_status find(pst_cuda_device *d, const pst_cuda_convolution_shape *shape, pst_dnn_entry **found) {
+    int is_new;
+    PST_TRY(pst_dnn_find(&d->convolutions, shape, sizeof *shape, found, &is_new));
+    if (is_new) make_plan(d, shape, &(*found)->plan);
     return PST_OK;
 }
 
 static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node *node, pst_pass pass) {
     pst_cuda_device *d = (pst_cuda_device *)device;
     pst_cuda_convolution_shape shape = shape_of(g, node, pass);
-    entry *e;
+    pst_dnn_entry *e;
     PST_TRY(pst_cuda_status(cudaSetDevice(d->ordinal), "the GPU"));
     return find(d, &shape, &e);
 }
@@ -96,14 +73,6 @@ static pst_status prepare_b(pst_device *device, const pst_graph *g, const pst_no
 
 static pst_status prepare_w(pst_device *device, const pst_graph *g, const pst_node *node) {
     return prepare(device, g, node, PST_PASS_W);
-}
-
-void pst_cuda_convolutions_close(pst_cuda_device *device) {
-    struct pst_cuda_convolutions *a = device->convolutions;
-    for (uint32_t i = 0; a && i < a->n; i++) pst_dnn_plan_close(&a->list[i].plan);
-    if (a) free(a->list);
-    free(a);
-    device->convolutions = NULL;
 }
 
 /* --- scratch: of W the gradient as the library writes it, then its workspace; before these the bias's column sum ---- */
@@ -141,9 +110,9 @@ static uint64_t scratch_w(const pst_graph *g, const pst_node *node, uint32_t thr
 /* --- launches ----------------------------------------------------------------------------------------------------- */
 
 /* The plan of a pass, NULL where the library has none. */
-static pst_status begin(pst_device *device, const pst_call *call, pst_pass pass, const entry **found) {
+static pst_status begin(pst_device *device, const pst_call *call, pst_pass pass, const pst_dnn_entry **found) {
     pst_cuda_convolution_shape s = shape_of(call->graph, call->node, pass);
-    entry *e;
+    pst_dnn_entry *e;
     PST_TRY(find((pst_cuda_device *)device, &s, &e));
     pst_cuda_mark(device, call->scratch, scratch_of(call->graph, call->node, pass));
     *found = e;
@@ -154,11 +123,11 @@ static uint8_t *scratch_at(const pst_call *call) {
     return (uint8_t *)(((uintptr_t)call->scratch + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
 }
 
-static pst_status run(pst_device *device, const pst_call *call, const entry *e, const void *x, const void *weight,
+static pst_status run(pst_device *device, const pst_call *call, const pst_dnn_entry *e, const void *x, const void *weight,
                       const void *y) {
     static const int64_t number[] = {PST_CONV_X, PST_CONV_WEIGHT, PST_CONV_Y};
     void *const operand[] = {(void *)(uintptr_t)x, (void *)(uintptr_t)weight, (void *)(uintptr_t)y};
-    uint8_t *workspace = scratch_at(call) + gradient_bytes(&e->shape);
+    uint8_t *workspace = scratch_at(call) + gradient_bytes((const pst_cuda_convolution_shape *)e->shape);
     PST_TRY(pst_dnn_run(((pst_cuda_device *)device)->dnn, &e->plan, 3, number, operand, workspace));
     return pst_cuda_launched("convolution (cuDNN)");
 }
@@ -167,7 +136,7 @@ static pst_status run(pst_device *device, const pst_call *call, const entry *e, 
 static pst_status forward(pst_device *device, const pst_call *call) {
     pst_cuda_convolution c = pst_cuda_convolution_of(call, PST_PASS_F);
     const pst_dtype dtype = call->graph->dtype;
-    const entry *e;
+    const pst_dnn_entry *e;
     PST_TRY(begin(device, call, PST_PASS_F, &e));
     if (!e->plan.plan) {
         pst_cuda_convolution_f(pst_cuda_stream(device), dtype, &c);
@@ -182,7 +151,7 @@ static pst_status forward(pst_device *device, const pst_call *call) {
 /* PARAM0 DOUT0 DIN0 */
 static pst_status backward(pst_device *device, const pst_call *call) {
     pst_cuda_convolution c = pst_cuda_convolution_of(call, PST_PASS_B);
-    const entry *e;
+    const pst_dnn_entry *e;
     PST_TRY(begin(device, call, PST_PASS_B, &e));
     if (e->plan.plan) return run(device, call, e, c.dx, c.weight, c.dy);
     pst_cuda_convolution_b(pst_cuda_stream(device), call->graph->dtype, &c);
@@ -193,7 +162,7 @@ static pst_status backward(pst_device *device, const pst_call *call) {
 static pst_status weight(pst_device *device, const pst_call *call) {
     pst_cuda_convolution c = pst_cuda_convolution_of(call, PST_PASS_W);
     const pst_dtype dtype = call->graph->dtype;
-    const entry *e;
+    const pst_dnn_entry *e;
     PST_TRY(begin(device, call, PST_PASS_W, &e));
     if (c.dbias) {
         pst_cuda_columns columns = pst_cuda_convolution_bias(&c, call->scratch);

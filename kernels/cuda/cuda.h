@@ -31,8 +31,7 @@ typedef struct {
     uint64_t launch;             /* number of the launch that is being queued, as its event's */
     double *sums;                /* room for sums of squares, see own.h */
     struct pst_cuda_products *products;     /* what linear.c has prepared; NULL: nothing yet */
-    struct pst_cuda_attentions *attentions; /* likewise attention.c */
-    struct pst_cuda_convolutions *convolutions; /* likewise convolution.c */
+    struct pst_dnn_entry *attentions, *convolutions; /* plans of attention.c and convolution.c */
     struct pst_cuda_scalings *scalings;     /* likewise fp8.c */
     struct pst_cuda_captures *captures;     /* of capture.c; NULL: nothing was captured yet */
     uint32_t marks;              /* see pst_cuda_mark */
@@ -78,8 +77,6 @@ pst_cuda_rows pst_cuda_attention_rows(void); /* attention.c: cuDNN */
 pst_cuda_rows pst_cuda_convolution_rows(void); /* convolution.c: cuDNN */
 /* What the rows of these files have made for a device, before its libraries are closed. */
 void pst_cuda_products_close(pst_cuda_device *device);
-void pst_cuda_attentions_close(pst_cuda_device *device);
-void pst_cuda_convolutions_close(pst_cuda_device *device);
 void pst_cuda_scalings_close(pst_cuda_device *device);
 void pst_cuda_captures_close(pst_cuda_device *device);
 extern const pst_choice_ops pst_cuda_choices; /* product.c */

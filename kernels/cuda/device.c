@@ -5,6 +5,7 @@
  * device finds out later, `test` says of the launch that caused it (events.c). memory, staging and copy without an event
  * wait. One thread at a time uses a device; it may be another one each time. */
 #include "base/status.h"
+#include "kernels/cuda/dnn.h"
 #include "kernels/cuda/events.h"
 #include "kernels/cuda/own.h"
 #include <stdlib.h>
@@ -95,8 +96,7 @@ static void close_device(pst_device *device) {
         if (d->shared.stream[q]) cudaStreamSynchronize(d->shared.stream[q]);
     pst_cuda_events_close(d->events);
     pst_cuda_captures_close(&d->shared); /* whose kernels are the libraries' */
-    pst_cuda_attentions_close(&d->shared);
-    pst_cuda_convolutions_close(&d->shared);
+    pst_dnn_forget(&d->shared.attentions), pst_dnn_forget(&d->shared.convolutions);
     pst_cuda_products_close(&d->shared);
     pst_cuda_scalings_close(&d->shared);
     if (d->shared.dnn) cudnnDestroy(d->shared.dnn);

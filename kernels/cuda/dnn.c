@@ -1,6 +1,7 @@
 #include "kernels/cuda/dnn.h"
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { PROPOSALS = 64, ALIGNMENT = 16 };
@@ -305,6 +306,28 @@ pst_status pst_dnn_plan_make(pst_dnn_graph *g, const pst_dnn_target *target, uin
 void pst_dnn_plan_close(pst_dnn_plan *plan) {
     if (plan->plan) cudnnBackendDestroyDescriptor(plan->plan);
     plan->plan = NULL;
+}
+
+pst_status pst_dnn_find(pst_dnn_entry **list, const void *shape, size_t bytes, pst_dnn_entry **found, int *is_new) {
+    pst_dnn_entry *e = *list;
+    while (e && memcmp(e->shape, shape, bytes)) e = e->next;
+    *is_new = !e;
+    if (!e) {
+        if (!(e = calloc(1, sizeof *e + bytes))) return pst_fail(PST_ENOMEM, "no memory for a plan of cuDNN's");
+        memcpy(e->shape, shape, bytes);
+        e->next = *list, *list = e;
+    }
+    *found = e;
+    return PST_OK;
+}
+
+void pst_dnn_forget(pst_dnn_entry **list) {
+    for (pst_dnn_entry *e = *list, *next; e; e = next) {
+        next = e->next;
+        pst_dnn_plan_close(&e->plan);
+        free(e);
+    }
+    *list = NULL;
 }
 
 pst_status pst_dnn_run(cudnnHandle_t handle, const pst_dnn_plan *plan, uint32_t n, const int64_t *number,

@@ -72,6 +72,18 @@ typedef struct {
 pst_status pst_dnn_plan_make(pst_dnn_graph *g, const pst_dnn_target *target, uint64_t most_workspace,
                              pst_dnn_plan *plan);
 void pst_dnn_plan_close(pst_dnn_plan *plan);
+
+/* A plan in a list, by what it is for; plan.plan NULL: the library has none. */
+typedef struct pst_dnn_entry pst_dnn_entry;
+struct pst_dnn_entry {
+    pst_dnn_entry *next;
+    pst_dnn_plan plan;
+    uint64_t shape[];
+};
+/* The entry of a shape, all of the list's having so many bytes and no padding; a new one (*is_new) waits for its plan.
+ * Entries stay where they are. ENOMEM. */
+pst_status pst_dnn_find(pst_dnn_entry **list, const void *shape, size_t bytes, pst_dnn_entry **found, int *is_new);
+void pst_dnn_forget(pst_dnn_entry **list);
 /* Queued on the handle's stream. */
 pst_status pst_dnn_run(cudnnHandle_t handle, const pst_dnn_plan *plan, uint32_t n, const int64_t *number,
                        void *const *operand, void *workspace);
