@@ -38,8 +38,8 @@ static void make_plan(pst_cuda_device *d, const pst_cuda_attention_shape *s, pst
         pst_log(PST_LOG_WARN,
                 "attention %s of %llu x %llu positions, %llu heads of %llu%s: a slower kernel computes it; cuDNN: %s",
                 s->backward ? "B" : "F", (unsigned long long)s->b, (unsigned long long)s->t,
-                (unsigned long long)s->heads, (unsigned long long)(s->c / s->heads),
-                s->padded ? ", padded" : "", *g.why ? g.why : cudnnGetErrorString(g.error));
+                (unsigned long long)s->heads, (unsigned long long)(s->c / s->heads), s->padded ? ", padded" : "",
+                *g.why ? g.why : cudnnGetErrorString(g.error));
     pst_dnn_close(&g);
 }
 

@@ -123,8 +123,8 @@ static uint8_t *scratch_at(const pst_call *call) {
     return (uint8_t *)(((uintptr_t)call->scratch + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));
 }
 
-static pst_status run(pst_device *device, const pst_call *call, const pst_dnn_entry *e, const void *x, const void *weight,
-                      const void *y) {
+static pst_status run(pst_device *device, const pst_call *call, const pst_dnn_entry *e, const void *x,
+                      const void *weight, const void *y) {
     static const int64_t number[] = {PST_CONV_X, PST_CONV_WEIGHT, PST_CONV_Y};
     void *const operand[] = {(void *)(uintptr_t)x, (void *)(uintptr_t)weight, (void *)(uintptr_t)y};
     uint8_t *workspace = scratch_at(call) + gradient_bytes((const pst_cuda_convolution_shape *)e->shape);
