@@ -71,4 +71,44 @@ CASE_USED void check_differences(const kernel_case *k, uint64_t seed, case_pass 
             check_operand(k, seed, run, &s, PST_ARG_PARAM, i, PST_ARG_DPARAM);
     case_close(&s);
 }
+/* Of every operator, small ones. */
+static const kernel_case difference_cases[] = {
+    {.op = "embedding", .b = 2, .t = 3, .c = 3, .f = 5, .second = 1},
+    {.op = "embedding", .b = 2, .t = 5, .c = 2, .f = 3},
+    {.op = "layer_norm", .b = 2, .t = 3, .c = 7},
+    {.op = "layer_norm", .b = 1, .t = 1, .c = 17},
+    {.op = "linear", .b = 1, .t = 3, .c = 5, .f = 4, .second = 1},
+    {.op = "linear", .b = 2, .t = 2, .c = 3, .f = 7, .act = PST_ACT_GELU_TANH, .second = 1},
+    {.op = "linear", .b = 2, .t = 2, .c = 3, .f = 7, .act = PST_ACT_GELU_ERF, .second = 1},
+    {.op = "linear", .b = 1, .t = 3, .c = 5, .f = 3, .act = PST_ACT_RELU},
+    {.op = "attention", .b = 2, .t = 4, .c = 6, .heads = 2},
+    {.op = "attention", .b = 1, .t = 7, .c = 3, .heads = 3},
+    {.op = "attention", .b = 2, .t = 5, .c = 6, .heads = 2, .bidirectional = 1},
+    {.op = "attention", .b = 5, .t = 6, .c = 4, .heads = 2, .bidirectional = 1, .lengths = 1},
+    {.op = "attention", .b = 5, .t = 4, .c = 3, .heads = 1, .lengths = 1},
+    {.op = "dropout", .b = 2, .t = 3, .c = 5, .rate = 0.4f},
+    {.op = "cross_entropy", .b = 2, .t = 3, .c = 7},
+    {.op = "convolution",
+     .b = 2,
+     .t = 4,
+     .w = 3,
+     .c = 2,
+     .f = 3,
+     .window = 3,
+     .stride = 1,
+     .padding = 1,
+     .second = 1},
+    {.op = "convolution", .b = 1, .t = 6, .w = 7, .c = 3, .f = 2, .window = 3, .stride = 2, .padding = 1},
+    {.op = "convolution", .b = 2, .t = 5, .w = 4, .c = 3, .f = 4, .window = 1, .stride = 2, .padding = 0},
+    {.op = "batch_norm", .b = 2, .t = 3, .w = 2, .c = 3},
+    {.op = "batch_norm", .b = 2, .t = 2, .w = 2, .c = 4, .act = PST_ACT_RELU, .second = 1},
+    {.op = "max_pool", .b = 2, .t = 5, .w = 6, .c = 2, .window = 3, .stride = 2, .padding = 1},
+    {.op = "average_pool", .b = 2, .t = 3, .w = 4, .c = 3},
+};
+
+/* All of these that `takes` (NULL: all). */
+CASE_USED void check_all_differences(uint64_t seed, case_pass run, int (*takes)(const kernel_case *k)) {
+    for (size_t i = 0; i < sizeof difference_cases / sizeof *difference_cases; i++)
+        if (!takes || takes(&difference_cases[i])) check_differences(&difference_cases[i], seed, run);
+}
 #endif

@@ -174,26 +174,13 @@ static void run_difference(case_state *s, pst_pass pass) {
     fail_msg("no row for %s", case_text(&s->spec));
 }
 
+static int takes_difference(const kernel_case *k) {
+    return !strcmp(k->op, "linear") || !strcmp(k->op, "attention") || !strcmp(k->op, "convolution");
+}
+
 static void test_differences(void **state) {
     (void)state;
-    static const kernel_case cases[] = {
-        {.op = "linear", .b = 1, .t = 3, .c = 5, .f = 4, .second = 1},
-        {.op = "linear", .b = 2, .t = 2, .c = 3, .f = 7, .act = PST_ACT_GELU_TANH, .second = 1},
-        {.op = "attention", .b = 2, .t = 4, .c = 6, .heads = 2},
-        {.op = "attention", .b = 3, .t = 4, .c = 6, .heads = 2, .bidirectional = 1, .lengths = 1},
-        {.op = "convolution",
-         .b = 2,
-         .t = 4,
-         .w = 3,
-         .c = 2,
-         .f = 3,
-         .window = 3,
-         .stride = 1,
-         .padding = 1,
-         .second = 1},
-        {.op = "convolution", .b = 1, .t = 6, .w = 7, .c = 3, .f = 2, .window = 3, .stride = 2, .padding = 1},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) check_differences(&cases[i], seed, run_difference);
+    check_all_differences(seed, run_difference, takes_difference);
 }
 
 static void test_linear_factors(void **state) {
