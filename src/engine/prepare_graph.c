@@ -12,8 +12,9 @@ static pst_status fit_data(const pst_config *c, pst_model_config *m) {
     PST_TRY(pst_registry_shape(c, &data));
     if (!m->vocabulary) m->vocabulary = data.vocabulary;
     if (m->vocabulary < data.vocabulary)
-        return pst_fail(PST_EINPUT, "model.vocabulary is %u, but the data has %u different tokens or classes",
-                        m->vocabulary, data.vocabulary);
+        return pst_fail(PST_EINPUT,
+                        "model.vocabulary is %u, but the data has %u different tokens or classes (data.kind %s)",
+                        m->vocabulary, data.vocabulary, c->data.kind);
     if (!m->image) m->image = data.image;
     if (data.image && m->image != data.image)
         return pst_fail(PST_EINPUT, "model.image is %u, but the images of data.kind %s are %ux%u", m->image,
