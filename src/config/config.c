@@ -2,7 +2,6 @@
  * other keys, and last the contradictions between keys. */
 #include "config/config.h"
 #include "config/rows.h"
-#include "penstock/option.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,41 +31,14 @@ static pst_status set_defaults(pst_config *config, const char *file) {
     return PST_OK;
 }
 
-/* The row that an override means: by full name, or by a key that only one section has. */
-static pst_status find_row(const char *name, const pst_row **row) {
-    const char *dot = strchr(name, '.');
-    char section[32];
-    if (dot) {
-        snprintf(section, sizeof section, "%.*s", dot - name < 31 ? (int)(dot - name) : 31, name);
-        if (!pst_row_is_section(section)) return pst_row_unknown("", section);
-        *row = pst_row_find(section, dot + 1);
-        return *row ? PST_OK : pst_row_unknown(section, dot + 1);
-    }
-    const pst_row *first = NULL;
-    const char *keys[PST_ROWS_MAX], *near;
-    for (size_t i = 0; i < pst_n_row; i++) {
-        keys[i] = pst_rows[i].key;
-        if (strcmp(keys[i], name) != 0) continue;
-        if (first)
-            return pst_fail(PST_EINPUT, "'%s' could be %s.%s or %s.%s", name, first->section, name, pst_rows[i].section,
-                            name);
-        first = &pst_rows[i];
-    }
-    *row = first;
-    if (first) return PST_OK;
-    if (pst_row_is_section(name)) return pst_fail(PST_EINPUT, "expected %s.KEY=VALUE", name);
-    near = pst_did_you_mean(name, keys, pst_n_row);
-    return near ? pst_fail(PST_EINPUT, "unknown key '%.60s'; did you mean '%s'?", name, near)
-                : pst_fail(PST_EINPUT, "unknown key '%.60s'; --help lists all keys", name);
-}
-
 static pst_status apply_override(pst_reading *reading, const char *text) {
     const char *equals = strchr(text, '=');
     if (!equals || equals == text) return pst_fail(PST_EINPUT, "expected section.key=value");
-    char name[128];
+    char name[PST_ROW_NAME_BYTES];
     const pst_row *row = NULL;
-    snprintf(name, sizeof name, "%.*s", equals - text < 127 ? (int)(equals - text) : 127, text);
-    PST_TRY(find_row(name, &row));
+    size_t n = (size_t)(equals - text);
+    snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), text);
+    PST_TRY(pst_row_find_override(name, &row));
     if (pst_row_is_list(row) && equals[1] == '[') PST_TRY(pst_document_read_list(row, reading->config, equals + 1));
     else PST_TRY(pst_row_set(row, reading->config, equals + 1));
     reading->origin[row - pst_rows] = (pst_row_origin){.override = text};

@@ -1,6 +1,6 @@
-/* Walks a run file as libyaml's document: a mapping of sections, each a mapping of keys. Every complaint starts with
- * file:line:column. Aliases are resolved by libyaml to the node they name, never copied, and the walk is three levels
- * deep whatever the document is, so that no file can make it long. */
+/* Walks a run file as libyaml's document: a mapping of sections, each a mapping of keys and sections. Every complaint
+ * starts with file:line:column. Aliases are resolved by libyaml to the node they name, never copied, and the walk goes no
+ * deeper than the rows' sections whatever the document is, so that no file can make it long. */
 #include "config/rows.h"
 #include "config/yaml.h"
 #include <string.h>
@@ -9,9 +9,9 @@ typedef struct {
     pst_reading *reading;
     yaml_document_t *document;
     struct {
-        char name[16];
+        char name[PST_ROW_NAME_BYTES];
         size_t line;
-    } section[16]; /* those met so far */
+    } section[32]; /* those met so far */
     size_t n_section;
 } walk;
 
@@ -79,14 +79,15 @@ static pst_status read_items(yaml_document_t *document, const pst_row *row, pst_
     return PST_OK;
 }
 
+static pst_status given_twice(const pst_row *row, size_t line) {
+    char name[PST_ROW_TEXT_BYTES], was[PST_ROW_NAME_BYTES] = "";
+    if (row->was) snprintf(was, sizeof was, " (once %s)", row->was);
+    return pst_fail(PST_EINPUT, "%s%s is given twice; first in line %zu", pst_row_name(row, name), was, line);
+}
+
 static pst_status read_value(walk *w, const pst_row *row, const yaml_node_t *key, yaml_node_t *node) {
     pst_row_origin *origin = &w->reading->origin[row - pst_rows];
-    if (origin->line) {
-        char name[PST_ROW_TEXT_BYTES];
-        return at_node(
-            w, key,
-            pst_fail(PST_EINPUT, "%s is given twice; first in line %zu", pst_row_name(row, name), origin->line));
-    }
+    if (origin->line) return at_node(w, key, given_twice(row, origin->line));
     const char *text = NULL;
     yaml_node_t *at = node;
     pst_status status;
@@ -122,45 +123,34 @@ static pst_status enter_section(walk *w, const char *name, const yaml_node_t *ke
     return PST_OK;
 }
 
-static pst_status read_section(walk *w, const char *section, const yaml_node_t *node) {
-    if (is_absent(node)) return PST_OK; /* "parallel:" with all its keys commented out */
-    if (node->type != YAML_MAPPING_NODE || has_odd_tag(node))
-        return at_node(w, node,
-                       pst_fail(PST_EINPUT, "%s: expected a mapping of keys, found %s", section,
-                                node->type == YAML_MAPPING_NODE ? "one with a tag" : kind_of(node)));
-    const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
-    for (; pair < node->data.mapping.pairs.top; pair++) {
-        const yaml_node_t *key = yaml_document_get_node(w->document, pair->key);
-        const char *name = key_text(w, key);
-        if (!name) return PST_EINPUT;
-        const pst_row *row = pst_row_find(section, name);
-        if (!row) return at_node(w, key, pst_row_unknown(section, name));
-        PST_TRY(read_value(w, row, key, yaml_document_get_node(w->document, pair->value)));
-    }
-    return PST_OK;
+static pst_status read_mapping(walk *w, const char *section, const yaml_node_t *node);
+
+static pst_status read_pair(walk *w, const char *section, const yaml_node_t *key, yaml_node_t *value) {
+    const char *name = key_text(w, key);
+    char deeper[PST_ROW_NAME_BYTES];
+    if (!name) return PST_EINPUT;
+    const pst_row *row = pst_row_find_any(section, name);
+    if (row) return read_value(w, row, key, value);
+    int n = snprintf(deeper, sizeof deeper, "%s%s%s", section, *section ? "." : "", name);
+    if (n >= (int)sizeof deeper || strchr(name, '.') || !pst_row_is_section(deeper))
+        return at_node(w, key, pst_row_unknown(section, name));
+    PST_TRY(enter_section(w, deeper, key));
+    return read_mapping(w, deeper, value);
 }
 
-static pst_status read_root(walk *w, const yaml_node_t *root) {
-    if (!root || is_absent(root)) return PST_OK; /* what is missing is said by name later */
-    if (root->type != YAML_MAPPING_NODE || has_odd_tag(root))
-        return at_node(w, root,
-                       pst_fail(PST_EINPUT, "expected a mapping of sections such as 'model:', found %s",
-                                root->type == YAML_MAPPING_NODE ? "one with a tag" : kind_of(root)));
-    const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
-    for (; pair < root->data.mapping.pairs.top; pair++) {
-        const yaml_node_t *key = yaml_document_get_node(w->document, pair->key);
-        yaml_node_t *value = yaml_document_get_node(w->document, pair->value);
-        const char *name = key_text(w, key);
-        if (!name) return PST_EINPUT;
-        const pst_row *row = pst_row_find("", name);
-        if (row) {
-            PST_TRY(read_value(w, row, key, value));
-        } else {
-            if (!pst_row_is_section(name)) return at_node(w, key, pst_row_unknown("", name));
-            PST_TRY(enter_section(w, name, key));
-            PST_TRY(read_section(w, name, value));
-        }
-    }
+/* section "": the whole document. */
+static pst_status read_mapping(walk *w, const char *section, const yaml_node_t *node) {
+    char what[PST_ROW_NAME_BYTES + 40] = "expected a mapping of sections such as 'model:'";
+    if (is_absent(node)) return PST_OK; /* "parallel:" with all its keys commented out */
+    if (*section) snprintf(what, sizeof what, "%s: expected a mapping of keys", section);
+    if (node->type != YAML_MAPPING_NODE || has_odd_tag(node))
+        return at_node(w, node,
+                       pst_fail(PST_EINPUT, "%s, found %s", what,
+                                node->type == YAML_MAPPING_NODE ? "one with a tag" : kind_of(node)));
+    const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+    for (; pair < node->data.mapping.pairs.top; pair++)
+        PST_TRY(read_pair(w, section, yaml_document_get_node(w->document, pair->key),
+                          yaml_document_get_node(w->document, pair->value)));
     return PST_OK;
 }
 
@@ -208,7 +198,8 @@ pst_status pst_document_read(pst_reading *reading, const char *text, size_t byte
     } else {
         walk w = {.reading = reading, .document = &document};
         yaml_node_t *root = yaml_document_get_root_node(&document);
-        status = read_root(&w, root);
+        if (root) status = read_mapping(&w, "", root); /* what is missing is said by name later */
+        else status = PST_OK;
         if (status == PST_OK && root) status = expect_end(&parser, reading->file, text, bytes);
         yaml_document_delete(&document);
     }

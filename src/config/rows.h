@@ -7,11 +7,13 @@
 /* WHOLES: one whole number or a LIST of them. */
 typedef enum { PST_ROW_WHOLE, PST_ROW_REAL, PST_ROW_BYTES, PST_ROW_TEXT, PST_ROW_LIST, PST_ROW_WHOLES } pst_row_type;
 /* ABOVE, BELOW: the range leaves out its minimum, its maximum. FILLED: an empty text is refused.
- * PATH: names files, maybe beside the run file. */
+ * PATH: names files, maybe beside the run file. FULL: overridden by its full path only, as keys of nested sections
+ * are: its name is that of an older key. */
 enum { PST_ROW_REQUIRED = 1, PST_ROW_ABOVE = 2, PST_ROW_BELOW = 4, PST_ROW_FILLED = 8, PST_ROW_PATH = 16 };
+enum { PST_ROW_FULL = 32 };
 
 typedef struct {
-    const char *section, *key;  /* section "": the key stands at the top of the file */
+    const char *section, *key;  /* section "": the key stands at the top of the file; "a.b": b is a section in a */
     pst_row_type type;
     const char *fallback;       /* the default as it would be written; NULL for lists and required keys */
     double min, max;            /* WHOLE, WHOLES, REAL, BYTES; max INFINITY: none */
@@ -19,15 +21,24 @@ typedef struct {
     const char *allowed;        /* TEXT: "a|b|c", NULL any */
     size_t offset, count;       /* in struct pst_config; count (uint32_t) of a LIST, of WHOLES */
     const char *help;
+    const char *was;            /* the full path that it once had, which files and overrides may still use, as they may
+                                   the last part of it as a short key; NULL none */
 } pst_row;
 
-extern const pst_row pst_rows[];
-extern const size_t pst_n_row;
-enum { PST_ROWS_MAX = sizeof((pst_config *)0)->given, PST_ROW_TEXT_BYTES = 512 };
+/* The table. Tests may put one of their own here. */
+extern const pst_row *pst_rows;
+extern size_t pst_n_row;
+enum { PST_ROWS_MAX = sizeof((pst_config *)0)->given, PST_ROW_TEXT_BYTES = 512, PST_ROW_NAME_BYTES = 128 };
 
-/* NULL when there is none. */
+/* NULL when there is none. any: also by the name that it once had. */
 const pst_row *pst_row_find(const char *section, const char *key);
+const pst_row *pst_row_find_any(const char *section, const char *key);
+/* The row that an override means: by its full path, or by a key that only one section has. EINPUT says what was meant. */
+pst_status pst_row_find_override(const char *name, const pst_row **row);
+/* "parallel", "parallel.compress". */
 int pst_row_is_section(const char *name);
+/* Whether its key alone may override it. */
+int pst_row_is_short(const pst_row *row);
 /* "train.lr", or "name" at the top. */
 const char *pst_row_name(const pst_row *row, char out[PST_ROW_TEXT_BYTES]);
 /* What the row takes: "a number > 0", "one of gpt, mlp". */

@@ -148,7 +148,7 @@ static pst_status loop(pst_trainer *t) {
             t->traced = 1;
         }
         if (t->stopped || t->step == steps) return PST_OK; /* finish() does the rest */
-        if (due(t->config->train.validate_every, t->step)) PST_TRY(validate(t));
+        if (due(t->config->eval.every, t->step)) PST_TRY(validate(t));
         /* The best weights are worth a checkpoint, whenever they come. */
         if (due(t->config->checkpoint.every, t->step) || t->validation_loss < t->best_loss) PST_TRY(checkpoint(t, 0));
     }

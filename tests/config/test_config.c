@@ -145,6 +145,18 @@ static const bad wrong[] = {
     {"", NULL, "run.yaml: model.kind is missing; expected one of gpt, bert, mlp, resnet, custom"},
     {"model: {kind: gpt}", NULL, "run.yaml: data.paths is missing; expected a text or a list of texts"},
     {LEAST "---\nmore: 1", NULL, "run.yaml:4:1: a second document starts here; expected one"},
+    /* keys that had another name */
+    {LEAST "train: {validate_every: 5}\neval:\n  every: 6", NULL,
+     "run.yaml:5:3: eval.every (once train.validate_every) is given twice; first in line 3"},
+    {LEAST "eval: {every: 6}\ntrain:\n  validate_every: 5", NULL,
+     "run.yaml:5:3: eval.every (once train.validate_every) is given twice; first in line 3"},
+    {LEAST "train: {validate_every: x}", NULL,
+     "run.yaml:3:25: eval.every: expected a whole number from 0 to 1000000000000, found 'x'"},
+    {LEAST "model: {validate_every: 5}", NULL, "run.yaml:3:1: section model is given twice; first in line 1"},
+    {"data: {validate_every: 5}", NULL,
+     "run.yaml:1:8: unknown key 'validate_every' in data; did you mean 'eval.every'?"},
+    {LEAST "every: 5", NULL, "run.yaml:3:1: unknown key 'every'; did you mean 'eval.every'?"},
+    {LEAST, "train.lr.x=1", "override 'train.lr.x=1': train.lr is a key, not a section"},
     /* YAML itself */
     {LEAST "train: {lr: 1", NULL,
      "run.yaml:4:1: not valid YAML: did not find expected ',' or '}' while parsing a flow mapping that starts in line "
@@ -351,7 +363,7 @@ static void draw_text(char *out, uint32_t most) {
 
 static void draw_override(char *out, size_t bytes, int which) {
     static const char *const reals[] = {"lr", "weight_decay", "clip", "eps"};
-    static const char *const wholes[] = {"steps", "seed", "layers", "validate_every", "every", "trace"};
+    static const char *const wholes[] = {"steps", "seed", "layers", "eval.every", "every", "trace"};
     char text[256];
     uint32_t word[4];
     pst_rng_words(stream, 1, drawn++, word);
@@ -387,7 +399,7 @@ static void print_reads_back_the_same(void **state) {
         if (pst_config_parse(first, "copy.yaml", NULL, 0, &b) != PST_OK) fail_msg("%s\n%s", pst_error(), first);
         char *second = printed(b);
         assert_string_equal(first, second);
-        assert_memory_equal(&a->train.steps, &b->train.steps, 7 * sizeof(int64_t));
+        assert_memory_equal(&a->train.steps, &b->train.steps, 6 * sizeof(int64_t));
         assert_memory_equal(&a->train.lr, &b->train.lr, 8 * sizeof(double));
         assert_true(a->parallel.memory == b->parallel.memory && a->model.dropout == b->model.dropout);
         assert_string_equal(a->name, b->name);
