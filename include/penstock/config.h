@@ -12,8 +12,8 @@ typedef struct pst_config pst_config;
 /* Ranks of a job, and stages of its pipeline, at most. */
 #define PST_RANKS_MAX 1024
 
-/* Reads `path` (YAML), applies n_override texts "section.key=value" (or "key=value" where one section has the key; keys of
- * sections in sections by their full path only), gives
+/* Reads `path` (YAML), applies n_override texts "section.key=value" (or "key=value" where one section has the key;
+ * keys of sections in sections by their full path only), gives
  * every other key its default, takes paths in the file from the file's folder where their first name stands there, and
  * checks ranges and contradictions. *config is the caller's; free with
  * pst_config_close. EINPUT: pst_error() says file, line, column, what is wrong and what would be right.

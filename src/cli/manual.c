@@ -94,9 +94,8 @@ static void put_command(const pst_cli_command *self, const pst_command *rows, vo
     put_paragraph(rows->summary, out);
     if (self->flags & PST_CLI_KEYS)
         fputs(".PP\nEvery key of the run file can be overridden on the command line as\n.IR section . key = value ,\n"
-              "or\n.IR key = value\nwhere only one section has it (a key of a section in a section by its full path "
-              "only); "
-              "see\n.BR penstock.yaml (5).\n",
+              "or\n.IR key = value\nwhere only one section has it (a key of a section in a section by its full path\n"
+              "only); see\n.BR penstock.yaml (5).\n",
               out);
     fputs(".SH OPTIONS\n", out);
     for (size_t i = 0; i < rows->n_option; i++) put_option(&rows->option[i], out);

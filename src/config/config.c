@@ -3,6 +3,7 @@
 #include "config/config.h"
 #include "config/rows.h"
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,11 +106,19 @@ static void keep_given(pst_reading *reading) {
     }
 }
 
+/* A share of the steps, rounded to whole ones; never more than all, which whoever gave more is told (setup.c). */
+static void resolve_warmup(pst_config *c, int given) {
+    double asked = c->train.warmup_given, steps = (double)c->train.steps;
+    if (asked < 0) asked = floor(0.5 - asked * steps);
+    if (asked > steps && given) c->train.warmup_cut = (int64_t)asked;
+    c->train.warmup = asked > steps ? c->train.steps : (int64_t)asked;
+    c->train.warmup_given = (double)c->train.warmup;
+}
+
 /* Defaults that depend on other keys. */
 static void resolve_train(pst_reading *reading) {
     pst_config *c = reading->config;
-    if (!is_given(origin_of(reading, "train", "warmup")) && c->train.warmup > c->train.steps)
-        c->train.warmup = c->train.steps;
+    resolve_warmup(c, is_given(origin_of(reading, "train", "warmup")));
     if (c->train.micro_batch) return;
     for (c->train.micro_batch = 4; c->train.batch % c->train.micro_batch;) c->train.micro_batch--;
 }
@@ -126,11 +135,6 @@ static pst_status check_train(pst_reading *reading) {
     if (batch % micro) {
         pst_fail(PST_EINPUT, "train.micro_batch: %lld does not divide train.batch, %lld", micro, batch);
         return at_origin(reading, blame(reading, "train", "micro_batch", "batch"), PST_EINPUT);
-    }
-    if (c->train.warmup > c->train.steps) {
-        pst_fail(PST_EINPUT, "train.warmup: %lld is more than train.steps, %lld", (long long)c->train.warmup,
-                 (long long)c->train.steps);
-        return at_origin(reading, blame(reading, "train", "warmup", "steps"), PST_EINPUT);
     }
     if (c->train.lr_min > c->train.lr) {
         pst_fail(PST_EINPUT, "train.lr_min: %g is more than train.lr, %g", c->train.lr_min, c->train.lr);
@@ -226,6 +230,7 @@ static pst_status copy_origins(const pst_config *config, pst_config *made) {
     if (!place) return pst_fail(PST_ENOMEM, "no memory for the configuration");
     free(made->model_place);
     made->model_place = place;
+    made->train.warmup_cut = config->train.warmup_cut;
     memcpy(made->given, config->given, sizeof config->given);
     return PST_OK;
 }

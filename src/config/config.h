@@ -25,6 +25,8 @@ struct pst_config {
         char *optimizer, *decay, *precision, *non_finite;
         double loss_scale, loss_scale_start, loss_scale_backoff; /* 0: dynamic in fp16, else 1 */
         int64_t loss_scale_interval;
+        double warmup_given;                          /* as it stands in the file; resolved: warmup */
+        int64_t warmup_cut;                           /* what was given, where it was more than steps; else 0 */
         double lr, lr_min, weight_decay, beta1, beta2, eps, momentum, clip;
         double hang_factor, hang_slack;               /* s; slack 0: nobody watches */
     } train;

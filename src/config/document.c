@@ -1,6 +1,6 @@
 /* Walks a run file as libyaml's document: a mapping of sections, each a mapping of keys and sections. Every complaint
- * starts with file:line:column. Aliases are resolved by libyaml to the node they name, never copied, and the walk goes no
- * deeper than the rows' sections whatever the document is, so that no file can make it long. */
+ * starts with file:line:column. Aliases are resolved by libyaml to the node they name, never copied, and the walk goes
+ * no deeper than the rows' sections whatever the document is, so that no file can make it long. */
 #include "config/rows.h"
 #include "config/yaml.h"
 #include <string.h>

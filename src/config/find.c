@@ -82,6 +82,7 @@ const char *pst_row_expects(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
         [PST_ROW_WHOLE] = "a whole number",
         [PST_ROW_REAL] = "a number",
         [PST_ROW_BYTES] = "a number of bytes such as 512M or 8G",
+        [PST_ROW_STEPS] = "a number of steps such as 20, or a share of them such as 0.05 or 5%",
         [PST_ROW_TEXT] = "a text",
         [PST_ROW_LIST] = "a text or a list of texts",
         [PST_ROW_WHOLES] = "a whole number",

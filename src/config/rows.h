@@ -4,8 +4,16 @@
 #include "base/status.h"
 #include "config/config.h"
 
-/* WHOLES: one whole number or a LIST of them. */
-typedef enum { PST_ROW_WHOLE, PST_ROW_REAL, PST_ROW_BYTES, PST_ROW_TEXT, PST_ROW_LIST, PST_ROW_WHOLES } pst_row_type;
+/* WHOLES: one whole number or a LIST of them. STEPS: a number of steps, or a share of them, which is kept below 0. */
+typedef enum {
+    PST_ROW_WHOLE,
+    PST_ROW_REAL,
+    PST_ROW_BYTES,
+    PST_ROW_STEPS,
+    PST_ROW_TEXT,
+    PST_ROW_LIST,
+    PST_ROW_WHOLES
+} pst_row_type;
 /* ABOVE, BELOW: the range leaves out its minimum, its maximum. FILLED: an empty text is refused.
  * PATH: names files, maybe beside the run file. FULL: overridden by its full path only, as keys of nested sections
  * are: its name is that of an older key. */
@@ -33,7 +41,8 @@ enum { PST_ROWS_MAX = sizeof((pst_config *)0)->given, PST_ROW_TEXT_BYTES = 512, 
 /* NULL when there is none. any: also by the name that it once had. */
 const pst_row *pst_row_find(const char *section, const char *key);
 const pst_row *pst_row_find_any(const char *section, const char *key);
-/* The row that an override means: by its full path, or by a key that only one section has. EINPUT says what was meant. */
+/* The row that an override means: by its full path, or by a key that only one section has. EINPUT says what was
+ * meant. */
 pst_status pst_row_find_override(const char *name, const pst_row **row);
 /* "parallel", "parallel.compress". */
 int pst_row_is_section(const char *name);

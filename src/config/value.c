@@ -130,6 +130,11 @@ pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text)
             return refuse_text(row, text);
         *(double *)at = real;
         return PST_OK;
+    case PST_ROW_STEPS:
+        if (pst_number_whole(text, &whole) && in_range(row, (double)whole)) *(double *)at = (double)whole;
+        else if (pst_number_share(text, &real)) *(double *)at = -real;
+        else return refuse_text(row, text);
+        return PST_OK;
     case PST_ROW_TEXT: return set_text(row, config, text);
     case PST_ROW_LIST:
     case PST_ROW_WHOLES:
@@ -197,6 +202,9 @@ void pst_row_print(const pst_row *row, const pst_config *config, FILE *out) {
     case PST_ROW_WHOLE: fprintf(out, "%lld", (long long)*(const int64_t *)at); break;
     case PST_ROW_REAL:
     case PST_ROW_BYTES: fputs(pst_number_print(*(const double *)at, number), out); break;
+    case PST_ROW_STEPS: /* resolved: no share any more */
+        fputs(pst_number_print(*(const double *)at, number), out);
+        break;
     case PST_ROW_TEXT: pst_yaml_print_text(*text_of(row, config), out); break;
     case PST_ROW_LIST: print_items(row, config, pst_yaml_print_text, out); break;
     case PST_ROW_WHOLES:

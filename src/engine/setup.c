@@ -327,6 +327,12 @@ static void say_unshared(const pst_prepared *p) {
         "parallel.zero=1, or more parallel.chunks with a schedule that takes them");
 }
 
+void pst_setup_say_warmup(const pst_config *c) {
+    if (c->train.warmup_cut)
+        pst_log(PST_LOG_WARN, "train.warmup is %lld, but train.steps is %lld: the learning rate rises over all of them",
+                (long long)c->train.warmup_cut, (long long)c->train.steps);
+}
+
 void pst_setup_announce(const pst_trainer *t) {
     const pst_prepared *p = t->p;
     uint64_t params = 0, most = 0;
@@ -340,6 +346,7 @@ void pst_setup_announce(const pst_trainer *t) {
                 "train.micro_batch or a larger train.batch",
                 p->micro[1], p->grid.pipeline, p->timing->bubble * 100);
     say_unshared(p);
+    pst_setup_say_warmup(t->config);
     if (*t->config->parallel.schedule_file && strcmp(t->config->parallel.schedule, "custom"))
         pst_log(PST_LOG_WARN, "parallel.schedule_file is not read: parallel.schedule is %s, not custom",
                 t->config->parallel.schedule);

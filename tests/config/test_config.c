@@ -24,6 +24,15 @@ static pst_config *parsed(const char *text, const char *override) {
     return config;
 }
 
+static char *printed(const pst_config *config) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_int_equal(pst_config_print(config, out), PST_OK);
+    fclose(out);
+    return text;
+}
+
 static void defaults_and_values(void **state) {
     (void)state;
     pst_config *c = parsed(LEAST, NULL);
@@ -54,6 +63,41 @@ static void defaults_and_values(void **state) {
     assert_int_equal(c->train.seed, INT64_MAX);
     assert_true(c->train.lr == 1e-3 && c->parallel.memory == 1.5 * 1073741824);
     pst_config_close(c);
+}
+
+/* Steps, or a share of them; what is more than there are is cut, and kept to be said where somebody gave it. */
+static void warm_up(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t steps, cut;
+    } cases[] = {
+        {"train: {steps: 200, warmup: 0.05}", 10, 0},
+        {"train: {steps: 200, warmup: 5%}", 10, 0},
+        {"train: {steps: 200, warmup: '5%'}", 10, 0},
+        {"train: {steps: 7, warmup: 0.5}", 4, 0},
+        {"train: {steps: 7, warmup: 100%}", 7, 0},
+        {"train: {steps: 7, warmup: 0%}", 0, 0},
+        {"train: {steps: 3, warmup: 0.1}", 0, 0},
+        {"train: {steps: 200, warmup: 1}", 1, 0},
+        {"train: {steps: 200, warmup: 0}", 0, 0},
+        {"train: {steps: 5, warmup: 100}", 5, 100},
+        {"train: {steps: 5, warmup: 5}", 5, 0},
+        {"train: {steps: 5}", 5, 0},
+        {"train: {warmup: 1000000000000}", 300, 1000000000000},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[200], line[80];
+        snprintf(text, sizeof text, LEAST "%s", cases[i].text);
+        pst_config *c = parsed(text, NULL);
+        assert_int_equal(c->train.warmup, cases[i].steps);
+        assert_int_equal(c->train.warmup_cut, cases[i].cut);
+        char *resolved = printed(c); /* what a resumed run with more steps keeps */
+        snprintf(line, sizeof line, "  warmup: %lld\n", (long long)cases[i].steps);
+        assert_non_null(strstr(resolved, line));
+        free(resolved);
+        pst_config_close(c);
+    }
 }
 
 static void overrides(void **state) {
@@ -171,7 +215,6 @@ static const bad wrong[] = {
     /* contradictions */
     {LEAST "train: {batch: 32, micro_batch: 5}", NULL,
      "run.yaml:3:33: train.micro_batch: 5 does not divide train.batch, 32"},
-    {LEAST "train: {steps: 10,\n  warmup: 11}", NULL, "run.yaml:4:11: train.warmup: 11 is more than train.steps, 10"},
     {LEAST "train: {lr_min: 1}", NULL, "run.yaml:3:17: train.lr_min: 1 is more than train.lr, 0.0003"},
     {LEAST "parallel: {tensor: -1}", NULL,
      "run.yaml:3:20: parallel.tensor: expected a whole number from 0 to 1024 or a list of them, found '-1'"},
@@ -194,7 +237,15 @@ static const bad wrong[] = {
     {LEAST, "paths=[a", "override 'paths=[a': expected a list such as [a.txt, b.txt], found something else"},
     {LEAST, "preset=\xff", "override 'preset=\xff': expected a text, found bytes that are not UTF-8"},
     {LEAST, "micro_batch=7", "override 'micro_batch=7': train.micro_batch: 7 does not divide train.batch, 32"},
-    {LEAST, "warmup=301", "override 'warmup=301': train.warmup: 301 is more than train.steps, 300"},
+    {LEAST, "warmup=1.0",
+     "override 'warmup=1.0': expected a number of steps such as 20, or a share of them such as 0.05 or 5%, found "
+     "'1.0'"},
+    {LEAST "train: {warmup: 101%}", NULL,
+     "run.yaml:3:17: train.warmup: expected a number of steps such as 20, or a share of them such as 0.05 or 5%, found "
+     "'101%'"},
+    {LEAST, "warmup=-5%",
+     "override 'warmup=-5%': expected a number of steps such as 20, or a share of them such as 0.05 or 5%, found "
+     "'-5%'"},
 };
 
 static void wrong_files_say_what_and_where(void **state) {
@@ -297,15 +348,6 @@ static void paths_beside_the_file(void **state) {
     assert_int_equal(rmdir("../sub/texts") | rmdir("../sub") | chdir("/"), 0);
     snprintf(path, sizeof path, "%s/near", folder);
     assert_int_equal(rmdir(path) | rmdir(folder), 0);
-}
-
-static char *printed(const pst_config *config) {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    assert_int_equal(pst_config_print(config, out), PST_OK);
-    fclose(out);
-    return text;
 }
 
 static uint64_t stream, drawn;
@@ -438,11 +480,17 @@ static void locale_does_not_matter(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_and_values),    cmocka_unit_test(overrides),
-        cmocka_unit_test(overrides_alone),        cmocka_unit_test(wrong_files_say_what_and_where),
-        cmocka_unit_test(aliases_are_harmless),   cmocka_unit_test(files),
-        cmocka_unit_test(paths_beside_the_file),  cmocka_unit_test(print_reads_back_the_same),
-        cmocka_unit_test(help_has_every_section), cmocka_unit_test(locale_does_not_matter),
+        cmocka_unit_test(defaults_and_values),
+        cmocka_unit_test(warm_up),
+        cmocka_unit_test(overrides),
+        cmocka_unit_test(overrides_alone),
+        cmocka_unit_test(wrong_files_say_what_and_where),
+        cmocka_unit_test(aliases_are_harmless),
+        cmocka_unit_test(files),
+        cmocka_unit_test(paths_beside_the_file),
+        cmocka_unit_test(print_reads_back_the_same),
+        cmocka_unit_test(help_has_every_section),
+        cmocka_unit_test(locale_does_not_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
