@@ -79,6 +79,11 @@ static const pst_row rows[] = {
 
     {"eval", "every", PST_ROW_WHOLE, "0", 0, 1e12, FULL, NULL, AT(eval.every), 0,
      "Steps between evaluations; 0: only at the end.", "train.validate_every"},
+    {"eval", "tokens", PST_ROW_WHOLE, "32768", 0, 1e9, 0, "all", AT(eval.tokens), 0,
+     "Tokens of an evaluation (images with resnet): samples spread evenly over the validation split, the same ones "
+     "each "
+     "time; all: the whole split.",
+     NULL},
 
     WHOLE(parallel, pipeline, "0", 0, PST_RANKS_MAX,
           "Pipeline stages (ranks in a row); 0: what the number of ranks leaves."),

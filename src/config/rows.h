@@ -26,7 +26,7 @@ typedef struct {
     const char *fallback;       /* the default as it would be written; NULL for lists and required keys */
     double min, max;            /* WHOLE, WHOLES, REAL, BYTES; max INFINITY: none */
     unsigned flags;
-    const char *allowed;        /* TEXT: "a|b|c", NULL any */
+    const char *allowed;        /* TEXT: "a|b|c", NULL any; WHOLE: a word for 0 */
     size_t offset, count;       /* in struct pst_config; count (uint32_t) of a LIST, of WHOLES */
     const char *help;
     const char *was;            /* the full path that it once had, which files and overrides may still use, as they may

@@ -121,6 +121,7 @@ pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text)
     double real;
     switch (row->type) {
     case PST_ROW_WHOLE:
+        if (row->allowed && strcmp(row->allowed, text) == 0) text = "0";
         if (!pst_number_whole(text, &whole) || !in_range(row, (double)whole)) return refuse_text(row, text);
         *(int64_t *)at = whole;
         return PST_OK;
@@ -199,7 +200,10 @@ void pst_row_print(const pst_row *row, const pst_config *config, FILE *out) {
     const char *at = (const char *)config + row->offset;
     char number[PST_NUMBER_BYTES];
     switch (row->type) {
-    case PST_ROW_WHOLE: fprintf(out, "%lld", (long long)*(const int64_t *)at); break;
+    case PST_ROW_WHOLE:
+        if (row->allowed && !*(const int64_t *)at) fputs(row->allowed, out);
+        else fprintf(out, "%lld", (long long)*(const int64_t *)at);
+        break;
     case PST_ROW_REAL:
     case PST_ROW_BYTES: fputs(pst_number_print(*(const double *)at, number), out); break;
     case PST_ROW_STEPS: /* resolved: no share any more */

@@ -282,7 +282,7 @@ pst_status pst_setup_metrics(pst_trainer *t) {
         pst_peak peak;
         pst_prepare_peak(p, &peak);
         peak.flops *= p->options.n_rank;
-        status = pst_metrics_open(p, t->folder, t->step, &peak, (int)what_to_show(t), &t->metrics);
+        status = pst_metrics_open(p, t->folder, t->step, &peak, (int)what_to_show(t), pst_feed_passes(t), &t->metrics);
     }
     return pst_group_agree(t->group, status);
 }

@@ -1,4 +1,5 @@
 /* The training loop: one run, as far as it happens in this process. Where it happens: start.c. */
+#include "base/clock.h"
 #include "base/log.h"
 #include "comm/launch.h"
 #include "engine/bind.h"
@@ -94,12 +95,14 @@ static pst_status train_step(pst_trainer *t) {
 
 static int due(int64_t every, uint64_t step) { return every > 0 && step % (uint64_t)every == 0; }
 
+static double since(uint64_t began) { return (double)(pst_monotonic_ns() - began) * 1e-9; }
+
 /* Leaves validation_loss NaN when there is nothing to validate on, or when it was interrupted. */
 static pst_status validate(pst_trainer *t) {
-    uint64_t tokens;
+    uint64_t tokens, began = pst_monotonic_ns();
     if (t->study) return PST_OK;
     PST_TRY(pst_feed_validate(t, &t->validation_loss, &tokens));
-    if (t->metrics && tokens) pst_metrics_validation(t->metrics, t->step, t->validation_loss, tokens);
+    if (t->metrics && tokens) pst_metrics_validation(t->metrics, t->step, t->validation_loss, tokens, since(began));
     if (!tokens || isfinite(t->validation_loss) || !strcmp(t->config->train.non_finite, "skip")) return PST_OK;
     PST_TRY(pst_saving_finish(t));
     pst_status status = pst_fail(PST_EINPUT,

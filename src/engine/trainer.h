@@ -105,8 +105,11 @@ pst_status pst_feed_open(pst_trainer *t);
 void pst_feed_close(pst_trainer *t);
 /* Fills data tensors of every local rank for the training batch that starts at `sample`. */
 pst_status pst_feed_batch(pst_trainer *t, uint64_t sample);
-/* Mean loss over the whole validation split (nats per token), the same bits on every rank; *tokens: how many. NaN and 0
- * when the split is empty, or when a rank was asked to stop before its end: t->stopped is then set. Collective. */
+/* Forward passes of an evaluation, each of as many samples as a step; 0: there is nothing to evaluate on. */
+uint64_t pst_feed_passes(const pst_trainer *t);
+/* Mean loss (nats per token) over eval.tokens of the validation split, or all of it, the same bits on every rank; *tokens:
+ * how many. NaN and 0 when the split is empty, or when a rank was asked to stop before its end: t->stopped is then set.
+ * Collective. */
 pst_status pst_feed_validate(pst_trainer *t, double *loss, uint64_t *tokens);
 
 /* saving.c. A checkpoint is written while training goes on; one that cannot be written is said in the metrics and

@@ -115,10 +115,12 @@ static pst_status read_step(const json_t *line, pst_report_metrics *m) {
 
 static pst_status read_validation(const json_t *line, pst_report_metrics *m) {
     double step = pst_report_number(line, "step");
-    if (!(step >= 0 && step <= MAX_STEP) || (m->n_validation && step <= m->validation_step[m->n_validation - 1])) {
+    double last = m->n_validation ? m->validation_step[m->n_validation - 1] : -1;
+    if (!(step >= last && step >= 0 && step <= MAX_STEP)) {
         m->n_bad++;
         return PST_OK;
     }
+    if (step == last) m->n_validation--; /* of a run that was done, evaluated again on more */
     PST_TRY(room_for_validation(m));
     m->validation_step[m->n_validation] = step;
     m->validation_loss[m->n_validation++] = pst_report_number(line, "loss");

@@ -45,6 +45,7 @@ static void defaults_and_values(void **state) {
     assert_int_equal(c->train.steps, 300);
     assert_int_equal(c->train.micro_batch, 4);
     assert_true(c->train.lr == 3e-4 && c->train.beta2 == 0.95 && c->train.eps == 1e-8);
+    assert_true(c->eval.every == 0 && c->eval.tokens == 32768);
     assert_string_equal(c->parallel.schedule, "1f1b");
     assert_int_equal(c->parallel.pipeline, 0);
     assert_int_equal(c->checkpoint.keep, 3);
@@ -212,6 +213,8 @@ static const bad wrong[] = {
     {LEAST "name: \x01", NULL, "run.yaml:3:7: not valid YAML: control characters are not allowed"},
     {LEAST "name: \xff", NULL, "run.yaml:3:7: not valid YAML: invalid leading UTF-8 octet"},
     {LEAST "name: !shout hello", NULL, "run.yaml:3:7: name: the tag '!shout' has no meaning here"},
+    {LEAST "eval: {tokens: every}", NULL,
+     "run.yaml:3:16: eval.tokens: expected a whole number from 0 to 1000000000, or all, found 'every'"},
     /* contradictions */
     {LEAST "train: {batch: 32, micro_batch: 5}", NULL,
      "run.yaml:3:33: train.micro_batch: 5 does not divide train.batch, 32"},

@@ -43,6 +43,7 @@ static void test_metrics(void **state) {
         "{\"step\":3,\"loss\":\"x\",\"step_ms\":30,\"work_s\":{\"linear\":3,\"add\":0.5},\"peak_bytes\":[7,9],\"new_"
         "key\":[1]}\n"
         "{\"step\":3,\"loss\":1}\nnot json\n[1,2]\n"
+        "{\"event\":\"validation\",\"step\":3,\"loss\":2.75}\n" /* evaluated again, when the run was done */
         "{\"event\":\"validation\",\"step\":3,\"loss\":2.5}\n{\"event\":\"surprise\",\"step\":3,\"odd\":{\"a\":1}}\n"
         "{\"event\":\"end\",\"steps\":3,\"why\":\"done\"}\n{\"step\":4,\"loss\":1.2,\"step_m");
     assert_int_equal(m.n, 3);
