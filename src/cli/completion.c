@@ -113,7 +113,7 @@ static const char *const script[] = {
     "    case ${1-} in",
     "    '' | @none) return ;;",
     "    @command) set -- $_penstock_commands ;;",
-    "    @suite) set -- kernels p2p collectives ;;",
+    "    @suite) set -- $_penstock_suites ;;",
     "    @file | @folder | @yaml)",
     "        compopt -o filenames 2>/dev/null",
     "        if [[ $1 == @yaml ]]; then",
@@ -193,6 +193,8 @@ void pst_cli_completion(FILE *out) {
           out);
     for (const pst_cli_command *c = pst_cli_commands; c->name; c++)
         fprintf(out, "%s%s", c == pst_cli_commands ? "" : " ", c->name);
+    fputs("'\n_penstock_suites='", out);
+    put_builtin("suite", NULL, out);
     fputs("'\n", out);
     put_keys(out);
     put_function("_penstock_options", "$1", out, put_options);

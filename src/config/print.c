@@ -111,10 +111,8 @@ int pst_config_key_at(size_t i, pst_config_key *key) {
 
 void pst_config_help(FILE *out) {
     const char *section = "";
-    fputs(
-        "Keys of a run file; on the command line as section.key=value, or key=value where only one section has it (not "
-        "those\nof a section in a section, nor eval.every: every is that of checkpoint).\n",
-        out);
+    fputs("Keys of a run file; on the command line as section.key=value, or key=value where only one section has it.\n",
+          out);
     for (size_t i = 0; i < pst_n_row; i++) {
         const pst_row *row = &pst_rows[i];
         char expects[PST_ROW_TEXT_BYTES];
