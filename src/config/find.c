@@ -154,9 +154,15 @@ static const pst_row *find_elsewhere(const char *key) {
     return NULL;
 }
 
+static pst_status say_foreign(const char *key, const char *in, const char *meant, const char *instead) {
+    if (meant) return pst_fail(PST_EINPUT, "unknown key '%.60s'%s; did you mean '%s'?", key, in, meant);
+    return pst_fail(PST_EINPUT, "unknown key '%.60s'%s: %s", key, in, instead);
+}
+
 pst_status pst_row_unknown(const char *section, const char *key) {
     const char *names[PST_ROWS_MAX], *near;
     char say[PST_ROW_TEXT_BYTES] = "", in[NAME + 8] = "", room[PST_ROWS_MAX][NAME];
+    const char *meant, *instead;
     const pst_row *elsewhere = find_elsewhere(key);
     if (!*section && is_path(key))
         return pst_fail(PST_EINPUT, "unknown key '%s'; sections stand in each other: '%.*s: {%s: ...}'", key,
@@ -165,6 +171,7 @@ pst_status pst_row_unknown(const char *section, const char *key) {
     if (elsewhere)
         return pst_fail(PST_EINPUT, "unknown key '%s'%s; did you mean '%s'%s?", key, in, pst_row_name(elsewhere, say),
                         *elsewhere->section ? "" : " at the top of the file");
+    if (pst_row_foreign(key, &meant, &instead)) return say_foreign(key, in, meant, instead);
     if (find_section(key, say)) return pst_fail(PST_EINPUT, "unknown key '%s'%s; did you mean '%s'?", key, in, say);
     say[0] = 0;
     size_t n = list_names(section, names, room);
@@ -198,12 +205,13 @@ static pst_status find_path(const char *name, const pst_row **row) {
 }
 
 static pst_status unknown_short(const char *name) {
-    const char *keys[PST_ROWS_MAX], *near;
+    const char *keys[PST_ROWS_MAX], *near, *meant, *instead;
     int n;
     char full[PST_ROW_TEXT_BYTES];
     const pst_row *row = find_elsewhere(name);
     if (row) return pst_fail(PST_EINPUT, "expected the key's full path, %s=VALUE", pst_row_name(row, full));
     if (pst_row_is_section(name)) return pst_fail(PST_EINPUT, "expected %s.KEY=VALUE", name);
+    if (pst_row_foreign(name, &meant, &instead)) return say_foreign(name, "", meant, instead);
     for (size_t i = 0; i < pst_n_row; i++) keys[i] = pst_rows[i].key;
     if (!(near = pst_did_you_mean(name, keys, pst_n_row)))
         return pst_fail(PST_EINPUT, "unknown key '%.60s'; --help lists all keys", name);
@@ -215,6 +223,15 @@ static pst_status ambiguous(const char *key, const pst_row *first) {
     const pst_row *second = first + 1;
     while (!can_be_short(second) || strcmp(second->key, key) != 0) second++;
     return pst_fail(PST_EINPUT, "'%s' could be %s.%s or %s.%s", key, first->section, key, second->section, key);
+}
+
+const char *pst_config_key_for(const char *name) {
+    static _Thread_local char text[PST_ROW_TEXT_BYTES];
+    const char *key = NULL, *say;
+    const pst_row *row;
+    if (pst_row_find_override(name, &row) == PST_OK) return pst_row_name(row, text);
+    pst_error_clear();
+    return pst_row_foreign(name, &key, &say) ? key : NULL;
 }
 
 pst_status pst_row_find_override(const char *name, const pst_row **found) {

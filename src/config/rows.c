@@ -78,7 +78,8 @@ static const pst_row rows[] = {
     WHOLE(train, log_every, "10", 1, 1e12, "Steps between lines on a stream that is no terminal."),
 
     {"eval", "every", PST_ROW_WHOLE, "0", 0, 1e12, FULL, NULL, AT(eval.every), 0,
-     "Steps between evaluations; 0: only at the end. (every=N without a section is checkpoint.every.)", "train.validate_every"},
+     "Steps between evaluations; 0: only at the end. (every=N without a section is checkpoint.every.)",
+     "train.validate_every"},
     {"eval", "tokens", PST_ROW_WHOLE, "32768", 0, 1e9, 0, "all", AT(eval.tokens), 0,
      "Tokens of an evaluation (images with resnet): samples spread evenly over the validation split, the same ones "
      "each "

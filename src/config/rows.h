@@ -55,6 +55,13 @@ const char *pst_row_expects(const pst_row *row, char out[PST_ROW_TEXT_BYTES]);
 /* EINPUT: "unknown key 'batchsize' in train; did you mean 'batch'?" */
 pst_status pst_row_unknown(const char *section, const char *key);
 
+/* foreign.c. Whether other programs have a key of that name; *key: ours, or NULL and *say: what there is instead. */
+int pst_row_foreign(const char *name, const char **key, const char **say);
+/* What to say of a value that the row does not take; NULL: nothing. */
+const char *pst_row_foreign_value(const pst_row *row, const char *text);
+/* For tests: the key that the i-th entry is about, "" none, and its names (NULL: of values); NULL after the last. */
+const char *pst_row_foreign_at(size_t i, const char **names);
+
 /* Sets a value from text; a list becomes that one item. EINPUT: "expected a number > 0, found 'abc'". */
 pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text);
 /* Whether the row, TEXT, LIST or WHOLES, takes this text; EINPUT as for pst_row_set. */

@@ -64,8 +64,9 @@ static pst_status check_choice(const pst_row *row, const char *text) {
         if (strcmp(item, text) == 0) return PST_OK;
         names[n++] = item;
     }
-    const char *near = pst_did_you_mean(text, names, n);
+    const char *near = pst_did_you_mean(text, names, n), *foreign = pst_row_foreign_value(row, text);
     refuse_text(row, text);
+    if (foreign) return pst_fail(PST_EINPUT, "%s; %s", pst_error(), foreign);
     return near ? pst_fail(PST_EINPUT, "%s; did you mean '%s'?", pst_error(), near) : PST_EINPUT;
 }
 

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "config/config.h"
+#include "config/rows.h"
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
@@ -229,6 +229,22 @@ static const bad wrong[] = {
     {LEAST, "train.lr=abc", "override 'train.lr=abc': expected a number > 0, found 'abc'"},
     {LEAST, "lr=", "override 'lr=': expected a number > 0, found an empty text"},
     {LEAST, "lr", "override 'lr': expected section.key=value"},
+    {LEAST, "learning_rate=1", "override 'learning_rate=1': unknown key 'learning_rate'; did you mean 'train.lr'?"},
+    {LEAST, "train.Learning-Rate=1",
+     "override 'train.Learning-Rate=1': unknown key 'Learning-Rate' in train; did you mean 'train.lr'?"},
+    {LEAST "train:\n  tensor_model_parallel_size: 2", NULL,
+     "run.yaml:4:3: unknown key 'tensor_model_parallel_size' in train; did you mean 'parallel.tensor'?"},
+    {LEAST "n_embd: 64", NULL, "run.yaml:3:1: unknown key 'n_embd'; did you mean 'model.channels'?"},
+    {LEAST, "epochs=3",
+     "override 'epochs=3': unknown key 'epochs': a run's length is train.steps, each a batch of train.batch samples"},
+    {LEAST, "gpus=4",
+     "override 'gpus=4': unknown key 'gpus': -n RANKS starts so many ranks, and parallel.device=cuda computes on GPUs"},
+    {LEAST, "tokenizer=gpt2",
+     "override 'tokenizer=gpt2': expected byte, found 'gpt2'; a text's bytes are its tokens, there is no other "
+     "tokenizer"},
+    {LEAST "train: {precision: bfloat16}", NULL,
+     "run.yaml:3:20: train.precision: expected one of fp32, tf32, bf16, fp16, fp8, found 'bfloat16'; did you mean "
+     "'bf16'?"},
     {LEAST, "=3", "override '=3': expected section.key=value"},
     {LEAST, "kind=gpt", "override 'kind=gpt': 'kind' could be model.kind or data.kind"},
     {LEAST, "batchsize=3", "override 'batchsize=3': unknown key 'batchsize'; did you mean 'batch'?"},
@@ -455,6 +471,44 @@ static void print_reads_back_the_same(void **state) {
     }
 }
 
+static int is_key(const char *name) {
+    pst_config_key key = {.size = sizeof key};
+    char full[200];
+    for (size_t i = 0; pst_config_key_at(i, &key); i++) {
+        snprintf(full, sizeof full, "%s%s%s", key.section, *key.section ? "." : "", key.key);
+        if (!strcmp(full, name)) return 1;
+    }
+    return 0;
+}
+
+/* Names of other programs lead to keys that there are, and none of them hides one of ours. */
+static void foreign_names(void **state) {
+    (void)state;
+    const char *key, *names;
+    size_t i = 0;
+    for (; (key = pst_row_foreign_at(i, &names)); i++) {
+        if (*key && !is_key(key)) fail_msg("there is no %s", key);
+        char copy[1000], *rest = copy, *name;
+        snprintf(copy, sizeof copy, "%s", names ? names : "");
+        while (names && (name = strsep(&rest, "|"))) {
+            const char *found = pst_config_key_for(name);
+            if (strcmp(found ? found : "", key)) fail_msg("%s is %s, not %s", name, found ? found : "nothing", key);
+            char text[200], full[120], *said;
+            pst_config *config = NULL;
+            const char *override = text;
+            snprintf(text, sizeof text, "%s=1", name);
+            assert_int_equal(pst_config_parse(LEAST, "run.yaml", &override, 1, &config), PST_EINPUT);
+            snprintf(full, sizeof full, "did you mean '%s'?", key);
+            said = strstr(pst_error(), *key ? full : "': ");
+            if (!said) fail_msg("%s: %s", name, pst_error());
+        }
+    }
+    assert_true(i > 50);
+    assert_string_equal(pst_config_key_for("lr"), "train.lr");
+    assert_string_equal(pst_config_key_for("parallel.tensor"), "parallel.tensor");
+    assert_null(pst_config_key_for("frobnicate"));
+}
+
 static void help_has_every_section(void **state) {
     (void)state;
     char *text = NULL;
@@ -493,6 +547,7 @@ int main(void) {
         cmocka_unit_test(paths_beside_the_file),
         cmocka_unit_test(print_reads_back_the_same),
         cmocka_unit_test(help_has_every_section),
+        cmocka_unit_test(foreign_names),
         cmocka_unit_test(locale_does_not_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
