@@ -40,8 +40,10 @@ static pst_status apply_override(pst_reading *reading, const char *text) {
     size_t n = (size_t)(equals - text);
     snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), text);
     PST_TRY(pst_row_find_override(name, &row));
-    if (pst_row_is_list(row) && equals[1] == '[') PST_TRY(pst_document_read_list(row, reading->config, equals + 1));
-    else PST_TRY(pst_row_set(row, reading->config, equals + 1));
+    char full[PST_ROW_TEXT_BYTES];
+    size_t path = strlen(pst_row_name(row, full));
+    const char *item = row->type == PST_ROW_NAMED && strlen(name) > path ? name + path + 1 : NULL;
+    PST_TRY(pst_row_override(row, reading->config, item, equals + 1));
     reading->origin[row - pst_rows] = (pst_row_origin){.override = text};
     return PST_OK;
 }
@@ -154,7 +156,8 @@ static pst_status keep_model_place(pst_reading *reading) {
     return pst_fail(PST_ENOMEM, "no memory for the configuration");
 }
 
-/* What the file says about paths holds for the folder it lies in; overrides are typed in the current one. */
+/* What the file says about paths holds for the folder it lies in; overrides, which come later, are typed in the current
+ * one. */
 static pst_status resolve_paths(pst_reading *reading) {
     char folder[4096];
     snprintf(folder, sizeof folder, "%s", reading->file);
@@ -162,7 +165,7 @@ static pst_status resolve_paths(pst_reading *reading) {
     if (!slash || strlen(reading->file) >= sizeof folder) return PST_OK;
     slash[1] = 0;
     for (size_t i = 0; i < pst_n_row; i++) {
-        if (!(pst_rows[i].flags & PST_ROW_PATH) || reading->origin[i].override) continue;
+        if (!(pst_rows[i].flags & PST_ROW_PATH)) continue;
         pst_status status = pst_row_beside(&pst_rows[i], reading->config, folder);
         if (status != PST_OK) return at_origin(reading, &reading->origin[i], status);
     }
@@ -173,13 +176,13 @@ static pst_status read_all(pst_reading *reading, const char *text, size_t bytes,
                            size_t n_override) {
     PST_TRY(set_defaults(reading->config, reading->file));
     PST_TRY(pst_document_read(reading, text, bytes));
+    if (reading->from_disk) PST_TRY(resolve_paths(reading));
     for (size_t i = 0; i < n_override; i++) {
         pst_status status = apply_override(reading, override[i]);
         if (status != PST_OK) return pst_fail_in(status, "override '%.200s'", override[i]);
     }
     PST_TRY(check_required(reading));
     PST_TRY(resolve_name(reading));
-    if (reading->from_disk) PST_TRY(resolve_paths(reading));
     pst_row_resolve(reading->config);
     keep_given(reading);
     resolve_train(reading);

@@ -30,7 +30,10 @@ struct pst_config {
         double lr, lr_min, weight_decay, beta1, beta2, eps, momentum, clip;
         double hang_factor, hang_slack;               /* s; slack 0: nobody watches */
     } train;
-    struct { int64_t every, tokens; } eval;            /* tokens: 0: the whole split */
+    struct {
+        int64_t every, tokens;                        /* tokens: 0: the whole split */
+        char **sets; uint32_t n_sets;                 /* "name=path", those of a name together */
+    } eval;
     struct {
         int64_t pipeline, tensor, data, zero, threads, chunks; /* 0: not given; zero: how much replicas share out */
         char **tensors; uint32_t n_tensors;           /* as given: one for all stages (0: not given), or one for each;

@@ -79,6 +79,47 @@ static pst_status read_items(yaml_document_t *document, const pst_row *row, pst_
     return PST_OK;
 }
 
+/* NAME: PATH, or NAME: [PATH, ...], instead of what that name has had. */
+static pst_status read_name(yaml_document_t *document, const pst_row *row, pst_config *config, const char *name,
+                            yaml_node_t *node, yaml_node_t **at) {
+    int list = node->type == YAML_SEQUENCE_NODE;
+    ptrdiff_t n = list ? node->data.sequence.items.top - node->data.sequence.items.start : 1;
+    *at = node;
+    if (!n) return pst_row_refuse(row, "an empty list");
+    pst_row_drop(row, config, name);
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const char *text = NULL;
+        char *named = NULL;
+        if (list) *at = yaml_document_get_node(document, node->data.sequence.items.start[i]);
+        PST_TRY(scalar_text(row, *at, &text));
+        if (asprintf(&named, "%s=%s", name, text) < 0) return pst_fail(PST_ENOMEM, "no memory for the configuration");
+        pst_status status = pst_row_add(row, config, named);
+        free(named);
+        PST_TRY(status);
+    }
+    return PST_OK;
+}
+
+static pst_status read_named(yaml_document_t *document, const pst_row *row, pst_config *config, yaml_node_t *node,
+                             yaml_node_t **at) {
+    *at = node;
+    if (node->type != YAML_MAPPING_NODE) return pst_row_refuse(row, is_absent(node) ? "nothing" : kind_of(node));
+    const yaml_node_pair_t *first = node->data.mapping.pairs.start, *pair = first;
+    for (; pair < node->data.mapping.pairs.top; pair++) {
+        yaml_node_t *key = yaml_document_get_node(document, pair->key);
+        const char *name = (const char *)key->data.scalar.value;
+        *at = key;
+        if (key->type != YAML_SCALAR_NODE) return pst_fail(PST_EINPUT, "expected a name, found %s", kind_of(key));
+        if (strlen(name) != key->data.scalar.length || has_odd_tag(key))
+            return pst_fail(PST_EINPUT, "expected a name, found an odd text");
+        for (const yaml_node_pair_t *p = first; p < pair; p++)
+            if (!strcmp((const char *)yaml_document_get_node(document, p->key)->data.scalar.value, name))
+                return pst_fail(PST_EINPUT, "'%.60s' is given twice", name);
+        PST_TRY(read_name(document, row, config, name, yaml_document_get_node(document, pair->value), at));
+    }
+    return PST_OK;
+}
+
 static pst_status given_twice(const pst_row *row, size_t line) {
     char name[PST_ROW_TEXT_BYTES], was[PST_ROW_NAME_BYTES] = "";
     if (row->was) snprintf(was, sizeof was, " (once %s)", row->was);
@@ -91,7 +132,8 @@ static pst_status read_value(walk *w, const pst_row *row, const yaml_node_t *key
     const char *text = NULL;
     yaml_node_t *at = node;
     pst_status status;
-    if (pst_row_is_list(row) && node->type == YAML_SEQUENCE_NODE)
+    if (row->type == PST_ROW_NAMED) status = read_named(w->document, row, w->reading->config, node, &at);
+    else if (pst_row_is_list(row) && node->type == YAML_SEQUENCE_NODE)
         status = read_items(w->document, row, w->reading->config, node, &at);
     else if ((status = scalar_text(row, node, &text)) == PST_OK) status = pst_row_set(row, w->reading->config, text);
     if (status != PST_OK) return at_value(w, at, row, status);
@@ -218,12 +260,43 @@ pst_status pst_document_read_list(const pst_row *row, pst_config *config, const 
     if (yaml_parser_load(&parser, &document)) {
         yaml_node_t *root = yaml_document_get_root_node(&document), *at = root;
         end = expect_end(&parser, "", text, strlen(text));
-        whole = end == PST_ENOMEM || (root && root->type == YAML_SEQUENCE_NODE && end == PST_OK);
-        status = whole && end == PST_OK ? read_items(&document, row, config, root, &at) : end;
+        int named = row->type == PST_ROW_NAMED;
+        yaml_node_type_t type = named ? YAML_MAPPING_NODE : YAML_SEQUENCE_NODE;
+        whole = end == PST_ENOMEM || (root && root->type == type && end == PST_OK);
+        if (!whole || end != PST_OK) status = end;
+        else status = (named ? read_named : read_items)(&document, row, config, root, &at);
         yaml_document_delete(&document);
     } else {
         whole = explain(&parser, "a list", text, strlen(text)) == PST_ENOMEM;
     }
     yaml_parser_delete(&parser);
-    return whole ? status : pst_fail(PST_EINPUT, "expected a list such as [a.txt, b.txt], found something else");
+    if (whole) return status;
+    return pst_fail(PST_EINPUT, "expected %s, found something else",
+                    row->type == PST_ROW_NAMED ? "a mapping such as {wiki: wiki.txt, code: [a.c, b.c]}"
+                                               : "a list such as [a.txt, b.txt]");
+}
+
+/* eval.sets.NAME=PATH or =[PATH, ...]. */
+static pst_status override_name(const pst_row *row, pst_config *config, const char *item, const char *text) {
+    char *whole = NULL;
+    int list = *text == '[';
+    if (asprintf(&whole, list ? "{%s: %s}" : "%s=%s", item, text) < 0)
+        return pst_fail(PST_ENOMEM, "no memory for the configuration");
+    pst_status status = list ? pst_document_read_list(row, config, whole) : pst_row_check_text(row, whole);
+    if (!list && status == PST_OK) {
+        pst_row_drop(row, config, item);
+        status = pst_row_add(row, config, whole);
+    }
+    free(whole);
+    return status;
+}
+
+pst_status pst_row_override(const pst_row *row, pst_config *config, const char *item, const char *text) {
+    if (row->type != PST_ROW_NAMED)
+        return pst_row_is_list(row) && *text == '[' ? pst_document_read_list(row, config, text)
+                                                    : pst_row_set(row, config, text);
+    if (item) return override_name(row, config, item, text);
+    if (*text != '{') return pst_row_set(row, config, text);
+    pst_row_clear(row, config);
+    return pst_document_read_list(row, config, text);
 }

@@ -86,6 +86,7 @@ const char *pst_row_expects(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
         [PST_ROW_TEXT] = "a text",
         [PST_ROW_LIST] = "a text or a list of texts",
         [PST_ROW_WHOLES] = "a whole number",
+        [PST_ROW_NAMED] = "names (letters, digits, _ and -) with paths, such as {wiki: wiki.txt, code: [a.c, b.c]}",
     };
     out[0] = 0;
     append(out, "%s", row->allowed && row->type != PST_ROW_WHOLE ? "" : kinds[row->type]);
@@ -196,10 +197,19 @@ static pst_status unknown_path(const char *name) {
     return pst_row_unknown(section, last_part(name));
 }
 
+/* The NAMED row of that full path: a name may follow. */
+static const pst_row *find_named(const char *path) {
+    char name[PST_ROW_TEXT_BYTES];
+    for (size_t i = 0; i < pst_n_row; i++)
+        if (pst_rows[i].type == PST_ROW_NAMED && !strcmp(pst_row_name(&pst_rows[i], name), path)) return &pst_rows[i];
+    return NULL;
+}
+
 static pst_status find_path(const char *name, const pst_row **row) {
     char section[NAME];
     snprintf(section, sizeof section, "%.*s", (int)(last_part(name) - name) - 1, name);
     *row = pst_row_find_any(section, last_part(name));
+    if (!*row) *row = find_named(section);
     if (*row) return PST_OK;
     return pst_row_is_section(name) ? pst_fail(PST_EINPUT, "expected %s.KEY=VALUE", name) : unknown_path(name);
 }

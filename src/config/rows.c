@@ -85,6 +85,11 @@ static const pst_row rows[] = {
      "each "
      "time; all: the whole split.",
      NULL},
+    {"eval", "sets", PST_ROW_NAMED, NULL, 0, 0, FULL | PATH, NULL, AT(eval.sets), AT(eval.n_sets),
+     "More texts (or lines, images) to evaluate on, by name: files that are not trained on, with a loss of their own "
+     "each. "
+     "On the command line also eval.sets.NAME=PATH.",
+     NULL},
 
     WHOLE(parallel, pipeline, "0", 0, PST_RANKS_MAX,
           "Pipeline stages (ranks in a row); 0: what the number of ranks leaves."),

@@ -4,7 +4,8 @@
 #include "base/status.h"
 #include "config/config.h"
 
-/* WHOLES: one whole number or a LIST of them. STEPS: a number of steps, or a share of them, which is kept below 0. */
+/* WHOLES: one whole number or a LIST of them. STEPS: a number of steps, or a share of them, which is kept below 0.
+ * NAMED: lists that have names; an item is "name=text", and those of a name stand together. */
 typedef enum {
     PST_ROW_WHOLE,
     PST_ROW_REAL,
@@ -12,7 +13,8 @@ typedef enum {
     PST_ROW_STEPS,
     PST_ROW_TEXT,
     PST_ROW_LIST,
-    PST_ROW_WHOLES
+    PST_ROW_WHOLES,
+    PST_ROW_NAMED
 } pst_row_type;
 /* ABOVE, BELOW: the range leaves out its minimum, its maximum. FILLED: an empty text is refused.
  * PATH: names files, maybe beside the run file. FULL: overridden by its full path only, as keys of nested sections
@@ -37,6 +39,7 @@ typedef struct {
 extern const pst_row *pst_rows;
 extern size_t pst_n_row;
 enum { PST_ROWS_MAX = sizeof((pst_config *)0)->given, PST_ROW_TEXT_BYTES = 512, PST_ROW_NAME_BYTES = 128 };
+enum { PST_ROW_ITEM_BYTES = 40 }; /* of a name in a NAMED */
 
 /* NULL when there is none. any: also by the name that it once had. */
 const pst_row *pst_row_find(const char *section, const char *key);
@@ -44,6 +47,8 @@ const pst_row *pst_row_find_any(const char *section, const char *key);
 /* The row that an override means: by its full path, or by a key that only one section has. EINPUT says what was
  * meant. */
 pst_status pst_row_find_override(const char *name, const pst_row **row);
+/* The value of a key, or of a name in a NAMED (item, else NULL), as an override has it. */
+pst_status pst_row_override(const pst_row *row, pst_config *config, const char *item, const char *text);
 /* "parallel", "parallel.compress". */
 int pst_row_is_section(const char *name);
 /* Whether its key alone may override it. */
@@ -67,12 +72,13 @@ pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text)
 /* Whether the row, TEXT, LIST or WHOLES, takes this text; EINPUT as for pst_row_set. */
 pst_status pst_row_check_text(const pst_row *row, const char *text);
 static inline int pst_row_is_list(const pst_row *row) {
-    return row->type == PST_ROW_LIST || row->type == PST_ROW_WHOLES;
+    return row->type == PST_ROW_LIST || row->type == PST_ROW_WHOLES || row->type == PST_ROW_NAMED;
 }
 /* What follows from rows that were set: parallel.tensor from its list. */
 void pst_row_resolve(pst_config *config);
-/* Empties or extends a LIST. */
+/* Empties or extends a LIST. drop: the items of a NAMED that have this name. */
 void pst_row_clear(const pst_row *row, pst_config *config);
+void pst_row_drop(const pst_row *row, pst_config *config, const char *name);
 pst_status pst_row_add(const pst_row *row, pst_config *config, const char *text);
 /* EINPUT: "expected ..., found ..." with `found` as it stands. */
 pst_status pst_row_refuse(const pst_row *row, const char *found);
@@ -95,6 +101,7 @@ typedef struct {
 
 /* Reads the YAML text into reading->config. */
 pst_status pst_document_read(pst_reading *reading, const char *text, size_t bytes);
-/* Reads text as the value of a LIST: one YAML sequence of scalars. */
+/* Reads text as the value of a LIST, one YAML sequence of scalars; of a NAMED, a mapping whose names replace or join
+ * those that there are. */
 pst_status pst_document_read_list(const pst_row *row, pst_config *config, const char *text);
 #endif

@@ -67,9 +67,10 @@ const char *pst_compare_version(void) {
 
 /* A machine's own affair. A solved schedule depends on the limit of memory, and all have to come to the same. */
 static int may_differ(const pst_config *config, const char *line) {
-    static const char *const keys[] = {"data.paths: ",        "model.weights: ",          "parallel.threads: ",
-                                       "parallel.memory: ",   "parallel.schedule_file: ", "parallel.cluster: ",
-                                       "parallel.measured: ", "parallel.wait: ",          "log.level: "};
+    static const char *const keys[] = {"data.paths: ",       "eval.sets: ",         "model.weights: ",
+                                       "parallel.threads: ", "parallel.memory: ",   "parallel.schedule_file: ",
+                                       "parallel.cluster: ", "parallel.measured: ", "parallel.wait: ",
+                                       "log.level: "};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (!strncmp(line, keys[i], strlen(keys[i])))
             return strcmp(keys[i], "parallel.memory: ") || strcmp(config->parallel.schedule, "solved");
@@ -237,21 +238,22 @@ static ranks unlike(const uint64_t *all, uint32_t n) {
     return out;
 }
 
-pst_status pst_compare_work(pst_group *g, const pst_prepared *p, pst_data *data) {
+pst_status pst_compare_work(pst_group *g, const pst_prepared *p, pst_data *data, const pst_evaluate_sets *sets) {
     static const char *const what[][3] = {
         {"has other data", "have other data", "data.paths has"},
         {"has another plan", "have another plan", "parallel.cluster and measured have"},
         {"has another schedule", "have another schedule", "parallel.schedule_file, cluster and measured have"},
-        {"computes on another device", "compute on another device", "parallel.device has"}};
+        {"computes on another device", "compute on another device", "parallel.device has"},
+        {"is evaluated on other data", "are evaluated on other data", "eval.sets has"}};
     const char *device = p->options.device ? p->options.device->name : "";
     if (g->hub) return PST_OK;
     const uint64_t own[] = {data->row->hash(data), hash_plan(p->plan), hash_lists(p->job),
-                            pst_hash64(device, strlen(device), 0)},
+                            pst_hash64(device, strlen(device), 0), pst_evaluate_hash(sets, 0)},
                    *all;
     PST_TRY(pst_group_numbers(g, pst_hash64(own, sizeof own, 0), &all));
     if (!unlike(all, g->n_rank).n) return PST_OK;
     pst_status status = PST_OK;
-    for (int i = 0; i < 4 && status == PST_OK; i++) {
+    for (int i = 0; i < (int)(sizeof what / sizeof *what) && status == PST_OK; i++) {
         char who[160];
         PST_TRY(pst_group_numbers(g, own[i], &all));
         ranks others = unlike(all, g->n_rank);

@@ -131,6 +131,7 @@ static pst_status hand_out(pst_trainer *t, pst_split split, uint64_t k) {
 
 /* Samples that are read in their order: of training without end, of a validation split n of its `size`. */
 typedef struct {
+    pst_data *data;
     pst_split split;
     uint64_t n, size;
 } series;
@@ -142,12 +143,12 @@ static uint64_t sample_of(const series *s, uint64_t k) {
     return k * (s->size / s->n) + k * (s->size % s->n) / s->n;
 }
 
-static series evaluated(const pst_trainer *t) {
-    uint64_t size = t->data->row->size(t->data, PST_SPLIT_VALIDATION), per_sample = 1, n = size;
+static series evaluated(const pst_trainer *t, pst_data *data) {
+    uint64_t size = data->row->size(data, PST_SPLIT_VALIDATION), per_sample = 1, n = size;
     for (uint32_t j = 0; j < t->n_field; j++)
         if (t->field[j].targets) per_sample = t->field[j].elements;
     if (t->config->eval.tokens) n = ((uint64_t)t->config->eval.tokens + per_sample - 1) / per_sample;
-    return (series){PST_SPLIT_VALIDATION, n < size ? n : size, size};
+    return (series){data, PST_SPLIT_VALIDATION, n < size ? n : size, size};
 }
 
 /* Reads n_micro micro-batches of the samples first, first+1, ... of a series, those that ranks here need; those beyond
@@ -158,7 +159,7 @@ static pst_status fill(pst_trainer *t, const series *s, uint64_t first, uint32_t
     for (uint32_t j = 0; j < t->n_field; j++) out[j] = t->field[j].sample;
     for (uint64_t k = 0; k < n; k++) {
         if (!is_needed(t, s->split, k)) continue;
-        if (first + k < s->n) PST_TRY(t->data->row->sample(t->data, s->split, sample_of(s, first + k), out));
+        if (first + k < s->n) PST_TRY(s->data->row->sample(s->data, s->split, sample_of(s, first + k), out));
         else empty(t);
         PST_TRY(hand_out(t, s->split, k));
     }
@@ -178,7 +179,7 @@ pst_status pst_feed_batch(pst_trainer *t, uint64_t sample) {
         r->sample = sample + (uint64_t)r->micro * t->p->model_config.micro_batch;
         r->targets = targets;
     }
-    return fill(t, &(series){PST_SPLIT_TRAIN, UINT64_MAX, 0}, sample, t->p->plan->n_micro);
+    return fill(t, &(series){t->data, PST_SPLIT_TRAIN, UINT64_MAX, 0}, sample, t->p->plan->n_micro);
 }
 
 static pst_status validate_pass(pst_trainer *t, const series *s, uint64_t first) {
@@ -215,11 +216,13 @@ static pst_status hear_stop(pst_trainer *t) {
 
 uint64_t pst_feed_passes(const pst_trainer *t) {
     uint64_t per_pass = (uint64_t)t->p->options.n_eval_micro * t->p->model_config.micro_batch;
-    return t->study ? 0 : (evaluated(t).n + per_pass - 1) / per_pass;
+    uint64_t passes = (evaluated(t, t->data).n + per_pass - 1) / per_pass;
+    for (uint32_t i = 0; i < t->sets.n; i++) passes += (evaluated(t, t->sets.set[i].data).n + per_pass - 1) / per_pass;
+    return t->study ? 0 : passes;
 }
 
-pst_status pst_feed_validate(pst_trainer *t, double *loss, uint64_t *tokens) {
-    series s = evaluated(t);
+pst_status pst_feed_validate(pst_trainer *t, pst_data *data, double *loss, uint64_t *tokens) {
+    series s = evaluated(t, data);
     uint32_t per_pass = t->p->options.n_eval_micro * t->p->model_config.micro_batch;
     total all = {0, 0};
     memset(t->total, 0, t->group->n_local * sizeof *t->total);

@@ -221,17 +221,52 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
     show(m, s, rate);
 }
 
-void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t tokens, double seconds) {
+/* "loss 2.3 nats per token over 40 tokens; wiki 2.5, code 1.9" */
+static void say_validation(const pst_metrics *m, uint64_t step, double loss, uint64_t tokens,
+                           const pst_evaluate_sets *sets) {
+    const char *what = m->p->model_config.image ? "image" : "token", *before = tokens ? ";" : "";
+    printf("validation after step %" PRIu64 ":", step);
+    if (tokens) printf(" loss %.4f nats per %s over %" PRIu64 " %ss", signless(loss), what, tokens, what);
+    for (uint32_t i = 0; i < sets->n; i++) {
+        if (!sets->set[i].tokens) continue;
+        printf("%s %s %.4f", before, sets->set[i].name, signless(sets->set[i].loss));
+        before = ",";
+    }
+    if (!tokens) printf(" nats per %s", what);
+    putchar('\n');
+}
+
+/* {"wiki": {"loss": 2.5, "tokens": 32768}, ...} */
+static json_t *losses(const pst_evaluate_sets *sets) {
+    json_t *all = json_object();
+    for (uint32_t i = 0; i < sets->n; i++)
+        if (sets->set[i].tokens)
+            json_object_set_new(
+                all, sets->set[i].name,
+                json_pack("{s:o,s:I}", "loss", number(sets->set[i].loss), "tokens", (json_int_t)sets->set[i].tokens));
+    return all;
+}
+
+void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t tokens, const pst_evaluate_sets *sets,
+                            double seconds) {
+    json_t *of_sets = losses(sets);
+    size_t n = json_object_size(of_sets);
+    if (!tokens && !n) {
+        json_decref(of_sets);
+        return;
+    }
     m->progress.evaluations++;
     m->progress.evaluated_s += seconds;
-    write_line(m, json_pack("{s:s,s:I,s:o,s:I,s:f}", "event", "validation", "step", (json_int_t)step, "loss",
-                            number(loss), "tokens", (json_int_t)tokens, "seconds", seconds));
-    pst_metrics_board_validation(&m->board, step, loss);
+    json_t *line = json_pack("{s:s,s:I,s:o,s:I,s:f}", "event", "validation", "step", (json_int_t)step, "loss",
+                             number(loss), "tokens", (json_int_t)tokens, "seconds", seconds);
+    if (n) json_object_set_new(line, "sets", of_sets);
+    else json_decref(of_sets);
+    write_line(m, line);
+    if (tokens) pst_metrics_board_validation(&m->board, "", step, loss);
+    for (uint32_t i = 0; i < sets->n; i++)
+        if (sets->set[i].tokens) pst_metrics_board_validation(&m->board, sets->set[i].name, step, sets->set[i].loss);
     pst_metrics_newline(m);
-    const char *what = m->p->model_config.image ? "image" : "token";
-    if (!m->quiet)
-        printf("validation after step %" PRIu64 ": loss %.4f nats per %s over %" PRIu64 " %ss\n", step, signless(loss),
-               what, tokens, what);
+    if (!m->quiet) say_validation(m, step, loss, tokens, sets);
     flush_stdout(m);
 }
 

@@ -2,6 +2,7 @@
  * predicted beside measured. Formulas: docs/metrics.md. */
 #ifndef PST_ENGINE_METRICS_H
 #define PST_ENGINE_METRICS_H
+#include "engine/evaluate.h"
 #include "engine/prepare.h"
 #include "engine/replay.h"
 #include "engine/work.h"
@@ -67,8 +68,10 @@ void pst_metrics_close(pst_metrics *m);
 /* One step; report: [n_rank]. Writes the line and shows progress. A full disk is said once and does not stop
  * training. */
 void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_report *report);
-/* An evaluation that took so long. */
-void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t tokens, double seconds);
+/* An evaluation that took so long: on the validation split, tokens 0 where there is none, and on the sets. Nothing is
+ * said where none of them was made. */
+void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t tokens, const pst_evaluate_sets *sets,
+                            double seconds);
 /* A step that was not finite. c: NULL when its replay was; skipped: how many were, this one included, 0: it ended the
  * run. */
 void pst_metrics_non_finite(pst_metrics *m, uint64_t step, uint64_t skipped, const pst_culprit *c);

@@ -24,20 +24,6 @@
 
 /* --- what can be known to be wrong ------------------------------------------------------------------------------ */
 
-static pst_status open_data(const pst_config *c, uint32_t context, pst_data **data) {
-    const pst_data_row *row;
-    if (!strcmp(c->data.kind, "custom"))
-        return pst_fail(PST_EINPUT, "data.kind custom: a program fed the data through the library, and only it can");
-    PST_TRY(pst_registry_data(c->data.kind, &row));
-    pst_data_config config = {.paths = c->data.paths,
-                              .n_path = c->data.n_path,
-                              .validation = c->data.validation,
-                              .context = context,
-                              .seed = (uint64_t)c->train.seed,
-                              .tokenizer = c->data.tokenizer};
-    return row->open(&config, data);
-}
-
 uint32_t pst_setup_threads(const pst_config *c, uint32_t sharing) {
     return c->parallel.threads ? (uint32_t)c->parallel.threads : pst_machine_threads(sharing);
 }
@@ -112,17 +98,19 @@ pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, cons
 }
 
 pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, const pst_plan *plan, uint32_t n_rank,
-                             const pst_world *world, pst_data **data, pst_prepared **prepared) {
+                             const pst_world *world, pst_data **data, pst_evaluate_sets *sets,
+                             pst_prepared **prepared) {
     const pst_model_row *model;
     pst_model_config sizes;
     pst_data *d = NULL;
     pst_prepared *p = NULL;
     PST_TRY(pst_prepare_model(c, &model, &sizes));
-    PST_TRY(open_data(c, sizes.context, &d));
+    PST_TRY(pst_evaluate_data(c, sizes.context, c->data.paths, c->data.n_path, 0, &d));
     pst_prepare_options options = {.n_rank = n_rank, .plan = plan};
     const pst_direct_ops *direct;
     uint32_t ranks_here = world && world->size > 1 ? world->local_size : n_rank;
-    pst_status status = pst_setup_plan(c, options, world, &p);
+    pst_status status = pst_evaluate_open(c, sizes.context, sets);
+    if (status == PST_OK) status = pst_setup_plan(c, options, world, &p);
     if (status == PST_OK) status = pst_registry_direct(c->parallel.transport, p->options.device, ranks_here, &direct);
     if (status == PST_OK) status = pst_choices_know(p, plan, o->resume);
     if (status == PST_OK) status = pst_feed_check(p, d);
@@ -130,6 +118,7 @@ pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, co
     if (status == PST_OK) status = check_runs(o);
     if (status != PST_OK) {
         pst_prepared_close(p);
+        pst_evaluate_close(sets);
         d->row->close(d);
         return status;
     }
@@ -154,7 +143,7 @@ pst_status pst_setup_ranks(pst_trainer *t) {
     t->world = NULL;
     PST_TRY(pst_group_open_ranks(t->group, t->p, 1));
     PST_TRY(pst_choices_agree(t->group, t->p));
-    PST_TRY(pst_compare_work(t->group, t->p, t->data));
+    PST_TRY(pst_compare_work(t->group, t->p, t->data, &t->sets));
     PST_TRY(pst_group_watch_self(t->group, t->p));
     return pst_link_measure(t->group, t->p);
 }

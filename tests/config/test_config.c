@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define NAMES "names (letters, digits, _ and -) with paths, such as {wiki: wiki.txt, code: [a.c, b.c]}"
 #define LEAST "model: {kind: gpt}\ndata: {paths: a.txt}\n"
 
 static pst_config *parsed(const char *text, const char *override) {
@@ -117,6 +118,38 @@ static void overrides(void **state) {
     pst_config_close(c);
 }
 
+/* Named lists: an override replaces or adds a name, or all of them; what is printed reads back. */
+static void named_lists(void **state) {
+    (void)state;
+    static const char yaml[] = LEAST "eval: {sets: {wiki: w.txt, 'no': [\"a=b\", c d]}}\n";
+    static const char *const more[] = {"eval.sets.code=[x.c, y.c]", "eval.sets.wiki=v.txt"};
+    pst_config *c = parsed(yaml, NULL), *again;
+    assert_int_equal(c->eval.n_sets, 3);
+    assert_string_equal(c->eval.sets[0], "wiki=w.txt");
+    assert_string_equal(c->eval.sets[2], "no=c d");
+    char *text = printed(c);
+    assert_non_null(strstr(text, "\n  sets: {wiki: [w.txt], \"no\": [\"a=b\", \"c d\"]}\n"));
+    again = parsed(text, NULL);
+    assert_int_equal(again->eval.n_sets, 3);
+    assert_string_equal(again->eval.sets[1], "no=a=b");
+    free(text);
+    pst_config_close(again), pst_config_close(c);
+    assert_int_equal(pst_config_parse(yaml, "run.yaml", more, 2, &c), PST_OK);
+    text = printed(c);
+    assert_non_null(strstr(text, "\n  sets: {\"no\": [\"a=b\", \"c d\"], code: [x.c, y.c], wiki: [v.txt]}\n"));
+    free(text);
+    pst_config_close(c);
+    c = parsed(yaml, "eval.sets={only: [z]}");
+    assert_int_equal(c->eval.n_sets, 1);
+    assert_string_equal(c->eval.sets[0], "only=z");
+    pst_config_close(c);
+    c = parsed(yaml, "eval.sets={}");
+    text = printed(c);
+    assert_non_null(strstr(text, "\n  sets: {}\n"));
+    free(text);
+    pst_config_close(c);
+}
+
 static void overrides_alone(void **state) {
     (void)state;
     static const char *const texts[] = {"model.kind=gpt", "paths=a"};
@@ -215,6 +248,17 @@ static const bad wrong[] = {
     {LEAST "name: !shout hello", NULL, "run.yaml:3:7: name: the tag '!shout' has no meaning here"},
     {LEAST "eval: {tokens: every}", NULL,
      "run.yaml:3:16: eval.tokens: expected a whole number from 0 to 1000000000, or all, found 'every'"},
+    {LEAST "eval: {sets: a.txt}", NULL, "run.yaml:3:14: eval.sets: expected " NAMES ", found a value"},
+    {LEAST "eval: {sets: [a.txt]}", NULL, "run.yaml:3:14: eval.sets: expected " NAMES ", found a list"},
+    {LEAST "eval: {sets: }", NULL, "run.yaml:3:14: eval.sets: expected " NAMES ", found nothing"},
+    {LEAST "eval:\n  sets:\n    a b: x", NULL, "run.yaml:5:10: eval.sets: expected " NAMES ", found 'a b'"},
+    {LEAST "eval:\n  sets:\n    a: []", NULL, "run.yaml:5:8: eval.sets: expected " NAMES ", found an empty list"},
+    {LEAST "eval:\n  sets:\n    a: [x, {}]", NULL, "run.yaml:5:12: eval.sets: expected " NAMES ", found a mapping"},
+    {LEAST "eval:\n  sets:\n    a: x\n    a: y", NULL, "run.yaml:6:5: eval.sets: 'a' is given twice"},
+    {LEAST, "eval.sets=x", "override 'eval.sets=x': expected " NAMES ", found 'x'"},
+    {LEAST, "eval.sets.a=", "override 'eval.sets.a=': expected " NAMES ", found an empty text"},
+    {LEAST, "eval.sets.a.b=x", "override 'eval.sets.a.b=x': eval.sets is a key, not a section"},
+    {LEAST, "sets=x", "override 'sets=x': expected the key's full path, eval.sets=VALUE"},
     /* contradictions */
     {LEAST "train: {batch: 32, micro_batch: 5}", NULL,
      "run.yaml:3:33: train.micro_batch: 5 does not divide train.batch, 32"},
@@ -338,7 +382,7 @@ static void paths_beside_the_file(void **state) {
     assert_int_equal(chdir(folder), 0);
     assert_int_equal(mkdir("sub", 0700) | mkdir("sub/texts", 0700) | mkdir("near", 0700), 0);
     FILE *out = fopen("sub/run.yaml", "w");
-    fputs("model: {kind: gpt, weights: texts}\n"
+    fputs("model: {kind: gpt, weights: texts}\neval: {sets: {a: [texts, other], b: texts}}\n"
           "data: {paths: [texts/**/*.txt, other/x.txt, ../near/a, ./texts, '*.txt', /etc/x, .texts, te*/x]}\n",
           out);
     fclose(out);
@@ -350,9 +394,9 @@ static void paths_beside_the_file(void **state) {
     } rows[] = {{"texts/**/*.txt", 1}, {"other/x.txt", 0}, {"../near/a", 1}, {"./texts", 1},
                 {"*.txt", 0},          {"/etc/x", 0},      {".texts", 0},    {"te*/x", 0}};
     for (int override = 0; override < 2; override++) {
-        const char *text = "data.paths=[texts, ../near/a]";
+        const char *const texts[] = {"data.paths=[texts, ../near/a]", "eval.sets.a=texts"};
         pst_config *c = NULL;
-        assert_int_equal(pst_config_load(path, &text, (size_t) override, &c), PST_OK);
+        assert_int_equal(pst_config_load(path, texts, override ? 2 : 0, &c), PST_OK);
         snprintf(expected, sizeof expected, "%s/sub/texts", folder);
         assert_string_equal(c->model.weights, expected);
         for (uint32_t i = 0; i < c->data.n_path && !override; i++) {
@@ -361,6 +405,11 @@ static void paths_beside_the_file(void **state) {
             assert_string_equal(c->data.paths[i], expected);
         }
         if (override) assert_string_equal(c->data.paths[1], "../near/a");
+        snprintf(expected, sizeof expected, "a=%s/sub/texts", folder);
+        assert_string_equal(c->eval.sets[override ? 1 : 0], override ? "a=texts" : expected);
+        if (!override) assert_string_equal(c->eval.sets[1], "a=other");
+        snprintf(expected, sizeof expected, "b=%s/sub/texts", folder); /* of the file, whatever is overridden */
+        assert_string_equal(c->eval.sets[override ? 0 : 2], expected);
         pst_config_close(c);
     }
     unlink(path);
@@ -548,6 +597,7 @@ int main(void) {
         cmocka_unit_test(print_reads_back_the_same),
         cmocka_unit_test(help_has_every_section),
         cmocka_unit_test(foreign_names),
+        cmocka_unit_test(named_lists),
         cmocka_unit_test(locale_does_not_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -203,7 +203,7 @@ static void test_large(void **state) {
     put("large", 0, 10);
     if (truncate("large", (off_t)bytes)) skip();
     char *path[] = {"large"};
-    pst_data_config config = {path, 1, 0.1, 64, 3, "byte"};
+    pst_data_config config = {path, 1, 0.1, 64, 3, "byte", 0};
     pst_data *d;
     int32_t token[64], target[64];
     assert_int_equal(pst_data_text.open(&config, &d), PST_OK);
@@ -219,7 +219,7 @@ static void test_cut_short(void **state) {
     (void)state;
     put("a", 0, 1000);
     char *path[] = {"a"};
-    pst_data_config config = {path, 1, 0, 8, 1, "byte"};
+    pst_data_config config = {path, 1, 0, 8, 1, "byte", 0};
     pst_data *d;
     int32_t token[8], target[8];
     pst_order order = pst_order_make(1, 1000, 8);
@@ -246,7 +246,7 @@ static void test_many_files(void **state) {
         put(name, i * 3, 3);
     }
     char *path[] = {"many"};
-    pst_data_config config = {path, 1, 0, 10, 3, "byte"};
+    pst_data_config config = {path, 1, 0, 10, 3, "byte", 0};
     pst_data *d;
     int32_t token[10], target[10];
     assert_int_equal(pst_data_text.open(&config, &d), PST_OK);

@@ -71,6 +71,77 @@ static void spread_over_the_split(void **state) {
     assert_true(fabs(part.validation - whole.validation) < 0.15 * whole.validation);
 }
 
+static void write_text(const char *name, const char *text, int times) {
+    char path[600];
+    snprintf(path, sizeof path, "%s/%s", run_folder(), name);
+    FILE *f = fopen(path, "w");
+    for (int i = 0; i < times; i++) fputs(text, f);
+    fclose(f);
+}
+
+/* The last validation line of a run. */
+static json_t *last_validation(const run_result *r) {
+    char path[700], line[4096];
+    json_t *last = NULL;
+    snprintf(path, sizeof path, "%s/metrics.jsonl", r->folder);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f)) {
+        json_t *j = json_loads(line, 0, NULL);
+        const char *event = json_string_value(json_object_get(j, "event"));
+        if (event && !strcmp(event, "validation")) {
+            json_decref(last);
+            last = json_incref(j);
+        }
+        json_decref(j);
+    }
+    if (f) fclose(f);
+    return last;
+}
+
+static double of_set(const json_t *line, const char *set, const char *key) {
+    return json_number_value(json_object_get(json_object_get(json_object_get(line, "sets"), set), key));
+}
+
+/* Named sets: each has the loss that it has as the only thing evaluated on, in every layout; they are not trained on. */
+static void named_sets(void **state) {
+    (void)state;
+    char yaml[2000];
+    write_text("learned", "the quick brown fox jumps over the lazy dog\n", 300);
+    write_text("known.txt", "the lazy dog jumps over the quick brown fox\n", 10);
+    write_text("odd.txt", "0123456789!?", 10);
+    write_text("more.txt", "9876543210", 10);
+    snprintf(yaml, sizeof yaml,
+             LAST "data: {paths: [\"%s/learned\"], validation: 0.1}\n"
+                  "train: {steps: 30, batch: 8, micro_batch: 2, lr: 1.0e-2, warmup: 0}\n"
+                  "parallel: {threads: 1}\ncheckpoint: {every: 0}\n"
+                  "eval: {every: 10, sets: {known: \"%s/known.txt\", odd: [\"%s/odd.txt\", \"%s/more.txt\"]}}\n",
+             run_folder(), run_folder(), run_folder(), run_folder());
+    run_result with = run(yaml, "with", 1, NULL, NULL, NULL), none = run(yaml, "none", 2, "eval.sets={}", NULL, NULL);
+    run_result two = run(yaml, "two-sets", 2, NULL, NULL, NULL);
+    assert_int_equal(with.exit_status, 0);
+    assert_string_equal(with.hash, none.hash);
+    assert_true(with.validation == none.validation && with.validation == two.validation);
+    json_t *line = last_validation(&with), *line_two = last_validation(&two), *line_none = last_validation(&none);
+    assert_int_equal((int)of_set(line, "known", "tokens"), 439);
+    assert_int_equal((int)of_set(line, "odd", "tokens"), 219);
+    assert_true(of_set(line, "odd", "loss") > of_set(line, "known", "loss") + 1);
+    assert_true(of_set(line, "odd", "loss") == of_set(line_two, "odd", "loss"));
+    assert_true(of_set(line, "known", "loss") == of_set(line_two, "known", "loss"));
+    assert_null(json_object_get(line_none, "sets"));
+    json_decref(line), json_decref(line_two), json_decref(line_none);
+    /* without a validation split they are all there is, and eval.tokens holds for each */
+    run_result alone = run(yaml, "alone", 1, "data.validation=0", "eval.tokens=16", NULL);
+    assert_int_equal(alone.exit_status, 0);
+    line = last_validation(&alone);
+    assert_non_null(line);
+    assert_true(json_is_null(json_object_get(line, "loss")));
+    assert_int_equal((int)of_set(line, "odd", "tokens"), 16);
+    json_decref(line);
+    run_result bad = run(yaml, "bad", 1, "eval.sets.gone=/nowhere/at/all", NULL, NULL);
+    assert_int_equal(bad.exit_status, 2);
+    assert_non_null(strstr(pst_error(), "eval.sets.gone"));
+}
+
 static int remove_folder(void **state) {
     (void)state;
     run_folder_remove();
@@ -79,6 +150,6 @@ static int remove_folder(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(same_tokens_in_every_layout), cmocka_unit_test(all_of_it),
-                                       cmocka_unit_test(spread_over_the_split)};
+                                       cmocka_unit_test(spread_over_the_split), cmocka_unit_test(named_sets)};
     return cmocka_run_group_tests(tests, NULL, remove_folder);
 }
