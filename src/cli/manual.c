@@ -170,6 +170,7 @@ void pst_cli_manual_keys(FILE *out) {
           "model:      {kind: gpt, preset: nano}\n"
           "data:       {kind: text, paths: [\"texts/**/*.txt\"]}\n"
           "train:      {steps: 3000, batch: 32, micro_batch: 4, lr: 1.0e\\-3}\n"
+          "eval:       {every: 500, sets: {novels: \"novels/*.txt\"}}\n"
           "parallel:   {pipeline: 2, schedule: 1f1b}\n"
           "checkpoint: {every: 500, keep: 3}\n"
           ".EE\n",
