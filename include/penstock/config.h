@@ -12,7 +12,8 @@ typedef struct pst_config pst_config;
 /* Ranks of a job, and stages of its pipeline, at most. */
 #define PST_RANKS_MAX 1024
 
-/* Reads `path` (YAML), applies n_override texts "section.key=value" (or "key=value" where the key is unique), gives
+/* Reads `path` (YAML), applies n_override texts "section.key=value" (or "key=value" where one section has the key;
+ * keys of sections in sections by their full path only), gives
  * every other key its default, takes paths in the file from the file's folder where their first name stands there, and
  * checks ranges and contradictions. *config is the caller's; free with
  * pst_config_close. EINPUT: pst_error() says file, line, column, what is wrong and what would be right.
@@ -33,15 +34,21 @@ PST_API pst_status pst_config_print(const pst_config *config, FILE *out);
 /* The table of keys with type, default, range and help, for `train --help`. */
 PST_API void pst_config_help(FILE *out);
 
+/* The full name of the key that an override of this name sets, or that other programs call so ("learning_rate":
+ * "train.lr"); NULL: none. Valid until the thread's next call. Clears the thread's error. */
+PST_API const char *pst_config_key_for(const char *name);
+
 /* One key of a run file, for tools that list them (manual, completion). */
 typedef struct {
     size_t size;             /* sizeof(pst_config_key); set it before the call */
-    const char *section;     /* "": the key stands at the top of the file */
+    const char *section;     /* "": the key stands at the top of the file; "a.b": in section b of section a */
     const char *key, *help;
     const char *fallback;    /* the default as it would be written; NULL: the key is required */
     const char *allowed;     /* "a|b|c"; NULL: whatever fits `expects` */
     int is_path;             /* names files */
     char expects[260];       /* "a number > 0" */
+    const char *short_name;  /* what may override it instead of section.key: its key; NULL: nothing */
+    const char *was;         /* a full name that it once had, which is still taken; NULL: none */
 } pst_config_key;
 /* The i-th key in the order of the file, sections together; 0 beyond the last, and when
  * key has no size. *key's texts are static. Any thread. */

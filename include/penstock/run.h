@@ -188,7 +188,7 @@ PST_API pst_status pst_doctor_cluster(FILE *out);
 /* The same into a file, which is replaced only when all is written. EINPUT: there can be none at that path. */
 PST_API pst_status pst_doctor_cluster_write(const char *path);
 /* Names of what is built in: `kind` is "model", "preset" (of all models), "data", "optimizer", "schedule" (that train),
- * "device", "transport" or "world"; i counts from 0; NULL after the last. Static. Any thread. */
+ * "device", "transport", "world" or "suite" (of bench); i counts from 0; NULL after the last. Static. Any thread. */
 PST_API const char *pst_builtin_name(const char *kind, size_t i);
 /* "MAJOR.MINOR.PATCH", static. */
 PST_API const char *pst_version(void);

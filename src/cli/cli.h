@@ -46,6 +46,8 @@ int pst_cli_wrong(const char *fmt, ...) PST_PRINTF(1, 2);
 /* Options of `command` from the call, which every command asks for before it does anything. Nonzero: done, *exit_status
  * says how (help was asked for, wrong input, or the rows were all that was wanted). */
 int pst_cli_parse(const pst_command *command, const pst_cli_call *call, size_t *n_operand, int *exit_status);
+/* Nonzero when the call has an option that only other programs have; says what there is instead. */
+int pst_cli_foreign(const pst_command *command, const pst_cli_call *call);
 /* Nonzero when there are not between min and max operands; says so. */
 int pst_cli_operands(const pst_command *command, size_t n, size_t min, size_t max);
 

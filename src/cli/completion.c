@@ -76,13 +76,6 @@ static void put_function(const char *name, const char *word, FILE *out,
 
 /* --- the keys of a run file -------------------------------------------------------------------------------------- */
 
-static int is_only_one(const char *name) {
-    pst_config_key key = {.size = sizeof key};
-    int n = 0;
-    for (size_t i = 0; pst_config_key_at(i, &key); i++) n += !strcmp(key.key, name);
-    return n == 1;
-}
-
 static void put_value_of_key(const pst_config_key *key, FILE *out) {
     if (key->allowed) put_choices(key->allowed, out);
     else if (key->is_path) fputs("@file", out);
@@ -96,13 +89,13 @@ static void put_keys(FILE *out) {
         fprintf(out, "%s%s%s%s=", i ? " " : "", key.section, *key.section ? "." : "", key.key);
     fputs("'\n_penstock_short_keys='", out);
     for (size_t i = 0; pst_config_key_at(i, &key); i++)
-        if (*key.section && is_only_one(key.key)) fprintf(out, "%s= ", key.key);
+        if (key.short_name) fprintf(out, "%s= ", key.short_name);
     fputs("'\n\n_penstock_key_value() {\n    case $1 in\n", out);
     for (size_t i = 0; pst_config_key_at(i, &key); i++) {
         fputs("    ", out);
         if (*key.section) fprintf(out, "%s.", key.section);
         fputs(key.key, out);
-        if (*key.section && is_only_one(key.key)) fprintf(out, " | %s", key.key);
+        if (key.short_name) fprintf(out, " | %s", key.short_name);
         fputs(") printf '%s' '", out);
         put_value_of_key(&key, out);
         fputs("' ;;\n", out);
@@ -120,7 +113,7 @@ static const char *const script[] = {
     "    case ${1-} in",
     "    '' | @none) return ;;",
     "    @command) set -- $_penstock_commands ;;",
-    "    @suite) set -- kernels p2p collectives ;;",
+    "    @suite) set -- $_penstock_suites ;;",
     "    @file | @folder | @yaml)",
     "        compopt -o filenames 2>/dev/null",
     "        if [[ $1 == @yaml ]]; then",
@@ -200,6 +193,8 @@ void pst_cli_completion(FILE *out) {
           out);
     for (const pst_cli_command *c = pst_cli_commands; c->name; c++)
         fprintf(out, "%s%s", c == pst_cli_commands ? "" : " ", c->name);
+    fputs("'\n_penstock_suites='", out);
+    put_builtin("suite", NULL, out);
     fputs("'\n", out);
     put_keys(out);
     put_function("_penstock_options", "$1", out, put_options);

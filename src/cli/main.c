@@ -45,8 +45,10 @@ int pst_cli_parse(const pst_command *command, const pst_cli_call *call, size_t *
     }
     int help = 0;
     pst_status status = pst_option_parse(command, call->argc, call->argv, n_operand, &help);
-    const char *text = pst_error(); /* starts with the command, "penstock train: ..." */
-    if (status != PST_OK) pst_cli_wrong("%s", text + (strncmp(text, "penstock ", 9) ? 0 : 9));
+    char text[512]; /* starts with the command, "penstock train: ..." */
+    snprintf(text, sizeof text, "%s", pst_error());
+    if (status != PST_OK && !(strstr(text, "unknown option '--") && pst_cli_foreign(command, call)))
+        pst_cli_wrong("%s", text + (strncmp(text, "penstock ", 9) ? 0 : 9));
     *exit_status = pst_status_exit(status);
     if (status == PST_OK && help) {
         pst_option_help(command, stdout);

@@ -94,7 +94,8 @@ static void put_command(const pst_cli_command *self, const pst_command *rows, vo
     put_paragraph(rows->summary, out);
     if (self->flags & PST_CLI_KEYS)
         fputs(".PP\nEvery key of the run file can be overridden on the command line as\n.IR section . key = value ,\n"
-              "or\n.IR key = value\nwhere only one section has it; see\n.BR penstock.yaml (5).\n",
+              "or\n.IR key = value\nwhere only one section has it (a key of a section in a section by its full path\n"
+              "only); see\n.BR penstock.yaml (5).\n",
               out);
     fputs(".SH OPTIONS\n", out);
     for (size_t i = 0; i < rows->n_option; i++) put_option(&rows->option[i], out);
@@ -141,6 +142,10 @@ static void put_key(const pst_config_key *key, FILE *out) {
              key->fallback ? key->fallback : "");
     fputs(".br\n", out);
     put_paragraph(text, out);
+    if (!key->was) return;
+    snprintf(text, sizeof text, "Once %s, which still works.", key->was);
+    fputs(".br\n", out);
+    put_paragraph(text, out);
 }
 
 void pst_cli_manual_keys(FILE *out) {
@@ -151,7 +156,7 @@ void pst_cli_manual_keys(FILE *out) {
     put_paragraph(
         "A run file is YAML. It says what is trained, on which data and how; every key has a default but those "
         "marked as required. An unknown key, a wrong type or a value out of range is refused with line and "
-        "column.",
+        "column. Sections may stand in sections: a.b below is section b in section a.",
         out);
     fputs(".SH KEYS\n", out);
     for (size_t i = 0; pst_config_key_at(i, &key); i++) {
@@ -165,6 +170,7 @@ void pst_cli_manual_keys(FILE *out) {
           "model:      {kind: gpt, preset: nano}\n"
           "data:       {kind: text, paths: [\"texts/**/*.txt\"]}\n"
           "train:      {steps: 3000, batch: 32, micro_batch: 4, lr: 1.0e\\-3}\n"
+          "eval:       {every: 500, sets: {novels: \"novels/*.txt\"}}\n"
           "parallel:   {pipeline: 2, schedule: 1f1b}\n"
           "checkpoint: {every: 500, keep: 3}\n"
           ".EE\n",

@@ -34,13 +34,20 @@ static pst_status beside(const char *path, const char *folder, char **moved) {
 }
 
 pst_status pst_row_beside(const pst_row *row, pst_config *config, const char *folder) {
-    int list = row->type == PST_ROW_LIST;
+    int list = pst_row_is_list(row);
     char **items = list ? *(char ***)((char *)config + row->offset) : (char **)((char *)config + row->offset);
     uint32_t n = list ? *(uint32_t *)((char *)config + row->count) : 1;
     for (uint32_t i = 0; i < n; i++) {
-        char *moved;
+        char *moved, *whole = NULL;
         if (!*items[i]) continue;
-        PST_TRY(beside(items[i], folder, &moved));
+        size_t name = row->type == PST_ROW_NAMED ? strcspn(items[i], "=") + 1 : 0;
+        PST_TRY(beside(items[i] + name, folder, &moved));
+        if (moved && name) {
+            int made = asprintf(&whole, "%.*s%s", (int)name, items[i], moved);
+            free(moved);
+            if (made < 0) return pst_fail(PST_ENOMEM, "no memory for a path");
+            moved = whole;
+        }
         pst_status status = moved ? pst_row_check_text(row, moved) : PST_OK; /* the folder may not be UTF-8 */
         if (status != PST_OK) free(moved);
         if (status != PST_OK) return status;

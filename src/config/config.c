@@ -2,8 +2,8 @@
  * other keys, and last the contradictions between keys. */
 #include "config/config.h"
 #include "config/rows.h"
-#include "penstock/option.h"
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,43 +32,18 @@ static pst_status set_defaults(pst_config *config, const char *file) {
     return PST_OK;
 }
 
-/* The row that an override means: by full name, or by a key that only one section has. */
-static pst_status find_row(const char *name, const pst_row **row) {
-    const char *dot = strchr(name, '.');
-    char section[32];
-    if (dot) {
-        snprintf(section, sizeof section, "%.*s", dot - name < 31 ? (int)(dot - name) : 31, name);
-        if (!pst_row_is_section(section)) return pst_row_unknown("", section);
-        *row = pst_row_find(section, dot + 1);
-        return *row ? PST_OK : pst_row_unknown(section, dot + 1);
-    }
-    const pst_row *first = NULL;
-    const char *keys[PST_ROWS_MAX], *near;
-    for (size_t i = 0; i < pst_n_row; i++) {
-        keys[i] = pst_rows[i].key;
-        if (strcmp(keys[i], name) != 0) continue;
-        if (first)
-            return pst_fail(PST_EINPUT, "'%s' could be %s.%s or %s.%s", name, first->section, name, pst_rows[i].section,
-                            name);
-        first = &pst_rows[i];
-    }
-    *row = first;
-    if (first) return PST_OK;
-    if (pst_row_is_section(name)) return pst_fail(PST_EINPUT, "expected %s.KEY=VALUE", name);
-    near = pst_did_you_mean(name, keys, pst_n_row);
-    return near ? pst_fail(PST_EINPUT, "unknown key '%.60s'; did you mean '%s'?", name, near)
-                : pst_fail(PST_EINPUT, "unknown key '%.60s'; --help lists all keys", name);
-}
-
 static pst_status apply_override(pst_reading *reading, const char *text) {
     const char *equals = strchr(text, '=');
     if (!equals || equals == text) return pst_fail(PST_EINPUT, "expected section.key=value");
-    char name[128];
+    char name[PST_ROW_NAME_BYTES];
     const pst_row *row = NULL;
-    snprintf(name, sizeof name, "%.*s", equals - text < 127 ? (int)(equals - text) : 127, text);
-    PST_TRY(find_row(name, &row));
-    if (pst_row_is_list(row) && equals[1] == '[') PST_TRY(pst_document_read_list(row, reading->config, equals + 1));
-    else PST_TRY(pst_row_set(row, reading->config, equals + 1));
+    size_t n = (size_t)(equals - text);
+    snprintf(name, sizeof name, "%.*s", (int)(n < sizeof name ? n : sizeof name - 1), text);
+    PST_TRY(pst_row_find_override(name, &row));
+    char full[PST_ROW_TEXT_BYTES];
+    size_t path = strlen(pst_row_name(row, full));
+    const char *item = row->type == PST_ROW_NAMED && strlen(name) > path ? name + path + 1 : NULL;
+    PST_TRY(pst_row_override(row, reading->config, item, equals + 1));
     reading->origin[row - pst_rows] = (pst_row_origin){.override = text};
     return PST_OK;
 }
@@ -133,11 +108,19 @@ static void keep_given(pst_reading *reading) {
     }
 }
 
+/* A share of the steps, rounded to whole ones; never more than all, which whoever gave more is told (setup.c). */
+static void resolve_warmup(pst_config *c, int given) {
+    double asked = c->train.warmup_given, steps = (double)c->train.steps;
+    if (asked < 0) asked = floor(0.5 - asked * steps);
+    if (asked > steps && given) c->train.warmup_cut = (int64_t)asked;
+    c->train.warmup = asked > steps ? c->train.steps : (int64_t)asked;
+    c->train.warmup_given = (double)c->train.warmup;
+}
+
 /* Defaults that depend on other keys. */
 static void resolve_train(pst_reading *reading) {
     pst_config *c = reading->config;
-    if (!is_given(origin_of(reading, "train", "warmup")) && c->train.warmup > c->train.steps)
-        c->train.warmup = c->train.steps;
+    resolve_warmup(c, is_given(origin_of(reading, "train", "warmup")));
     if (c->train.micro_batch) return;
     for (c->train.micro_batch = 4; c->train.batch % c->train.micro_batch;) c->train.micro_batch--;
 }
@@ -154,11 +137,6 @@ static pst_status check_train(pst_reading *reading) {
     if (batch % micro) {
         pst_fail(PST_EINPUT, "train.micro_batch: %lld does not divide train.batch, %lld", micro, batch);
         return at_origin(reading, blame(reading, "train", "micro_batch", "batch"), PST_EINPUT);
-    }
-    if (c->train.warmup > c->train.steps) {
-        pst_fail(PST_EINPUT, "train.warmup: %lld is more than train.steps, %lld", (long long)c->train.warmup,
-                 (long long)c->train.steps);
-        return at_origin(reading, blame(reading, "train", "warmup", "steps"), PST_EINPUT);
     }
     if (c->train.lr_min > c->train.lr) {
         pst_fail(PST_EINPUT, "train.lr_min: %g is more than train.lr, %g", c->train.lr_min, c->train.lr);
@@ -178,7 +156,8 @@ static pst_status keep_model_place(pst_reading *reading) {
     return pst_fail(PST_ENOMEM, "no memory for the configuration");
 }
 
-/* What the file says about paths holds for the folder it lies in; overrides are typed in the current one. */
+/* What the file says about paths holds for the folder it lies in; overrides, which come later, are typed in the current
+ * one. */
 static pst_status resolve_paths(pst_reading *reading) {
     char folder[4096];
     snprintf(folder, sizeof folder, "%s", reading->file);
@@ -186,7 +165,7 @@ static pst_status resolve_paths(pst_reading *reading) {
     if (!slash || strlen(reading->file) >= sizeof folder) return PST_OK;
     slash[1] = 0;
     for (size_t i = 0; i < pst_n_row; i++) {
-        if (!(pst_rows[i].flags & PST_ROW_PATH) || reading->origin[i].override) continue;
+        if (!(pst_rows[i].flags & PST_ROW_PATH)) continue;
         pst_status status = pst_row_beside(&pst_rows[i], reading->config, folder);
         if (status != PST_OK) return at_origin(reading, &reading->origin[i], status);
     }
@@ -197,13 +176,13 @@ static pst_status read_all(pst_reading *reading, const char *text, size_t bytes,
                            size_t n_override) {
     PST_TRY(set_defaults(reading->config, reading->file));
     PST_TRY(pst_document_read(reading, text, bytes));
+    if (reading->from_disk) PST_TRY(resolve_paths(reading));
     for (size_t i = 0; i < n_override; i++) {
         pst_status status = apply_override(reading, override[i]);
         if (status != PST_OK) return pst_fail_in(status, "override '%.200s'", override[i]);
     }
     PST_TRY(check_required(reading));
     PST_TRY(resolve_name(reading));
-    if (reading->from_disk) PST_TRY(resolve_paths(reading));
     pst_row_resolve(reading->config);
     keep_given(reading);
     resolve_train(reading);
@@ -254,6 +233,7 @@ static pst_status copy_origins(const pst_config *config, pst_config *made) {
     if (!place) return pst_fail(PST_ENOMEM, "no memory for the configuration");
     free(made->model_place);
     made->model_place = place;
+    made->train.warmup_cut = config->train.warmup_cut;
     memcpy(made->given, config->given, sizeof config->given);
     return PST_OK;
 }

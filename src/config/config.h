@@ -21,13 +21,19 @@ struct pst_config {
         double validation;
     } data;
     struct {
-        int64_t steps, batch, micro_batch, seed, warmup, validate_every, log_every;
+        int64_t steps, batch, micro_batch, seed, warmup, log_every;
         char *optimizer, *decay, *precision, *non_finite;
         double loss_scale, loss_scale_start, loss_scale_backoff; /* 0: dynamic in fp16, else 1 */
         int64_t loss_scale_interval;
+        double warmup_given;                          /* as it stands in the file; resolved: warmup */
+        int64_t warmup_cut;                           /* what was given, where it was more than steps; else 0 */
         double lr, lr_min, weight_decay, beta1, beta2, eps, momentum, clip;
         double hang_factor, hang_slack;               /* s; slack 0: nobody watches */
     } train;
+    struct {
+        int64_t every, tokens;                        /* tokens: 0: the whole split */
+        char **sets; uint32_t n_sets;                 /* "name=path", those of a name together */
+    } eval;
     struct {
         int64_t pipeline, tensor, data, zero, threads, chunks; /* 0: not given; zero: how much replicas share out */
         char **tensors; uint32_t n_tensors;           /* as given: one for all stages (0: not given), or one for each;
@@ -45,7 +51,7 @@ struct pst_config {
     } parallel;
     struct { int64_t every, keep; } checkpoint;
     struct { int64_t trace; char *level; } log;       /* trace: write the timeline of this step (0: the last but one) */
-    uint8_t given[96];                                /* [row] 1: the file, 2: a plan, 3: an override; below */
+    uint8_t given[128];                               /* [row] 1: the file, 2: a plan, 3: an override; below */
     char *source;                                     /* path the file came from */
     char *model_place;                                /* for complaints about the model: file:line:column, or an
                                                          override */
@@ -67,6 +73,8 @@ pst_status pst_config_override(pst_config *config, const char *section, const ch
 pst_status pst_config_overrides(const pst_config *config, char ***override, uint32_t *n);
 /* Everything of `config`, with nothing shared. ENOMEM. */
 pst_status pst_config_copy(const pst_config *config, pst_config **copy);
+/* What pst_config_print prints, a line "section.key: value" for each key. */
+void pst_config_print_paths(const pst_config *config, FILE *out);
 /* "train.lr 0.001 -> 0.0005, train.steps 300 -> 600": what of the two changes what is learned; nothing when they
  * agree. */
 void pst_config_print_changes(const pst_config *was, const pst_config *is, FILE *out);

@@ -1,6 +1,6 @@
-/* Walks a run file as libyaml's document: a mapping of sections, each a mapping of keys. Every complaint starts with
- * file:line:column. Aliases are resolved by libyaml to the node they name, never copied, and the walk is three levels
- * deep whatever the document is, so that no file can make it long. */
+/* Walks a run file as libyaml's document: a mapping of sections, each a mapping of keys and sections. Every complaint
+ * starts with file:line:column. Aliases are resolved by libyaml to the node they name, never copied, and the walk goes
+ * no deeper than the rows' sections whatever the document is, so that no file can make it long. */
 #include "config/rows.h"
 #include "config/yaml.h"
 #include <string.h>
@@ -9,9 +9,9 @@ typedef struct {
     pst_reading *reading;
     yaml_document_t *document;
     struct {
-        char name[16];
+        char name[PST_ROW_NAME_BYTES];
         size_t line;
-    } section[16]; /* those met so far */
+    } section[32]; /* those met so far */
     size_t n_section;
 } walk;
 
@@ -79,18 +79,61 @@ static pst_status read_items(yaml_document_t *document, const pst_row *row, pst_
     return PST_OK;
 }
 
+/* NAME: PATH, or NAME: [PATH, ...], instead of what that name has had. */
+static pst_status read_name(yaml_document_t *document, const pst_row *row, pst_config *config, const char *name,
+                            yaml_node_t *node, yaml_node_t **at) {
+    int list = node->type == YAML_SEQUENCE_NODE;
+    ptrdiff_t n = list ? node->data.sequence.items.top - node->data.sequence.items.start : 1;
+    *at = node;
+    if (!n) return pst_row_refuse(row, "an empty list");
+    pst_row_drop(row, config, name);
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const char *text = NULL;
+        char *named = NULL;
+        if (list) *at = yaml_document_get_node(document, node->data.sequence.items.start[i]);
+        PST_TRY(scalar_text(row, *at, &text));
+        if (asprintf(&named, "%s=%s", name, text) < 0) return pst_fail(PST_ENOMEM, "no memory for the configuration");
+        pst_status status = pst_row_add(row, config, named);
+        free(named);
+        PST_TRY(status);
+    }
+    return PST_OK;
+}
+
+static pst_status read_named(yaml_document_t *document, const pst_row *row, pst_config *config, yaml_node_t *node,
+                             yaml_node_t **at) {
+    *at = node;
+    if (node->type != YAML_MAPPING_NODE) return pst_row_refuse(row, is_absent(node) ? "nothing" : kind_of(node));
+    const yaml_node_pair_t *first = node->data.mapping.pairs.start, *pair = first;
+    for (; pair < node->data.mapping.pairs.top; pair++) {
+        yaml_node_t *key = yaml_document_get_node(document, pair->key);
+        const char *name = (const char *)key->data.scalar.value;
+        *at = key;
+        if (key->type != YAML_SCALAR_NODE) return pst_fail(PST_EINPUT, "expected a name, found %s", kind_of(key));
+        if (strlen(name) != key->data.scalar.length || has_odd_tag(key))
+            return pst_fail(PST_EINPUT, "expected a name, found an odd text");
+        for (const yaml_node_pair_t *p = first; p < pair; p++)
+            if (!strcmp((const char *)yaml_document_get_node(document, p->key)->data.scalar.value, name))
+                return pst_fail(PST_EINPUT, "'%.60s' is given twice", name);
+        PST_TRY(read_name(document, row, config, name, yaml_document_get_node(document, pair->value), at));
+    }
+    return PST_OK;
+}
+
+static pst_status given_twice(const pst_row *row, size_t line) {
+    char name[PST_ROW_TEXT_BYTES], was[PST_ROW_NAME_BYTES] = "";
+    if (row->was) snprintf(was, sizeof was, " (once %s)", row->was);
+    return pst_fail(PST_EINPUT, "%s%s is given twice; first in line %zu", pst_row_name(row, name), was, line);
+}
+
 static pst_status read_value(walk *w, const pst_row *row, const yaml_node_t *key, yaml_node_t *node) {
     pst_row_origin *origin = &w->reading->origin[row - pst_rows];
-    if (origin->line) {
-        char name[PST_ROW_TEXT_BYTES];
-        return at_node(
-            w, key,
-            pst_fail(PST_EINPUT, "%s is given twice; first in line %zu", pst_row_name(row, name), origin->line));
-    }
+    if (origin->line) return at_node(w, key, given_twice(row, origin->line));
     const char *text = NULL;
     yaml_node_t *at = node;
     pst_status status;
-    if (pst_row_is_list(row) && node->type == YAML_SEQUENCE_NODE)
+    if (row->type == PST_ROW_NAMED) status = read_named(w->document, row, w->reading->config, node, &at);
+    else if (pst_row_is_list(row) && node->type == YAML_SEQUENCE_NODE)
         status = read_items(w->document, row, w->reading->config, node, &at);
     else if ((status = scalar_text(row, node, &text)) == PST_OK) status = pst_row_set(row, w->reading->config, text);
     if (status != PST_OK) return at_value(w, at, row, status);
@@ -122,45 +165,34 @@ static pst_status enter_section(walk *w, const char *name, const yaml_node_t *ke
     return PST_OK;
 }
 
-static pst_status read_section(walk *w, const char *section, const yaml_node_t *node) {
-    if (is_absent(node)) return PST_OK; /* "parallel:" with all its keys commented out */
-    if (node->type != YAML_MAPPING_NODE || has_odd_tag(node))
-        return at_node(w, node,
-                       pst_fail(PST_EINPUT, "%s: expected a mapping of keys, found %s", section,
-                                node->type == YAML_MAPPING_NODE ? "one with a tag" : kind_of(node)));
-    const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
-    for (; pair < node->data.mapping.pairs.top; pair++) {
-        const yaml_node_t *key = yaml_document_get_node(w->document, pair->key);
-        const char *name = key_text(w, key);
-        if (!name) return PST_EINPUT;
-        const pst_row *row = pst_row_find(section, name);
-        if (!row) return at_node(w, key, pst_row_unknown(section, name));
-        PST_TRY(read_value(w, row, key, yaml_document_get_node(w->document, pair->value)));
-    }
-    return PST_OK;
+static pst_status read_mapping(walk *w, const char *section, const yaml_node_t *node);
+
+static pst_status read_pair(walk *w, const char *section, const yaml_node_t *key, yaml_node_t *value) {
+    const char *name = key_text(w, key);
+    char deeper[PST_ROW_NAME_BYTES];
+    if (!name) return PST_EINPUT;
+    const pst_row *row = pst_row_find_any(section, name);
+    if (row) return read_value(w, row, key, value);
+    int n = snprintf(deeper, sizeof deeper, "%s%s%s", section, *section ? "." : "", name);
+    if (n >= (int)sizeof deeper || strchr(name, '.') || !pst_row_is_section(deeper))
+        return at_node(w, key, pst_row_unknown(section, name));
+    PST_TRY(enter_section(w, deeper, key));
+    return read_mapping(w, deeper, value);
 }
 
-static pst_status read_root(walk *w, const yaml_node_t *root) {
-    if (!root || is_absent(root)) return PST_OK; /* what is missing is said by name later */
-    if (root->type != YAML_MAPPING_NODE || has_odd_tag(root))
-        return at_node(w, root,
-                       pst_fail(PST_EINPUT, "expected a mapping of sections such as 'model:', found %s",
-                                root->type == YAML_MAPPING_NODE ? "one with a tag" : kind_of(root)));
-    const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
-    for (; pair < root->data.mapping.pairs.top; pair++) {
-        const yaml_node_t *key = yaml_document_get_node(w->document, pair->key);
-        yaml_node_t *value = yaml_document_get_node(w->document, pair->value);
-        const char *name = key_text(w, key);
-        if (!name) return PST_EINPUT;
-        const pst_row *row = pst_row_find("", name);
-        if (row) {
-            PST_TRY(read_value(w, row, key, value));
-        } else {
-            if (!pst_row_is_section(name)) return at_node(w, key, pst_row_unknown("", name));
-            PST_TRY(enter_section(w, name, key));
-            PST_TRY(read_section(w, name, value));
-        }
-    }
+/* section "": the whole document. */
+static pst_status read_mapping(walk *w, const char *section, const yaml_node_t *node) {
+    char what[PST_ROW_NAME_BYTES + 40] = "expected a mapping of sections such as 'model:'";
+    if (is_absent(node)) return PST_OK; /* "parallel:" with all its keys commented out */
+    if (*section) snprintf(what, sizeof what, "%s: expected a mapping of keys", section);
+    if (node->type != YAML_MAPPING_NODE || has_odd_tag(node))
+        return at_node(w, node,
+                       pst_fail(PST_EINPUT, "%s, found %s", what,
+                                node->type == YAML_MAPPING_NODE ? "one with a tag" : kind_of(node)));
+    const yaml_node_pair_t *pair = node->data.mapping.pairs.start;
+    for (; pair < node->data.mapping.pairs.top; pair++)
+        PST_TRY(read_pair(w, section, yaml_document_get_node(w->document, pair->key),
+                          yaml_document_get_node(w->document, pair->value)));
     return PST_OK;
 }
 
@@ -208,7 +240,8 @@ pst_status pst_document_read(pst_reading *reading, const char *text, size_t byte
     } else {
         walk w = {.reading = reading, .document = &document};
         yaml_node_t *root = yaml_document_get_root_node(&document);
-        status = read_root(&w, root);
+        if (root) status = read_mapping(&w, "", root); /* what is missing is said by name later */
+        else status = PST_OK;
         if (status == PST_OK && root) status = expect_end(&parser, reading->file, text, bytes);
         yaml_document_delete(&document);
     }
@@ -227,12 +260,43 @@ pst_status pst_document_read_list(const pst_row *row, pst_config *config, const 
     if (yaml_parser_load(&parser, &document)) {
         yaml_node_t *root = yaml_document_get_root_node(&document), *at = root;
         end = expect_end(&parser, "", text, strlen(text));
-        whole = end == PST_ENOMEM || (root && root->type == YAML_SEQUENCE_NODE && end == PST_OK);
-        status = whole && end == PST_OK ? read_items(&document, row, config, root, &at) : end;
+        int named = row->type == PST_ROW_NAMED;
+        yaml_node_type_t type = named ? YAML_MAPPING_NODE : YAML_SEQUENCE_NODE;
+        whole = end == PST_ENOMEM || (root && root->type == type && end == PST_OK);
+        if (!whole || end != PST_OK) status = end;
+        else status = (named ? read_named : read_items)(&document, row, config, root, &at);
         yaml_document_delete(&document);
     } else {
         whole = explain(&parser, "a list", text, strlen(text)) == PST_ENOMEM;
     }
     yaml_parser_delete(&parser);
-    return whole ? status : pst_fail(PST_EINPUT, "expected a list such as [a.txt, b.txt], found something else");
+    if (whole) return status;
+    return pst_fail(PST_EINPUT, "expected %s, found something else",
+                    row->type == PST_ROW_NAMED ? "a mapping such as {wiki: wiki.txt, code: [a.c, b.c]}"
+                                               : "a list such as [a.txt, b.txt]");
+}
+
+/* eval.sets.NAME=PATH or =[PATH, ...]. */
+static pst_status override_name(const pst_row *row, pst_config *config, const char *item, const char *text) {
+    char *whole = NULL;
+    int list = *text == '[';
+    if (asprintf(&whole, list ? "{%s: %s}" : "%s=%s", item, text) < 0)
+        return pst_fail(PST_ENOMEM, "no memory for the configuration");
+    pst_status status = list ? pst_document_read_list(row, config, whole) : pst_row_check_text(row, whole);
+    if (!list && status == PST_OK) {
+        pst_row_drop(row, config, item);
+        status = pst_row_add(row, config, whole);
+    }
+    free(whole);
+    return status;
+}
+
+pst_status pst_row_override(const pst_row *row, pst_config *config, const char *item, const char *text) {
+    if (row->type != PST_ROW_NAMED)
+        return pst_row_is_list(row) && *text == '[' ? pst_document_read_list(row, config, text)
+                                                    : pst_row_set(row, config, text);
+    if (item) return override_name(row, config, item, text);
+    if (*text != '{') return pst_row_set(row, config, text);
+    pst_row_clear(row, config);
+    return pst_document_read_list(row, config, text);
 }

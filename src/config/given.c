@@ -28,8 +28,7 @@ static char *value_of(const pst_row *row, const pst_config *config) {
 }
 
 static pst_status set(const pst_row *row, pst_config *config, const char *text) {
-    PST_TRY(pst_row_is_list(row) && *text == '[' ? pst_document_read_list(row, config, text)
-                                                 : pst_row_set(row, config, text));
+    PST_TRY(pst_row_override(row, config, NULL, text));
     pst_row_resolve(config);
     return PST_OK;
 }

@@ -57,6 +57,16 @@ int pst_number_real(const char *text, double *out) {
     return end && !*end && convert(text, out);
 }
 
+int pst_number_share(const char *text, double *out) {
+    const char *end = number_end(text);
+    int percent = end && strcmp(end, "%") == 0;
+    double value;
+    if (!end || (*end && !percent) || !convert(text, &value) || value < 0) return 0;
+    if (percent ? value > 100 : value >= 1) return 0;
+    *out = percent ? value / 100 : value;
+    return 1;
+}
+
 int pst_number_bytes(const char *text, double *out) {
     const char *end = number_end(text), *units = "KMGT";
     double value, unit = 1;

@@ -15,14 +15,41 @@ static int is_open(const pst_row *row, const pst_config *config) {
     return 0;
 }
 
+/* Length of what two sections' paths have in common, in whole parts. */
+static size_t common(const char *a, const char *b) {
+    size_t n = 0;
+    for (size_t i = 0;; i++) {
+        if (strchr(".", a[i]) && strchr(".", b[i])) n = i;
+        if (!a[i] || a[i] != b[i]) return n;
+    }
+}
+
+static int depth_of(const char *section) {
+    int depth = *section != 0;
+    for (; *section; section++) depth += *section == '.';
+    return depth;
+}
+
+/* The heads of the sections that lead from one to the other. */
+static void print_heads(const char *from, const char *to, FILE *out) {
+    size_t at = common(from, to);
+    for (at += to[at] == '.'; to[at]; at += to[at] == '.') {
+        size_t n = strcspn(to + at, ".");
+        char above[PST_ROW_NAME_BYTES];
+        snprintf(above, sizeof above, "%.*s", (int)(at ? at - 1 : 0), to);
+        fprintf(out, "%*s%.*s:\n", 2 * depth_of(above), "", (int)n, to + at);
+        at += n;
+    }
+}
+
 pst_status pst_config_print(const pst_config *config, FILE *out) {
     const char *section = "";
     for (size_t i = 0; i < pst_n_row; i++) {
         const pst_row *row = &pst_rows[i];
-        if (strcmp(section, row->section) != 0) fprintf(out, "%s:\n", row->section);
+        print_heads(section, row->section, out);
         section = row->section;
         if (is_open(row, config)) continue;
-        fprintf(out, "%s%s: ", *section ? "  " : "", row->key);
+        fprintf(out, "%*s%s: ", 2 * depth_of(section), "", row->key);
         pst_row_print(row, config, out);
         fputc('\n', out);
     }
@@ -30,9 +57,19 @@ pst_status pst_config_print(const pst_config *config, FILE *out) {
     return PST_OK;
 }
 
+void pst_config_print_paths(const pst_config *config, FILE *out) {
+    char name[PST_ROW_TEXT_BYTES];
+    for (size_t i = 0; i < pst_n_row; i++) {
+        if (is_open(&pst_rows[i], config)) continue;
+        fprintf(out, "%s: ", pst_row_name(&pst_rows[i], name));
+        pst_row_print(&pst_rows[i], config, out);
+        fputc('\n', out);
+    }
+}
+
 /* Whether a run goes another way with another value. */
 static int is_learned_with(const pst_row *row) {
-    static const char *const watching[] = {"non_finite", "validate_every", "hang_factor", "hang_slack", "log_every"};
+    static const char *const watching[] = {"non_finite", "hang_factor", "hang_slack", "log_every"};
     for (size_t i = 0; i < sizeof watching / sizeof *watching; i++)
         if (!strcmp(row->key, watching[i])) return 0;
     return !strcmp(row->section, "train") || !strcmp(row->key, "dropout");
@@ -62,9 +99,12 @@ int pst_config_key_at(size_t i, pst_config_key *key) {
     char expects[PST_ROW_TEXT_BYTES];
     if (i >= pst_n_row) return 0;
     const pst_row *row = &pst_rows[i];
-    pst_config_key k = {.section = row->section, .key = row->key, .help = row->help, .allowed = row->allowed};
+    pst_config_key k = {.section = row->section, .key = row->key, .help = row->help};
+    if (row->type != PST_ROW_WHOLE) k.allowed = row->allowed;
     k.fallback = row->flags & PST_ROW_REQUIRED ? NULL : row->fallback ? row->fallback : "";
     k.is_path = (row->flags & PST_ROW_PATH) != 0;
+    k.short_name = *row->section && pst_row_is_short(row) ? row->key : NULL;
+    k.was = row->was;
     snprintf(k.expects, sizeof k.expects, "%s", pst_row_expects(row, expects));
     return pst_sized_give("pst_config_key_at", &k, sizeof k, key) == PST_OK;
 }
@@ -79,7 +119,9 @@ void pst_config_help(FILE *out) {
         if (strcmp(section, row->section) != 0) fprintf(out, "\n%s:\n", row->section);
         section = row->section;
         const char *indent = *section ? "  " : "";
-        fprintf(out, "%s%-*s %s\n", indent, *section ? 16 : 18, row->key, row->help);
+        fprintf(out, "%s%-*s %s", indent, *section ? 16 : 18, row->key, row->help);
+        if (row->was) fprintf(out, " Once %s, which still works.", row->was);
+        fputc('\n', out);
         fprintf(out, "%19s%s; ", "", pst_row_expects(row, expects));
         if (row->flags & PST_ROW_REQUIRED) fputs("required\n", out);
         else fprintf(out, "default %s\n", row->fallback && *row->fallback ? row->fallback : "empty");

@@ -1,26 +1,22 @@
 /* The table of all keys of a run file. Everything else (reading, overrides, defaults, ranges, help, the resolved
- * copy, "did you mean") follows from it: a new option is one row here and one member in config.h. */
+ * copy, "did you mean") follows from it: a new option is one row here and one member in config.h. Rows of a section,
+ * those of the sections in it included, stand together. */
 #include "config/rows.h"
-#include "config/number.h"
-#include "penstock/option.h"
-#include <inttypes.h>
 #include <math.h>
-#include <stdarg.h>
-#include <string.h>
 
 #define AT(member) offsetof(struct pst_config, member)
 #define WHOLE(section, key, fallback, min, max, help)                                                                  \
-    { #section, #key, PST_ROW_WHOLE, fallback, min, max, 0, NULL, AT(section.key), 0, help }
+    { #section, #key, PST_ROW_WHOLE, fallback, min, max, 0, NULL, AT(section.key), 0, help, NULL }
 #define REAL(section, key, fallback, min, max, flags, help)                                                            \
-    { #section, #key, PST_ROW_REAL, fallback, min, max, flags, NULL, AT(section.key), 0, help }
+    { #section, #key, PST_ROW_REAL, fallback, min, max, flags, NULL, AT(section.key), 0, help, NULL }
 #define TEXT(section, key, fallback, flags, allowed, help)                                                             \
-    { #section, #key, PST_ROW_TEXT, fallback, 0, 0, flags, allowed, AT(section.key), 0, help }
+    { #section, #key, PST_ROW_TEXT, fallback, 0, 0, flags, allowed, AT(section.key), 0, help, NULL }
 enum { REQUIRED = PST_ROW_REQUIRED, ABOVE = PST_ROW_ABOVE, BELOW = PST_ROW_BELOW, FILLED = PST_ROW_FILLED };
-enum { PATH = PST_ROW_PATH };
+enum { PATH = PST_ROW_PATH, FULL = PST_ROW_FULL };
 
-const pst_row pst_rows[] = {
+static const pst_row rows[] = {
     {"", "name", PST_ROW_TEXT, "", 0, 0, 0, NULL, AT(name), 0,
-     "Names the run's folder; by default the run file's name without its ending."},
+     "Names the run's folder; by default the run file's name without its ending.", NULL},
 
     TEXT(model, kind, NULL, REQUIRED, "gpt|bert|mlp|resnet|custom",
          "The family of the model; custom: a graph that a program builds through the library."),
@@ -41,7 +37,8 @@ const pst_row pst_rows[] = {
          "(binary) has them; custom: no files, a program feeds data through the library."),
     {"data", "paths", PST_ROW_LIST, NULL, 0, 0, REQUIRED | FILLED | PATH, NULL, AT(data.paths), AT(data.n_path),
      "Files to read: paths, folders (every file below) or patterns, ** included, relative to the run file's folder "
-     "where their first name stands there, else to the current one."},
+     "where their first name stands there, else to the current one.",
+     NULL},
     TEXT(data, tokenizer, "byte", 0, "byte", "How text becomes tokens."),
     REAL(data, validation, "0.1", 0, 1, BELOW, "Share of the data held back for validation."),
 
@@ -52,7 +49,8 @@ const pst_row pst_rows[] = {
     TEXT(train, optimizer, "adamw", 0, "adamw|sgd", "The rule that updates the weights."),
     REAL(train, lr, "0.0003", 0, INFINITY, ABOVE, "Highest learning rate, reached after the warm-up."),
     REAL(train, lr_min, "0", 0, INFINITY, 0, "Learning rate at which the decay ends."),
-    WHOLE(train, warmup, "20", 0, 1e12, "Steps in which the learning rate rises; by default at most steps."),
+    {"train", "warmup", PST_ROW_STEPS, "20", 0, 1e12, 0, NULL, AT(train.warmup_given), 0,
+     "Steps in which the learning rate rises, at most all; below 1 or in per cent: a share of steps.", NULL},
     TEXT(train, decay, "cosine", 0, "cosine|linear|none", "How the learning rate falls after the warm-up."),
     REAL(train, weight_decay, "0.1", 0, INFINITY, 0, "Weight decay (decoupled in adamw)."),
     REAL(train, beta1, "0.9", 0, 1, BELOW, "adamw: decay of the mean of gradients."),
@@ -74,18 +72,32 @@ const pst_row pst_rows[] = {
     TEXT(train, non_finite, "stop", 0, "stop|skip",
          "When a loss or gradient is not finite, which no step ever applies: end the run, or go on with the next "
          "batch."),
-    WHOLE(train, validate_every, "0", 0, 1e12, "Steps between validations; 0: only at the end."),
     REAL(train, hang_factor, "10", 1, 1000, 0,
          "A rank hangs when an instruction lasts this many times as long as expected..."),
     REAL(train, hang_slack, "1", 0, 3600, 0, "... and this many seconds more; 0: hangs are not looked for."),
     WHOLE(train, log_every, "10", 1, 1e12, "Steps between lines on a stream that is no terminal."),
+
+    {"eval", "every", PST_ROW_WHOLE, "0", 0, 1e12, FULL, NULL, AT(eval.every), 0,
+     "Steps between evaluations; 0: only at the end. (every=N without a section is checkpoint.every.)",
+     "train.validate_every"},
+    {"eval", "tokens", PST_ROW_WHOLE, "32768", 0, 1e9, 0, "all", AT(eval.tokens), 0,
+     "Tokens of an evaluation (images with resnet): samples spread evenly over the validation split, the same ones "
+     "each "
+     "time; all: the whole split.",
+     NULL},
+    {"eval", "sets", PST_ROW_NAMED, NULL, 0, 0, FULL | PATH, NULL, AT(eval.sets), AT(eval.n_sets),
+     "More texts (or lines, images) to evaluate on, by name: files that are not trained on, with a loss of their own "
+     "each. "
+     "On the command line also eval.sets.NAME=PATH.",
+     NULL},
 
     WHOLE(parallel, pipeline, "0", 0, PST_RANKS_MAX,
           "Pipeline stages (ranks in a row); 0: what the number of ranks leaves."),
     {"parallel", "tensor", PST_ROW_WHOLES, "0", 0, PST_RANKS_MAX, FILLED, NULL, AT(parallel.tensors),
      AT(parallel.n_tensors),
      "Ranks that share every layer of a stage (heads, hidden features, vocabulary); 0: 1; or a list with those of each "
-     "stage, such as [2, 1]."},
+     "stage, such as [2, 1].",
+     NULL},
     TEXT(parallel, sequence, "false", 0, "true|false",
          "With tensor ranks: each has a part of the positions of what lies between split layers; less memory."),
     WHOLE(parallel, data, "0", 0, PST_RANKS_MAX,
@@ -96,16 +108,19 @@ const pst_row pst_rows[] = {
           "are exchanged after every micro-batch."),
     {"parallel", "replicas", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.replicas), AT(parallel.n_replicas),
      "Micro-batches that each replica takes of a step, such as [3, 5]; by default as many, or by the speeds that "
-     "cluster or throttle give."},
+     "cluster or throttle give.",
+     NULL},
     WHOLE(parallel, reproducible, "0", 0, PST_RANKS_MAX,
           "Parts of a step's micro-batches with an accumulator each, a power of two, such as 4: then 1, 2 and 4 "
           "replicas give the same bits; 0: off."),
     {"parallel", "throttle", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.throttle), AT(parallel.n_throttle),
      "Makes processes slower, to try out unequal devices: each one's factor, such as [1, 2], or one for all. Not on "
-     "GPUs."},
+     "GPUs.",
+     NULL},
     {"parallel", "devices", PST_ROW_LIST, NULL, 0, 0, 0, NULL, AT(parallel.devices), AT(parallel.n_devices),
      "Which device (of cluster, or of the processes as they are launched) each rank of the layout has, such as "
-     "[2, 0, 1]; by default rank r has device r."},
+     "[2, 0, 1]; by default rank r has device r.",
+     NULL},
     WHOLE(parallel, threads, "0", 0, 4096, "CPU threads per rank; 0: cores shared out, at least 1."),
     TEXT(parallel, schedule, "1f1b", FILLED, NULL,
          "Order of forward and backward passes: gpipe, 1f1b, 1f1b-early, interleaved, zb-h1, zb-h2, zb-v, v-half, "
@@ -130,7 +145,8 @@ const pst_row pst_rows[] = {
     {"parallel", "recompute", PST_ROW_LIST, "none", 0, 0, FILLED, "none|selective|full", AT(parallel.recompute),
      AT(parallel.n_recompute),
      "What the backward pass computes again instead of keeping it: none, selective (what is cheap: attention, norms, "
-     "activation functions), full (all but a chunk's inputs); or a list of these, one for each chunk."},
+     "activation functions), full (all but a chunk's inputs); or a list of these, one for each chunk.",
+     NULL},
     TEXT(parallel, post_validation, "false", 0, "true|false",
          "Optimizer steps do not wait for the norm of all gradients; a rank that stepped wrongly goes back and steps "
          "again, with the same bits."),
@@ -147,7 +163,7 @@ const pst_row pst_rows[] = {
          "On a GPU, operators that run again with the same arguments are captured in CUDA graphs, which takes the host "
          "less time; the bits are the same."),
     {"parallel", "memory", PST_ROW_BYTES, "0", 0, 0x1p60, 0, NULL, AT(parallel.memory), 0,
-     "Bytes each rank may use, such as 512M or 8G; 0: what the machine has."},
+     "Bytes each rank may use, such as 512M or 8G; 0: what the machine has.", NULL},
     TEXT(parallel, bind, "auto", 0, "auto|none|core",
          "Ranks of a host on cores of their own: where it has several NUMA nodes (memory is taken there, too), never, "
          "always."),
@@ -161,88 +177,6 @@ const pst_row pst_rows[] = {
     WHOLE(log, trace, "0", 0, 1e12, "The step whose timeline is written, at most the last; 0: the last but one."),
     TEXT(log, level, "info", 0, "error|warn|info|debug", "How much is said on the error stream."),
 };
-const size_t pst_n_row = sizeof pst_rows / sizeof *pst_rows;
-_Static_assert(sizeof pst_rows / sizeof *pst_rows <= PST_ROWS_MAX, "raise PST_ROWS_MAX");
-
-const pst_row *pst_row_find(const char *section, const char *key) {
-    for (size_t i = 0; i < pst_n_row; i++)
-        if (strcmp(pst_rows[i].section, section) == 0 && strcmp(pst_rows[i].key, key) == 0) return &pst_rows[i];
-    return NULL;
-}
-
-int pst_row_is_section(const char *name) {
-    for (size_t i = 0; *name && i < pst_n_row; i++)
-        if (strcmp(pst_rows[i].section, name) == 0) return 1;
-    return 0;
-}
-
-const char *pst_row_name(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
-    snprintf(out, PST_ROW_TEXT_BYTES, "%s%s%s", row->section, *row->section ? "." : "", row->key);
-    return out;
-}
-
-static void PST_PRINTF(2, 3) append(char out[PST_ROW_TEXT_BYTES], const char *fmt, ...) {
-    size_t used = strlen(out);
-    va_list args;
-    va_start(args, fmt);
-    vsnprintf(out + used, PST_ROW_TEXT_BYTES - used, fmt, args);
-    va_end(args);
-}
-
-static void append_range(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
-    char min[PST_NUMBER_BYTES], max[PST_NUMBER_BYTES];
-    int above = (row->flags & PST_ROW_ABOVE) != 0, below = (row->flags & PST_ROW_BELOW) != 0;
-    pst_number_print(row->min, min);
-    pst_number_print(row->max, max);
-    int endless = (row->type == PST_ROW_REAL || row->type == PST_ROW_BYTES) && row->max >= 1e12;
-    if (row->type == PST_ROW_WHOLE && isinf(row->max)) snprintf(max, sizeof max, "%" PRId64, INT64_MAX);
-    if (endless) append(out, " %s %s", above ? ">" : ">=", min);
-    else if (!above && !below) append(out, " from %s to %s", min, max);
-    else append(out, " %s %s and %s %s", above ? ">" : ">=", min, below ? "<" : "<=", max);
-}
-
-const char *pst_row_expects(const pst_row *row, char out[PST_ROW_TEXT_BYTES]) {
-    static const char *const kinds[] = {
-        [PST_ROW_WHOLE] = "a whole number",
-        [PST_ROW_REAL] = "a number",
-        [PST_ROW_BYTES] = "a number of bytes such as 512M or 8G",
-        [PST_ROW_TEXT] = "a text",
-        [PST_ROW_LIST] = "a text or a list of texts",
-        [PST_ROW_WHOLES] = "a whole number",
-    };
-    out[0] = 0;
-    append(out, "%s", row->allowed ? "" : kinds[row->type]);
-    if (row->type == PST_ROW_WHOLE || row->type == PST_ROW_WHOLES || row->type == PST_ROW_REAL) append_range(row, out);
-    if (row->type == PST_ROW_WHOLES) append(out, " or a list of them");
-    if (!row->allowed) return out;
-    append(out, "%s", strchr(row->allowed, '|') ? "one of " : "");
-    for (const char *at = row->allowed; *at; at++) append(out, *at == '|' ? ", " : "%c", *at);
-    return out;
-}
-
-/* The keys of `section` (the top: its own keys and the sections). */
-static size_t list_names(const char *section, const char *names[PST_ROWS_MAX]) {
-    size_t n = 0;
-    for (size_t i = 0; i < pst_n_row; i++) {
-        const pst_row *row = &pst_rows[i];
-        if (strcmp(row->section, section) == 0) names[n++] = row->key;
-        else if (!*section && (n == 0 || strcmp(names[n - 1], row->section) != 0)) names[n++] = row->section;
-    }
-    return n;
-}
-
-pst_status pst_row_unknown(const char *section, const char *key) {
-    const char *names[PST_ROWS_MAX], *near;
-    char say[PST_ROW_TEXT_BYTES] = "", in[40] = "";
-    if (*section) snprintf(in, sizeof in, " in %s", section);
-    for (size_t i = 0; i < pst_n_row; i++) /* right key, wrong place */
-        if (strcmp(pst_rows[i].key, key) == 0) {
-            return pst_fail(PST_EINPUT, "unknown key '%s'%s; did you mean '%s'%s?", key, in,
-                            pst_row_name(&pst_rows[i], say), *pst_rows[i].section ? "" : " at the top of the file");
-        }
-    size_t n = list_names(section, names);
-    if ((near = pst_did_you_mean(key, names, n)))
-        return pst_fail(PST_EINPUT, "unknown key '%.60s'%s; did you mean '%s'?", key, in, near);
-    for (size_t i = 0; i < n; i++) append(say, "%s%s", i ? ", " : "", names[i]);
-    return pst_fail(PST_EINPUT, "unknown key '%.60s'%s; expected one of %s", key, in, say);
-}
+const pst_row *pst_rows = rows;
+size_t pst_n_row = sizeof rows / sizeof *rows;
+_Static_assert(sizeof rows / sizeof *rows <= PST_ROWS_MAX, "raise PST_ROWS_MAX");

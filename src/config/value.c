@@ -64,9 +64,19 @@ static pst_status check_choice(const pst_row *row, const char *text) {
         if (strcmp(item, text) == 0) return PST_OK;
         names[n++] = item;
     }
-    const char *near = pst_did_you_mean(text, names, n);
+    const char *near = pst_did_you_mean(text, names, n), *foreign = pst_row_foreign_value(row, text);
     refuse_text(row, text);
+    if (foreign) return pst_fail(PST_EINPUT, "%s; %s", pst_error(), foreign);
     return near ? pst_fail(PST_EINPUT, "%s; did you mean '%s'?", pst_error(), near) : PST_EINPUT;
+}
+
+/* A name that may stand in a key's path, and a text. */
+static pst_status check_named(const pst_row *row, const char *text) {
+    char name[100];
+    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(text, "="), text);
+    if (!n || n > PST_ROW_ITEM_BYTES || text[n] != '=') return refuse_text(row, name);
+    return text[n + 1] ? PST_OK : refuse_text(row, text + n + 1);
 }
 
 pst_status pst_row_check_text(const pst_row *row, const char *text) {
@@ -74,6 +84,7 @@ pst_status pst_row_check_text(const pst_row *row, const char *text) {
     if (row->type == PST_ROW_WHOLES)
         return pst_number_whole(text, &whole) && in_range(row, (double)whole) ? PST_OK : refuse_text(row, text);
     if (!is_utf8(text)) return pst_row_refuse(row, "bytes that are not UTF-8");
+    if (row->type == PST_ROW_NAMED) return check_named(row, text);
     if (row->allowed) return check_choice(row, text);
     return (row->flags & PST_ROW_FILLED) && !*text ? refuse_text(row, text) : PST_OK;
 }
@@ -93,6 +104,17 @@ void pst_row_clear(const pst_row *row, pst_config *config) {
     free(*items);
     *items = NULL;
     *count_of(row, config) = 0;
+}
+
+void pst_row_drop(const pst_row *row, pst_config *config, const char *name) {
+    char **item = *(char ***)((char *)config + row->offset);
+    size_t bytes = strlen(name);
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < *count_of(row, config); i++) {
+        if (strncmp(item[i], name, bytes) == 0 && item[i][bytes] == '=') free(item[i]);
+        else item[kept++] = item[i];
+    }
+    *count_of(row, config) = kept;
 }
 
 pst_status pst_row_add(const pst_row *row, pst_config *config, const char *text) {
@@ -121,6 +143,7 @@ pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text)
     double real;
     switch (row->type) {
     case PST_ROW_WHOLE:
+        if (row->allowed && strcmp(row->allowed, text) == 0) text = "0";
         if (!pst_number_whole(text, &whole) || !in_range(row, (double)whole)) return refuse_text(row, text);
         *(int64_t *)at = whole;
         return PST_OK;
@@ -130,12 +153,18 @@ pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text)
             return refuse_text(row, text);
         *(double *)at = real;
         return PST_OK;
+    case PST_ROW_STEPS:
+        if (pst_number_whole(text, &whole) && in_range(row, (double)whole)) *(double *)at = (double)whole;
+        else if (pst_number_share(text, &real)) *(double *)at = -real;
+        else return refuse_text(row, text);
+        return PST_OK;
     case PST_ROW_TEXT: return set_text(row, config, text);
     case PST_ROW_LIST:
     case PST_ROW_WHOLES:
         PST_TRY(pst_row_check_text(row, text));
         pst_row_clear(row, config);
         return pst_row_add(row, config, text);
+    case PST_ROW_NAMED: return refuse_text(row, text);
     }
     return pst_fail(PST_EINTERNAL, "option row of unknown type");
 }
@@ -190,14 +219,39 @@ static void print_items(const pst_row *row, const pst_config *config, void (*pri
     fputc(']', out);
 }
 
+/* Of each name a list. */
+static void print_named(const pst_row *row, const pst_config *config, FILE *out) {
+    char **item = *(char **const *)((const char *)config + row->offset);
+    size_t last = 0;
+    fputc('{', out);
+    for (uint32_t i = 0; i < *count_of(row, config); i++) {
+        size_t n = strcspn(item[i], "=");
+        int more = i && n == last && strncmp(item[i], item[i - 1], n) == 0;
+        char name[PST_ROW_ITEM_BYTES + 1];
+        snprintf(name, sizeof name, "%.*s", (int)n, item[i]);
+        fputs(!i ? "" : more ? ", " : "], ", out);
+        if (!more) pst_yaml_print_text(name, out), fputs(": [", out);
+        pst_yaml_print_text(item[i] + n + 1, out);
+        last = n;
+    }
+    fputs(*count_of(row, config) ? "]}" : "}", out);
+}
+
 void pst_row_print(const pst_row *row, const pst_config *config, FILE *out) {
     const char *at = (const char *)config + row->offset;
     char number[PST_NUMBER_BYTES];
     switch (row->type) {
-    case PST_ROW_WHOLE: fprintf(out, "%lld", (long long)*(const int64_t *)at); break;
+    case PST_ROW_WHOLE:
+        if (row->allowed && !*(const int64_t *)at) fputs(row->allowed, out);
+        else fprintf(out, "%lld", (long long)*(const int64_t *)at);
+        break;
     case PST_ROW_REAL:
     case PST_ROW_BYTES: fputs(pst_number_print(*(const double *)at, number), out); break;
+    case PST_ROW_STEPS: /* resolved: no share any more */
+        fputs(pst_number_print(*(const double *)at, number), out);
+        break;
     case PST_ROW_TEXT: pst_yaml_print_text(*text_of(row, config), out); break;
+    case PST_ROW_NAMED: print_named(row, config, out); break;
     case PST_ROW_LIST: print_items(row, config, pst_yaml_print_text, out); break;
     case PST_ROW_WHOLES:
         if (*count_of(row, config) == 1) fputs(**(char **const *)at, out);

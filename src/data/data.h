@@ -13,6 +13,7 @@ typedef struct {
     uint32_t context;          /* tokens per sample */
     uint64_t seed;
     const char *tokenizer;     /* "byte" */
+    int held_out;              /* all of it is the validation split, and none is trained on */
 } pst_data_config;
 
 typedef enum { PST_SPLIT_TRAIN, PST_SPLIT_VALIDATION } pst_split;

@@ -175,13 +175,14 @@ static pst_status read_list(images *d, const pst_file_list *list, add_fn add, in
 }
 
 static pst_status split(images *d, const pst_data_config *c) {
-    d->train = d->n - (uint64_t)((double)d->n * c->validation);
-    if (!d->train) return pst_fail(PST_EINPUT, "data: there are no images to train on");
+    d->train = c->held_out ? 0 : d->n - (uint64_t)((double)d->n * c->validation);
+    if (!d->n && c->held_out) return pst_fail(PST_EINPUT, "data: there are no images to evaluate on");
+    if (!d->train && !c->held_out) return pst_fail(PST_EINPUT, "data: there are no images to train on");
     if (c->validation > 0 && d->train == d->n)
         return pst_fail(PST_EINPUT,
                         "data.validation %g of %llu images leaves none, at least 1 is needed (or validation: 0)",
                         c->validation, (unsigned long long)d->n);
-    d->order = pst_order_make(c->seed, d->train + 1, 1); /* windows of one image */
+    if (!c->held_out) d->order = pst_order_make(c->seed, d->train + 1, 1); /* windows of one image */
     d->hash = pst_options_hash(c, pst_hash64(d->pixels, d->n * d->size, pst_hash64(d->label, d->n, 0)));
     return PST_OK;
 }

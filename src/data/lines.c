@@ -79,8 +79,10 @@ static pst_status scan(lines_data *d) {
 /* --- opening ------------------------------------------------------------------------------------------------------ */
 
 static pst_status split(lines_data *d, const pst_data_config *c, const char *what) {
-    if (!d->n) return pst_fail(PST_EINPUT, "data: %s: every line is empty, there is nothing to train on", what);
-    d->validation = (uint64_t)((double)d->n * c->validation);
+    if (!d->n)
+        return pst_fail(PST_EINPUT, "data: %s: every line is empty, there is nothing to %s on", what,
+                        c->held_out ? "evaluate" : "train");
+    d->validation = c->held_out ? d->n : (uint64_t)((double)d->n * c->validation);
     if (c->validation > 0 && !d->validation)
         return pst_fail(PST_EINPUT,
                         "data: %s: validation %g of %llu lines leaves none, at least 1 is needed (or validation: 0)",

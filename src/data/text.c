@@ -19,9 +19,13 @@ typedef struct {
 
 static pst_status split(text_data *d, const pst_data_config *c, const char *what) {
     uint64_t total = pst_joined_bytes(d->text);
-    d->validation = (uint64_t)((double)total * c->validation);
+    d->validation = c->held_out ? total : (uint64_t)((double)total * c->validation);
     d->train = total - d->validation;
     d->order = pst_order_make(c->seed, d->train, c->context);
+    if (c->held_out && total < 2)
+        return pst_fail(PST_EINPUT, "%s: %llu bytes to evaluate on, at least 2 are needed", what,
+                        (unsigned long long)total);
+    if (c->held_out) return PST_OK;
     if (total == 0) return pst_fail(PST_EINPUT, "data: %s: no bytes to train on, the data is empty", what);
     if (d->order.windows == 0)
         return pst_fail(PST_EINPUT,

@@ -17,6 +17,8 @@ static const pst_bench_suite suites[] = {
 };
 enum { N_SUITE = sizeof suites / sizeof *suites };
 
+const char *pst_bench_suite_name(uint32_t i) { return i < N_SUITE ? suites[i].name : NULL; }
+
 static pst_status find(const char *name, const pst_bench_suite **suite) {
     const char *names[N_SUITE];
     for (size_t i = 0; i < N_SUITE; i++) {

@@ -30,6 +30,9 @@ typedef pst_status (*pst_bench_precision)(const pst_bench *b, const pst_device_o
 pst_status pst_bench_device(const pst_bench *b, const pst_device_ops **ops);
 pst_status pst_bench_precisions(const pst_bench *b, const pst_device_ops *ops, pst_bench_precision measure, json_t *list);
 
+/* NULL after the last. */
+const char *pst_bench_suite_name(uint32_t i);
+
 /* step: bench_step.c. */
 pst_status pst_bench_step_measure(const pst_bench *b, json_t **found);
 void pst_bench_step_print(json_t *found, FILE *out);

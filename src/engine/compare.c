@@ -66,34 +66,26 @@ const char *pst_compare_version(void) {
 /* --- the run file ------------------------------------------------------------------------------------------------- */
 
 /* A machine's own affair. A solved schedule depends on the limit of memory, and all have to come to the same. */
-static int may_differ(const pst_config *config, const char *section, const char *line) {
-    static const char *const keys[] = {"data.paths: ",        "model.weights: ",          "parallel.threads: ",
-                                       "parallel.memory: ",   "parallel.schedule_file: ", "parallel.cluster: ",
-                                       "parallel.measured: ", "parallel.wait: ",          "log.level: "};
-    char key[128];
-    snprintf(key, sizeof key, "%.40s.%.80s", section, line);
+static int may_differ(const pst_config *config, const char *line) {
+    static const char *const keys[] = {"data.paths: ",       "eval.sets: ",         "model.weights: ",
+                                       "parallel.threads: ", "parallel.memory: ",   "parallel.schedule_file: ",
+                                       "parallel.cluster: ", "parallel.measured: ", "parallel.wait: ",
+                                       "log.level: "};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        if (!strncmp(key, keys[i], strlen(keys[i])))
+        if (!strncmp(line, keys[i], strlen(keys[i])))
             return strcmp(keys[i], "parallel.memory: ") || strcmp(config->parallel.schedule, "solved");
     return 0;
 }
 
 /* The resolved copy, a line "section.key: value" for each key that has to agree. */
 static pst_status print_run(const pst_config *config, char **text) {
-    char *all = NULL, section[40] = "", *rest;
+    char *all = NULL, *rest;
     size_t bytes;
     FILE *out = open_memstream(&all, &bytes);
-    pst_status status = out ? pst_config_print(config, out) : PST_ENOMEM;
-    if (out && fclose(out)) status = PST_ENOMEM;
-    out = status == PST_OK ? open_memstream(text, &bytes) : NULL;
-    for (char *line = out ? strtok_r(all, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest)) {
-        int inside = *line == ' ';
-        if (!inside) *section = 0;
-        if (!inside && line[strlen(line) - 1] == ':')
-            snprintf(section, sizeof section, "%.*s", (int)strlen(line) - 1, line);
-        else if (!may_differ(config, section, line + 2 * inside))
-            fprintf(out, "%s%s%s\n", section, *section ? "." : "", line + 2 * inside);
-    }
+    if (out) pst_config_print_paths(config, out);
+    out = out && !fclose(out) ? open_memstream(text, &bytes) : NULL;
+    for (char *line = out ? strtok_r(all, "\n", &rest) : NULL; line; line = strtok_r(NULL, "\n", &rest))
+        if (!may_differ(config, line)) fprintf(out, "%s\n", line);
     free(all);
     if (out && !fclose(out)) return PST_OK;
     if (out) free(*text);
@@ -246,21 +238,22 @@ static ranks unlike(const uint64_t *all, uint32_t n) {
     return out;
 }
 
-pst_status pst_compare_work(pst_group *g, const pst_prepared *p, pst_data *data) {
+pst_status pst_compare_work(pst_group *g, const pst_prepared *p, pst_data *data, const pst_evaluate_sets *sets) {
     static const char *const what[][3] = {
         {"has other data", "have other data", "data.paths has"},
         {"has another plan", "have another plan", "parallel.cluster and measured have"},
         {"has another schedule", "have another schedule", "parallel.schedule_file, cluster and measured have"},
-        {"computes on another device", "compute on another device", "parallel.device has"}};
+        {"computes on another device", "compute on another device", "parallel.device has"},
+        {"is evaluated on other data", "are evaluated on other data", "eval.sets has"}};
     const char *device = p->options.device ? p->options.device->name : "";
     if (g->hub) return PST_OK;
     const uint64_t own[] = {data->row->hash(data), hash_plan(p->plan), hash_lists(p->job),
-                            pst_hash64(device, strlen(device), 0)},
+                            pst_hash64(device, strlen(device), 0), pst_evaluate_hash(sets, 0)},
                    *all;
     PST_TRY(pst_group_numbers(g, pst_hash64(own, sizeof own, 0), &all));
     if (!unlike(all, g->n_rank).n) return PST_OK;
     pst_status status = PST_OK;
-    for (int i = 0; i < 4 && status == PST_OK; i++) {
+    for (int i = 0; i < (int)(sizeof what / sizeof *what) && status == PST_OK; i++) {
         char who[160];
         PST_TRY(pst_group_numbers(g, own[i], &all));
         ranks others = unlike(all, g->n_rank);

@@ -19,7 +19,8 @@ pst_status pst_compare_ranks(pst_world *world, const pst_config *config);
 /* Collective, after pst_group_open_ranks: each rank has read files of its own, which have to be the same data, and to
  * have led to the same plan and lists. EINPUT on every rank: which ranks differ from rank 0, and in which of these
  * first. */
-pst_status pst_compare_work(pst_group *g, const pst_prepared *p, pst_data *data);
+pst_status pst_compare_work(pst_group *g, const pst_prepared *p, pst_data *data,
+                            const pst_evaluate_sets *sets);
 /* After pst_compare_ranks, collective or not: where a rank said that it runs. */
 pst_status pst_compare_seat(pst_world *world, uint32_t rank, pst_seat *place);
 /* "0.1.0 (build 5d0e...)": static. */

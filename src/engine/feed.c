@@ -129,17 +129,39 @@ static pst_status hand_out(pst_trainer *t, pst_split split, uint64_t k) {
     return PST_OK;
 }
 
-/* Reads n_micro micro-batches of samples first, first+1, ... of a split, those that ranks here need; those beyond
- * `samples` are empty. Each rank's count grows by the targets that it gets. */
-static pst_status fill(pst_trainer *t, pst_split split, uint64_t first, uint64_t samples, uint32_t n_micro) {
+/* Samples that are read in their order: of training without end, of a validation split n of its `size`. */
+typedef struct {
+    pst_data *data;
+    pst_split split;
+    uint64_t n, size;
+} series;
+
+/* Spread evenly: a split's first samples are of its first files. What is read depends on no layout, so that losses can be
+ * compared. n < 2^32, or all. */
+static uint64_t sample_of(const series *s, uint64_t k) {
+    if (s->split == PST_SPLIT_TRAIN) return k;
+    return k * (s->size / s->n) + k * (s->size % s->n) / s->n;
+}
+
+static series evaluated(const pst_trainer *t, pst_data *data) {
+    uint64_t size = data->row->size(data, PST_SPLIT_VALIDATION), per_sample = 1, n = size;
+    for (uint32_t j = 0; j < t->n_field; j++)
+        if (t->field[j].targets) per_sample = t->field[j].elements;
+    if (t->config->eval.tokens) n = ((uint64_t)t->config->eval.tokens + per_sample - 1) / per_sample;
+    return (series){data, PST_SPLIT_VALIDATION, n < size ? n : size, size};
+}
+
+/* Reads n_micro micro-batches of the samples first, first+1, ... of a series, those that ranks here need; those beyond
+ * its end are empty. Each rank's count grows by the targets that it gets. */
+static pst_status fill(pst_trainer *t, const series *s, uint64_t first, uint32_t n_micro) {
     uint64_t n = (uint64_t)n_micro * t->p->model_config.micro_batch;
     int32_t *out[PST_DATA_FIELDS];
     for (uint32_t j = 0; j < t->n_field; j++) out[j] = t->field[j].sample;
     for (uint64_t k = 0; k < n; k++) {
-        if (!is_needed(t, split, k)) continue;
-        if (first + k < samples) PST_TRY(t->data->row->sample(t->data, split, first + k, out));
+        if (!is_needed(t, s->split, k)) continue;
+        if (first + k < s->n) PST_TRY(s->data->row->sample(s->data, s->split, sample_of(s, first + k), out));
         else empty(t);
-        PST_TRY(hand_out(t, split, k));
+        PST_TRY(hand_out(t, s->split, k));
     }
     return PST_OK;
 }
@@ -157,11 +179,11 @@ pst_status pst_feed_batch(pst_trainer *t, uint64_t sample) {
         r->sample = sample + (uint64_t)r->micro * t->p->model_config.micro_batch;
         r->targets = targets;
     }
-    return fill(t, PST_SPLIT_TRAIN, sample, UINT64_MAX, t->p->plan->n_micro);
+    return fill(t, &(series){t->data, PST_SPLIT_TRAIN, UINT64_MAX, 0}, sample, t->p->plan->n_micro);
 }
 
-static pst_status validate_pass(pst_trainer *t, uint64_t first, uint64_t windows) {
-    PST_TRY(fill(t, PST_SPLIT_VALIDATION, first, windows, t->p->options.n_eval_micro));
+static pst_status validate_pass(pst_trainer *t, const series *s, uint64_t first) {
+    PST_TRY(fill(t, s, first, t->p->options.n_eval_micro));
     PST_TRY(pst_group_run(t->group, 0));
     for (uint32_t i = 0; i < t->group->n_local; i++)
         for (uint32_t m = 0; m < t->group->local[i]->n_eval_micro; m++) {
@@ -192,16 +214,23 @@ static pst_status hear_stop(pst_trainer *t) {
     return PST_OK;
 }
 
-pst_status pst_feed_validate(pst_trainer *t, double *loss, uint64_t *tokens) {
-    uint64_t windows = t->data->row->size(t->data, PST_SPLIT_VALIDATION);
+uint64_t pst_feed_passes(const pst_trainer *t) {
+    uint64_t per_pass = (uint64_t)t->p->options.n_eval_micro * t->p->model_config.micro_batch;
+    uint64_t passes = (evaluated(t, t->data).n + per_pass - 1) / per_pass;
+    for (uint32_t i = 0; i < t->sets.n; i++) passes += (evaluated(t, t->sets.set[i].data).n + per_pass - 1) / per_pass;
+    return t->study ? 0 : passes;
+}
+
+pst_status pst_feed_validate(pst_trainer *t, pst_data *data, double *loss, uint64_t *tokens) {
+    series s = evaluated(t, data);
     uint32_t per_pass = t->p->options.n_eval_micro * t->p->model_config.micro_batch;
     total all = {0, 0};
     memset(t->total, 0, t->group->n_local * sizeof *t->total);
     *loss = NAN;
     *tokens = 0;
-    for (uint64_t first = 0; first < windows; first += per_pass) {
-        PST_TRY(validate_pass(t, first, windows));
-        if (windows - first > per_pass) PST_TRY(hear_stop(t)); /* after each: one alone may take many seconds */
+    for (uint64_t first = 0; first < s.n; first += per_pass) {
+        PST_TRY(validate_pass(t, &s, first));
+        if (s.n - first > per_pass) PST_TRY(hear_stop(t)); /* after each: one alone may take many seconds */
         if (t->stopped) return PST_OK;
     }
     PST_TRY(add_totals(t, &all));

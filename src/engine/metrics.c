@@ -16,7 +16,7 @@ struct pst_metrics {
     FILE *file;
     char *path;
     double peak_flops, started_s;
-    uint64_t first_step; /* steps done before this process */
+    pst_metrics_progress progress;
     int quiet, terminal, timed, line_open, complained, unheard;
     pst_work work; /* of the steps but this process' first, over all ranks */
     uint64_t work_wall_ns, work_steps;
@@ -73,14 +73,17 @@ static void write_line(pst_metrics *m, json_t *line) {
 }
 
 pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t keep_steps, const pst_peak *peak,
-                            int show, pst_metrics **metrics) {
+                            int show, uint64_t passes, pst_metrics **metrics) {
     pst_metrics *m = calloc(1, sizeof *m);
     if (!m) return pst_fail(PST_ENOMEM, "no memory for metrics");
     *m = (pst_metrics){.p = p,
                        .peak_flops = peak->flops,
                        .quiet = show == PST_SHOW_NOTHING,
                        .terminal = show == PST_SHOW_LIVE && isatty(STDOUT_FILENO),
-                       .first_step = keep_steps,
+                       .progress = {.first = keep_steps,
+                                    .steps = (uint64_t)p->config->train.steps,
+                                    .every = (uint64_t)p->config->eval.every,
+                                    .passes = passes},
                        .started_s = now_s(),
                        .timed = !strcmp(p->config->parallel.device, "timed")};
     if (asprintf(&m->path, "%s/metrics.jsonl", folder) < 0) m->path = NULL;
@@ -135,15 +138,16 @@ static void flush_stdout(pst_metrics *m) {
 
 static void show(pst_metrics *m, const pst_metrics_step *s, double tokens_per_s) {
     const pst_config *c = m->p->config;
-    uint64_t steps = (uint64_t)c->train.steps, done = s->step - m->first_step;
-    double left = (now_s() - m->started_s) / (double)done * (double)(steps - s->step);
+    uint64_t steps = (uint64_t)c->train.steps;
     char text[200], loss[40] = "", clock[32];
     int every = s->step == 1 || s->step == steps || s->step % (uint64_t)c->train.log_every == 0;
     if (m->quiet || (!m->terminal && !every)) return;
+    m->progress.step = s->step;
+    m->progress.elapsed_s = now_s() - m->started_s;
     if (!m->timed) snprintf(loss, sizeof loss, "  loss %.4f", signless(s->loss));
     snprintf(text, sizeof text, "step %" PRIu64 "/%" PRIu64 "%s  %.0f %s/s  %.1f ms (predicted %.1f)  left %s", s->step,
              steps, loss, tokens_per_s, m->p->model_config.image ? "img" : "tok", s->step_s * 1e3,
-             s->predicted_step_s * 1e3, clock_text(left, clock));
+             s->predicted_step_s * 1e3, clock_text(pst_metrics_left(&m->progress), clock));
     if (m->terminal) printf("\r\033[K%s", text), m->line_open = 1;
     else puts(text);
     flush_stdout(m);
@@ -217,15 +221,52 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
     show(m, s, rate);
 }
 
-void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t tokens) {
-    write_line(m, json_pack("{s:s,s:I,s:o,s:I}", "event", "validation", "step", (json_int_t)step, "loss", number(loss),
-                            "tokens", (json_int_t)tokens));
-    pst_metrics_board_validation(&m->board, step, loss);
+/* "loss 2.3 nats per token over 40 tokens; wiki 2.5, code 1.9" */
+static void say_validation(const pst_metrics *m, uint64_t step, double loss, uint64_t tokens,
+                           const pst_evaluate_sets *sets) {
+    const char *what = m->p->model_config.image ? "image" : "token", *before = tokens ? ";" : "";
+    printf("validation after step %" PRIu64 ":", step);
+    if (tokens) printf(" loss %.4f nats per %s over %" PRIu64 " %ss", signless(loss), what, tokens, what);
+    for (uint32_t i = 0; i < sets->n; i++) {
+        if (!sets->set[i].tokens) continue;
+        printf("%s %s %.4f", before, sets->set[i].name, signless(sets->set[i].loss));
+        before = ",";
+    }
+    if (!tokens) printf(" nats per %s", what);
+    putchar('\n');
+}
+
+/* {"wiki": {"loss": 2.5, "tokens": 32768}, ...} */
+static json_t *losses(const pst_evaluate_sets *sets) {
+    json_t *all = json_object();
+    for (uint32_t i = 0; i < sets->n; i++)
+        if (sets->set[i].tokens)
+            json_object_set_new(
+                all, sets->set[i].name,
+                json_pack("{s:o,s:I}", "loss", number(sets->set[i].loss), "tokens", (json_int_t)sets->set[i].tokens));
+    return all;
+}
+
+void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t tokens, const pst_evaluate_sets *sets,
+                            double seconds) {
+    json_t *of_sets = losses(sets);
+    size_t n = json_object_size(of_sets);
+    if (!tokens && !n) {
+        json_decref(of_sets);
+        return;
+    }
+    m->progress.evaluations++;
+    m->progress.evaluated_s += seconds;
+    json_t *line = json_pack("{s:s,s:I,s:o,s:I,s:f}", "event", "validation", "step", (json_int_t)step, "loss",
+                             number(loss), "tokens", (json_int_t)tokens, "seconds", seconds);
+    if (n) json_object_set_new(line, "sets", of_sets);
+    else json_decref(of_sets);
+    write_line(m, line);
+    if (tokens) pst_metrics_board_validation(&m->board, "", step, loss);
+    for (uint32_t i = 0; i < sets->n; i++)
+        if (sets->set[i].tokens) pst_metrics_board_validation(&m->board, sets->set[i].name, step, sets->set[i].loss);
     pst_metrics_newline(m);
-    const char *what = m->p->model_config.image ? "image" : "token";
-    if (!m->quiet)
-        printf("validation after step %" PRIu64 ": loss %.4f nats per %s over %" PRIu64 " %ss\n", step, signless(loss),
-               what, tokens, what);
+    if (!m->quiet) say_validation(m, step, loss, tokens, sets);
     flush_stdout(m);
 }
 

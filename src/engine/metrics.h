@@ -2,6 +2,7 @@
  * predicted beside measured. Formulas: docs/metrics.md. */
 #ifndef PST_ENGINE_METRICS_H
 #define PST_ENGINE_METRICS_H
+#include "engine/evaluate.h"
 #include "engine/prepare.h"
 #include "engine/replay.h"
 #include "engine/work.h"
@@ -47,15 +48,30 @@ typedef struct {
 typedef enum { PST_SHOW_NOTHING, PST_SHOW_LINES, PST_SHOW_LIVE } pst_metrics_show;
 
 typedef struct pst_metrics pst_metrics;
+/* How far a run is, for the time that it will take: `step` of `steps` are done, `first` of them before this process. */
+typedef struct {
+    uint64_t first, step, steps;
+    double elapsed_s;                /* of this process; in it: */
+    uint64_t evaluations;            /* those done, */
+    double evaluated_s;              /* and how long they took */
+    uint64_t every, passes;          /* steps between evaluations (0: one at the end); forward passes of one, 0: none */
+} pst_metrics_progress;
+/* Seconds to the end: steps at the pace so far, and the evaluations to come. */
+double pst_metrics_left(const pst_metrics_progress *p);
+
 /* folder of the run; keep_steps: lines of later steps (left by a run that died) are dropped, the rest stays.
- * peak: of all ranks together. show: pst_metrics_show. ENOMEM when the file cannot be written. */
+ * peak: of all ranks together. show: pst_metrics_show. passes: pst_feed_passes. ENOMEM when the file cannot be
+ * written. */
 pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t keep_steps, const pst_peak *peak,
-                            int show, pst_metrics **m);
+                            int show, uint64_t passes, pst_metrics **m);
 void pst_metrics_close(pst_metrics *m);
 /* One step; report: [n_rank]. Writes the line and shows progress. A full disk is said once and does not stop
  * training. */
 void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_report *report);
-void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t tokens);
+/* An evaluation that took so long: on the validation split, tokens 0 where there is none, and on the sets. Nothing is
+ * said where none of them was made. */
+void pst_metrics_validation(pst_metrics *m, uint64_t step, double loss, uint64_t tokens, const pst_evaluate_sets *sets,
+                            double seconds);
 /* A step that was not finite. c: NULL when its replay was; skipped: how many were, this one included, 0: it ended the
  * run. */
 void pst_metrics_non_finite(pst_metrics *m, uint64_t step, uint64_t skipped, const pst_culprit *c);

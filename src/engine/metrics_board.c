@@ -76,7 +76,9 @@ void pst_metrics_board_step(pst_metrics_board *b, const pst_metrics_step *s, con
     if (pst_events_scalars(b->events, s->step, b->scalar, n) != PST_OK) complain(b);
 }
 
-void pst_metrics_board_validation(pst_metrics_board *b, uint64_t step, double loss) {
-    const pst_events_scalar scalar = {"loss/validation", loss};
+void pst_metrics_board_validation(pst_metrics_board *b, const char *set, uint64_t step, double loss) {
+    char tag[80];
+    snprintf(tag, sizeof tag, "loss/validation%s%s", *set ? "_" : "", set);
+    const pst_events_scalar scalar = {tag, loss};
     if (b->events && isfinite(loss) && pst_events_scalars(b->events, step, &scalar, 1) != PST_OK) complain(b);
 }

@@ -23,5 +23,6 @@ void pst_metrics_board_open(const pst_prepared *p, const char *folder, uint64_t 
 void pst_metrics_board_close(pst_metrics_board *board);
 void pst_metrics_board_step(pst_metrics_board *board, const pst_metrics_step *s, const pst_report *report,
                             double tokens_per_s, double mfu);
-void pst_metrics_board_validation(pst_metrics_board *board, uint64_t step, double loss);
+/* set: its name, "" the validation split. */
+void pst_metrics_board_validation(pst_metrics_board *board, const char *set, uint64_t step, double loss);
 #endif

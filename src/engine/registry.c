@@ -4,6 +4,7 @@
 #include "comm/transport.h"
 #include "comm/world.h"
 #include "config/config.h"
+#include "engine/bench.h"
 #include "engine/module.h"
 #include "graph/optim.h"
 #include "penstock/option.h"
@@ -39,6 +40,7 @@ const char *pst_registry_name(const char *kind, uint32_t i) {
         if (i < models[m]->n_preset) return models[m]->presets[i].name;
     if (!strcmp(kind, "data")) return i < COUNT(datas) ? datas[i]->name : NULL;
     if (!strcmp(kind, "optimizer")) return i < PST_OPTIM_COUNT ? pst_optim_rows()[i].name : NULL;
+    if (!strcmp(kind, "suite")) return pst_bench_suite_name(i);
     if (!strcmp(kind, "schedule")) {
         const pst_schedule_row *row = pst_schedule_rows(&n);
         return i < n ? row[i].name : i == n ? "custom" : i == n + 1 ? "solved" : NULL;

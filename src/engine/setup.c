@@ -24,20 +24,6 @@
 
 /* --- what can be known to be wrong ------------------------------------------------------------------------------ */
 
-static pst_status open_data(const pst_config *c, uint32_t context, pst_data **data) {
-    const pst_data_row *row;
-    if (!strcmp(c->data.kind, "custom"))
-        return pst_fail(PST_EINPUT, "data.kind custom: a program fed the data through the library, and only it can");
-    PST_TRY(pst_registry_data(c->data.kind, &row));
-    pst_data_config config = {.paths = c->data.paths,
-                              .n_path = c->data.n_path,
-                              .validation = c->data.validation,
-                              .context = context,
-                              .seed = (uint64_t)c->train.seed,
-                              .tokenizer = c->data.tokenizer};
-    return row->open(&config, data);
-}
-
 uint32_t pst_setup_threads(const pst_config *c, uint32_t sharing) {
     return c->parallel.threads ? (uint32_t)c->parallel.threads : pst_machine_threads(sharing);
 }
@@ -112,17 +98,19 @@ pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, cons
 }
 
 pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, const pst_plan *plan, uint32_t n_rank,
-                             const pst_world *world, pst_data **data, pst_prepared **prepared) {
+                             const pst_world *world, pst_data **data, pst_evaluate_sets *sets,
+                             pst_prepared **prepared) {
     const pst_model_row *model;
     pst_model_config sizes;
     pst_data *d = NULL;
     pst_prepared *p = NULL;
     PST_TRY(pst_prepare_model(c, &model, &sizes));
-    PST_TRY(open_data(c, sizes.context, &d));
+    PST_TRY(pst_evaluate_data(c, sizes.context, c->data.paths, c->data.n_path, 0, &d));
     pst_prepare_options options = {.n_rank = n_rank, .plan = plan};
     const pst_direct_ops *direct;
     uint32_t ranks_here = world && world->size > 1 ? world->local_size : n_rank;
-    pst_status status = pst_setup_plan(c, options, world, &p);
+    pst_status status = pst_evaluate_open(c, sizes.context, sets);
+    if (status == PST_OK) status = pst_setup_plan(c, options, world, &p);
     if (status == PST_OK) status = pst_registry_direct(c->parallel.transport, p->options.device, ranks_here, &direct);
     if (status == PST_OK) status = pst_choices_know(p, plan, o->resume);
     if (status == PST_OK) status = pst_feed_check(p, d);
@@ -130,6 +118,7 @@ pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, co
     if (status == PST_OK) status = check_runs(o);
     if (status != PST_OK) {
         pst_prepared_close(p);
+        pst_evaluate_close(sets);
         d->row->close(d);
         return status;
     }
@@ -154,7 +143,7 @@ pst_status pst_setup_ranks(pst_trainer *t) {
     t->world = NULL;
     PST_TRY(pst_group_open_ranks(t->group, t->p, 1));
     PST_TRY(pst_choices_agree(t->group, t->p));
-    PST_TRY(pst_compare_work(t->group, t->p, t->data));
+    PST_TRY(pst_compare_work(t->group, t->p, t->data, &t->sets));
     PST_TRY(pst_group_watch_self(t->group, t->p));
     return pst_link_measure(t->group, t->p);
 }
@@ -282,7 +271,7 @@ pst_status pst_setup_metrics(pst_trainer *t) {
         pst_peak peak;
         pst_prepare_peak(p, &peak);
         peak.flops *= p->options.n_rank;
-        status = pst_metrics_open(p, t->folder, t->step, &peak, (int)what_to_show(t), &t->metrics);
+        status = pst_metrics_open(p, t->folder, t->step, &peak, (int)what_to_show(t), pst_feed_passes(t), &t->metrics);
     }
     return pst_group_agree(t->group, status);
 }
@@ -327,6 +316,12 @@ static void say_unshared(const pst_prepared *p) {
         "parallel.zero=1, or more parallel.chunks with a schedule that takes them");
 }
 
+void pst_setup_say_warmup(const pst_config *c) {
+    if (c->train.warmup_cut)
+        pst_log(PST_LOG_WARN, "train.warmup is %lld, but train.steps is %lld: the learning rate rises over all of them",
+                (long long)c->train.warmup_cut, (long long)c->train.steps);
+}
+
 void pst_setup_announce(const pst_trainer *t) {
     const pst_prepared *p = t->p;
     uint64_t params = 0, most = 0;
@@ -340,6 +335,7 @@ void pst_setup_announce(const pst_trainer *t) {
                 "train.micro_batch or a larger train.batch",
                 p->micro[1], p->grid.pipeline, p->timing->bubble * 100);
     say_unshared(p);
+    pst_setup_say_warmup(t->config);
     if (*t->config->parallel.schedule_file && strcmp(t->config->parallel.schedule, "custom"))
         pst_log(PST_LOG_WARN, "parallel.schedule_file is not read: parallel.schedule is %s, not custom",
                 t->config->parallel.schedule);

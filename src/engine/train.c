@@ -1,4 +1,5 @@
 /* The training loop: one run, as far as it happens in this process. Where it happens: start.c. */
+#include "base/clock.h"
 #include "base/log.h"
 #include "comm/launch.h"
 #include "engine/bind.h"
@@ -94,12 +95,25 @@ static pst_status train_step(pst_trainer *t) {
 
 static int due(int64_t every, uint64_t step) { return every > 0 && step % (uint64_t)every == 0; }
 
+static double since(uint64_t began) { return (double)(pst_monotonic_ns() - began) * 1e-9; }
+
+/* Those that are not evaluated, because the run is to stop, have no tokens. */
+static pst_status validate_sets(pst_trainer *t) {
+    for (uint32_t i = 0; i < t->sets.n; i++) {
+        pst_evaluate_set *set = &t->sets.set[i];
+        set->tokens = 0;
+        if (!t->stopped) PST_TRY(pst_feed_validate(t, set->data, &set->loss, &set->tokens));
+    }
+    return PST_OK;
+}
+
 /* Leaves validation_loss NaN when there is nothing to validate on, or when it was interrupted. */
 static pst_status validate(pst_trainer *t) {
-    uint64_t tokens;
+    uint64_t tokens, began = pst_monotonic_ns();
     if (t->study) return PST_OK;
-    PST_TRY(pst_feed_validate(t, &t->validation_loss, &tokens));
-    if (t->metrics && tokens) pst_metrics_validation(t->metrics, t->step, t->validation_loss, tokens);
+    PST_TRY(pst_feed_validate(t, t->data, &t->validation_loss, &tokens));
+    PST_TRY(validate_sets(t));
+    if (t->metrics) pst_metrics_validation(t->metrics, t->step, t->validation_loss, tokens, &t->sets, since(began));
     if (!tokens || isfinite(t->validation_loss) || !strcmp(t->config->train.non_finite, "skip")) return PST_OK;
     PST_TRY(pst_saving_finish(t));
     pst_status status = pst_fail(PST_EINPUT,
@@ -148,7 +162,7 @@ static pst_status loop(pst_trainer *t) {
             t->traced = 1;
         }
         if (t->stopped || t->step == steps) return PST_OK; /* finish() does the rest */
-        if (due(t->config->train.validate_every, t->step)) PST_TRY(validate(t));
+        if (due(t->config->eval.every, t->step)) PST_TRY(validate(t));
         /* The best weights are worth a checkpoint, whenever they come. */
         if (due(t->config->checkpoint.every, t->step) || t->validation_loss < t->best_loss) PST_TRY(checkpoint(t, 0));
     }
@@ -232,7 +246,8 @@ static pst_status finish(pst_trainer *t) {
 static pst_status prepare(pst_trainer *t, uint32_t n_rank) {
     pst_status status = pst_bind_rank(t->world, t->config);
     if (status == PST_OK) status = pst_registry_joins(t->config->parallel.transport, t->world, n_rank);
-    if (status == PST_OK) status = pst_setup_prepare(t->config, t->options, t->plan, n_rank, t->world, &t->data, &t->p);
+    if (status == PST_OK)
+        status = pst_setup_prepare(t->config, t->options, t->plan, n_rank, t->world, &t->data, &t->sets, &t->p);
     return pst_group_agree_world(t->world, status);
 }
 
@@ -286,6 +301,7 @@ pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const
     if (t.group) pst_group_close(t.group, status);
     if (t.world) t.world->ops->close(t.world);
     if (t.data) t.data->row->close(t.data);
+    pst_evaluate_close(&t.sets);
     pst_prepared_close(t.p);
     pst_setup_close(&t);
     if (led) pst_error_clear();

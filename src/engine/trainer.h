@@ -2,6 +2,7 @@
  * (data in, losses out), trace.c (the timeline), saving.c and save.c (checkpoints out and in) share. */
 #ifndef PST_ENGINE_TRAINER_H
 #define PST_ENGINE_TRAINER_H
+#include "engine/evaluate.h"
 #include "engine/fit.h"
 #include "engine/group.h"
 #include "engine/metrics.h"
@@ -21,6 +22,7 @@ typedef struct {
     pst_group *group;
     pst_prepared *p;
     pst_data *data;
+    pst_evaluate_sets sets;
     pst_metrics *metrics;           /* rank 0's process only */
     pst_fit *fit;
     pst_report *report;             /* [n_rank] of the last step */
@@ -62,6 +64,7 @@ void pst_train_say_once(pst_world *world);
  * themselves, which compare what they have prepared and time the links between hosts (takes t->world over; collective);
  * mkdir -p of everything above the last name; room for what steps measure (t->report, own, fit). */
 void pst_setup_log(const char *level);
+void pst_setup_say_warmup(const pst_config *c); /* that it was cut to all the steps there are, if it was */
 uint32_t pst_setup_threads(const pst_config *c, uint32_t sharing);
 /* The job's processes in the order of its ranks (parallel.devices, or the plan's; plan may be NULL). */
 pst_status pst_setup_seat(const pst_config *c, const pst_plan *plan, uint32_t n_rank, pst_world **world);
@@ -74,7 +77,8 @@ pst_status pst_setup_room(pst_trainer *t);
 /* A whole run, in this order. prepare: everything that can be known to be wrong before any rank starts; each rank for
  * itself, or once before they are started. world: as above. The others are collective. */
 pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, const pst_plan *plan,
-                             uint32_t n_rank, const pst_world *world, pst_data **data, pst_prepared **prepared);
+                             uint32_t n_rank, const pst_world *world, pst_data **data,
+                             pst_evaluate_sets *sets, pst_prepared **prepared);
 pst_status pst_setup_folder(pst_trainer *t);    /* run.yaml and plan.yaml in it; this process' alone from here on */
 pst_status pst_setup_weights(pst_trainer *t);   /* from the seed, a file, or the checkpoint to go on from */
 pst_status pst_setup_metrics(pst_trainer *t);   /* and the room that steps need: none is asked for later */
@@ -104,9 +108,12 @@ pst_status pst_feed_open(pst_trainer *t);
 void pst_feed_close(pst_trainer *t);
 /* Fills data tensors of every local rank for the training batch that starts at `sample`. */
 pst_status pst_feed_batch(pst_trainer *t, uint64_t sample);
-/* Mean loss over the whole validation split (nats per token), the same bits on every rank; *tokens: how many. NaN and 0
- * when the split is empty, or when a rank was asked to stop before its end: t->stopped is then set. Collective. */
-pst_status pst_feed_validate(pst_trainer *t, double *loss, uint64_t *tokens);
+/* Forward passes of an evaluation on all that there is, each of as many samples as a step; 0: there is nothing to evaluate on. */
+uint64_t pst_feed_passes(const pst_trainer *t);
+/* Mean loss (nats per token) over eval.tokens of the data's validation split, or all of it, the same bits on every rank;
+ * *tokens: how many. NaN and 0 when the split is empty, or when a rank was asked to stop before its end: t->stopped is
+ * then set. Collective. */
+pst_status pst_feed_validate(pst_trainer *t, pst_data *data, double *loss, uint64_t *tokens);
 
 /* saving.c. A checkpoint is written while training goes on; one that cannot be written is said in the metrics and
  * survived, and t->checkpointed follows. open: threads and buffers (optional: start does it, too). All others are

@@ -39,6 +39,8 @@ typedef struct {
     double *curve[PST_REPORT_CURVE_COUNT]; /* [n] NaN where missing */
     size_t n_validation, validation_room;
     double *validation_step, *validation_loss; /* [n_validation] ascending by step */
+    json_t *sets;                /* {name: {loss, tokens}} of the last of them that has some; NULL none */
+    double sets_step;
     uint32_t n_rank;             /* of the memory columns */
     pst_report_memory *memory;   /* [n_rank] */
     json_t *work;                /* {kind of work: seconds of all ranks and steps}, the first step only where it is

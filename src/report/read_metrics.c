@@ -113,21 +113,28 @@ static pst_status read_step(const json_t *line, pst_report_metrics *m) {
     return PST_OK;
 }
 
-static pst_status read_validation(const json_t *line, pst_report_metrics *m) {
-    double step = pst_report_number(line, "step");
-    if (!(step >= 0 && step <= MAX_STEP) || (m->n_validation && step <= m->validation_step[m->n_validation - 1])) {
-        m->n_bad++;
-        return PST_OK;
-    }
-    PST_TRY(room_for_validation(m));
-    m->validation_step[m->n_validation] = step;
-    m->validation_loss[m->n_validation++] = pst_report_number(line, "loss");
-    return PST_OK;
-}
-
 static void keep(json_t **place, json_t *line) {
     json_decref(*place);
     *place = json_incref(line);
+}
+
+static pst_status read_validation(const json_t *line, pst_report_metrics *m) {
+    double step = pst_report_number(line, "step");
+    double last = m->n_validation ? m->validation_step[m->n_validation - 1] : -1;
+    if (!(step >= last && step >= 0 && step <= MAX_STEP)) {
+        m->n_bad++;
+        return PST_OK;
+    }
+    if (step == last) m->n_validation--; /* of a run that was done, evaluated again on more */
+    PST_TRY(room_for_validation(m));
+    json_t *sets = json_object_get(line, "sets");
+    if (json_object_size(sets) && json_object_size(sets) <= MAX_KINDS) {
+        keep(&m->sets, sets);
+        m->sets_step = step;
+    }
+    m->validation_step[m->n_validation] = step;
+    m->validation_loss[m->n_validation++] = pst_report_number(line, "loss");
+    return PST_OK;
 }
 
 static pst_status read_event(json_t *line, pst_report_metrics *m) {
@@ -174,6 +181,7 @@ pst_status pst_report_read_metrics(FILE *file, pst_report_metrics *m) {
 void pst_report_release_metrics(pst_report_metrics *m) {
     free(m->step), free(m->validation_step), free(m->validation_loss), free(m->memory);
     for (int k = 0; k < PST_REPORT_CURVE_COUNT; k++) free(m->curve[k]);
+    json_decref(m->sets);
     json_decref(m->work), json_decref(m->start), json_decref(m->end), json_decref(m->head), json_decref(m->tail);
     *m = (pst_report_metrics){0};
 }

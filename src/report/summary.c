@@ -227,6 +227,26 @@ static void draw_losses(const pst_report_metrics *m, FILE *out) {
     close_tile(out);
 }
 
+/* Of each named set the last loss. */
+static void draw_sets(const pst_report_metrics *m, FILE *out) {
+    char text[PST_HTML_NUMBER];
+    const char *name, *comma = "";
+    json_t *set;
+    if (!m->sets) return;
+    snprintf(text, sizeof text, "%zu", json_object_size(m->sets));
+    open_tile("Evaluation sets", text, out);
+    json_object_foreach(m->sets, name, set) {
+        double loss = pst_report_number(set, "loss");
+        fputs(comma, out);
+        pst_html_text(out, name);
+        if (isnan(loss)) fputs(" –", out);
+        else fprintf(out, " %.4f", loss);
+        comma = ", ";
+    }
+    fprintf(out, " nats per token, at step %s", pst_html_whole(m->sets_step, text));
+    close_tile(out);
+}
+
 /* Medians of predicted and measured beside each other. share: both are shares, and differ by percentage points. */
 static pst_status draw_pair(const pst_report_metrics *m, size_t first, const char *name, pst_report_curve measured,
                             pst_report_curve predicted, int share, FILE *out) {
@@ -290,6 +310,7 @@ pst_status pst_report_draw_tiles(const pst_report_data *d, FILE *out) {
     if (!m->n) return PST_OK;
     fputs("<section id=\"numbers\"><div class=\"tiles\">\n", out);
     draw_losses(m, out);
+    draw_sets(m, out);
     PST_TRY(draw_rate(d, first, out));
     PST_TRY(draw_pair(m, first, "Step time", PST_REPORT_STEP_MS, PST_REPORT_PREDICTED_STEP_MS, 0, out));
     PST_TRY(draw_pair(m, first, "Bubble", PST_REPORT_BUBBLE, PST_REPORT_PREDICTED_BUBBLE, 1, out));

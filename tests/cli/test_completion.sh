@@ -51,7 +51,7 @@ expect 'train' tr
 holds 'doctor' ''
 holds '--version' --
 expect '--ranks' train --ra
-expect 'collectives kernels p2p' bench ''
+expect 'collectives kernels p2p step' bench ''
 expect 'p2p' bench kernels p
 expect '--ranks --resume --runs' train --r
 expect 'other.yml run.yaml share texts two words.yaml' train ''
@@ -84,8 +84,19 @@ exit $bad
 BASH
 bash --norc --noprofile ask.bash share/bash-completion/completions/penstock || exit 1
 
-# Every key and every option that --help prints is offered.
+# Every command, suite, key and option that --help prints is offered.
 bad=0
+script=share/bash-completion/completions/penstock
+"$PENSTOCK" --help | sed -n 's/^  \([a-z]*\)  .*/\1/p' >commands
+"$PENSTOCK" bench --help | tr '\n' ' ' | grep -o 'Suite *[a-z0-9]*' | sed 's/Suite *//' | sort -u >suites
+[ "$(wc -l <commands)" -ge 11 ] && [ "$(wc -l <suites)" -ge 4 ] ||
+    { echo "FAILED: in --help: $(cat commands suites)"; bad=1; }
+sed -n "s/^_penstock_commands='\(.*\)'/\1/p" $script | tr ' ' '\n' | cmp - commands || bad=1
+sed -n "s/^_penstock_suites='\(.*\)'/\1/p" $script | tr ' ' '\n' | sort | cmp - suites || bad=1
+"$PENSTOCK" train --help | awk '/^[a-z.]+:$/ { section = $1; sub(":", ".", section) }
+    /^Keys of a run file/ { keys = 1 }
+    keys && /^  [a-z]/ { print section $1 "=" } keys && /^[a-z_]+ / { print $1 "=" }' | sort >keys
+sed -n "s/^_penstock_keys='\(.*\)'/\1/p" $script | tr ' ' '\n' | sort | cmp - keys || bad=1
 for command in $(sed -n "s/^_penstock_commands='\(.*\)'/\1/p" share/bash-completion/completions/penstock); do
     "$PENSTOCK" "$command" --help | sed -n 's/^  .*\(--[a-z-]*\).*/\1/p' | sort -u | while read -r option; do
         grep -q "^    $command) .*$option " share/bash-completion/completions/penstock || [ "$option" = --help ] ||

@@ -73,7 +73,10 @@ train 2 '4 tensor ranks are too many: h.0.attn has 2 heads' -n 4 parallel.tensor
 train 2 '2 ranks, which is no multiple of parallel.data x tensor, 1 x 3' parallel.tensor=3
 train 2 'vocabulary is 100.*256' model.vocabulary=100
 train 2 "forward' computes no gradients" parallel.schedule=forward
-train 2 'warmup' train.warmup=5
+# no contradiction: said once, whatever the number of ranks
+"$PENSTOCK" train run.yaml -n 2 train.warmup=5 name=warm >out 2>err </dev/null &&
+    grep -q 'warning: train.warmup is 5, but train.steps is 2: the learning rate rises over all' err &&
+    [ "$(wc -l <err)" = 1 ] || { echo "FAILED: warmup=5: $(cat out err)"; bad=1; }
 train 2 '--ranks' -n 0
 train 2 '--ranks' -n -3
 train 2 '--ranks.*1024' -n 1025

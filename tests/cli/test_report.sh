@@ -8,7 +8,8 @@ cat >run.yaml <<END
 name: run
 model: {kind: gpt, layers: 2, heads: 2, channels: 24, context: 10}
 data: {kind: text, paths: [text.txt]}
-train: {steps: 6, batch: 6, micro_batch: 2, warmup: 0, validate_every: 3}
+train: {steps: 6, batch: 6, micro_batch: 2, warmup: 0}
+eval: {every: 3, sets: {same: text.txt}}
 END
 "$PENSTOCK" train run.yaml -n 2 >out 2>err || fail "train: $(cat err)"
 grep -q '^report  *runs/run/report.html$' out || fail "the report is not named"
@@ -20,7 +21,7 @@ holds() {
     shift
     for pattern; do grep -q -e "$pattern" "$file" || fail "$file: no '$pattern'"; done
 }
-holds $page 'Loss' 'validation' 'Predicted' 'rank 1' 'exactly as predicted' 'step-00000006' 'class="state good">done'
+holds $page 'Evaluation sets' 'same [0-9.]* nats per token, at step 6' 'Loss' 'validation' 'Predicted' 'rank 1' 'exactly as predicted' 'step-00000006' 'class="state good">done'
 grep -o 'https*://[^"< ]*' $page && fail "the page refers to others"
 
 "$PENSTOCK" report runs/run -o other.html >out 2>err || fail "report -o: $(cat err)"

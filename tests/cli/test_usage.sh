@@ -39,6 +39,16 @@ expect 2 err '^penstock: .*nosuch' "$PENSTOCK" generate nosuch
 expect 2 err '^penstock: .*nosuch' "$PENSTOCK" inspect nosuch
 expect 2 err '^penstock: too few operands' "$PENSTOCK" convert one
 
+# what other programs have
+expect 2 err "^penstock: train: unknown option '--gpus': -n RANKS .*parallel.device=cuda" "$PENSTOCK" train x.yaml --gpus 4
+expect 2 err "'--nproc_per_node': -n RANKS" "$PENSTOCK" train -q --nproc_per_node=4 x.yaml
+expect 2 err "'--learning-rate'; a key of the run file is given without dashes: train.lr=VALUE" \
+    "$PENSTOCK" train x.yaml --learning-rate 1e-3
+expect 2 err "'--steps'; .*train.steps=VALUE" "$PENSTOCK" plan x.yaml --steps=3
+expect 2 err "'--top-p': --top-k K and --temperature T" "$PENSTOCK" generate x --prompt --gpus --top-p 0.9
+expect 2 err "did you mean '--ranks'" "$PENSTOCK" train --rank 3 x.yaml
+expect 2 err "'--top-p'; --help" "$PENSTOCK" doctor --top-p
+
 # simulate
 expect 2 err '^penstock: nothing to simulate' "$PENSTOCK" simulate
 expect 2 err '^penstock: .*--stages' "$PENSTOCK" simulate --schedule 1f1b

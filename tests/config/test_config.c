@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "config/config.h"
+#include "config/rows.h"
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#define NAMES "names (letters, digits, _ and -) with paths, such as {wiki: wiki.txt, code: [a.c, b.c]}"
 #define LEAST "model: {kind: gpt}\ndata: {paths: a.txt}\n"
 
 static pst_config *parsed(const char *text, const char *override) {
@@ -22,6 +23,15 @@ static pst_config *parsed(const char *text, const char *override) {
     if (pst_config_parse(text, "run.yaml", &override, override != NULL, &config) != PST_OK)
         fail_msg("refused: %s", pst_error());
     return config;
+}
+
+static char *printed(const pst_config *config) {
+    char *text = NULL;
+    size_t bytes = 0;
+    FILE *out = open_memstream(&text, &bytes);
+    assert_int_equal(pst_config_print(config, out), PST_OK);
+    fclose(out);
+    return text;
 }
 
 static void defaults_and_values(void **state) {
@@ -36,6 +46,7 @@ static void defaults_and_values(void **state) {
     assert_int_equal(c->train.steps, 300);
     assert_int_equal(c->train.micro_batch, 4);
     assert_true(c->train.lr == 3e-4 && c->train.beta2 == 0.95 && c->train.eps == 1e-8);
+    assert_true(c->eval.every == 0 && c->eval.tokens == 32768);
     assert_string_equal(c->parallel.schedule, "1f1b");
     assert_int_equal(c->parallel.pipeline, 0);
     assert_int_equal(c->checkpoint.keep, 3);
@@ -56,6 +67,41 @@ static void defaults_and_values(void **state) {
     pst_config_close(c);
 }
 
+/* Steps, or a share of them; what is more than there are is cut, and kept to be said where somebody gave it. */
+static void warm_up(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t steps, cut;
+    } cases[] = {
+        {"train: {steps: 200, warmup: 0.05}", 10, 0},
+        {"train: {steps: 200, warmup: 5%}", 10, 0},
+        {"train: {steps: 200, warmup: '5%'}", 10, 0},
+        {"train: {steps: 7, warmup: 0.5}", 4, 0},
+        {"train: {steps: 7, warmup: 100%}", 7, 0},
+        {"train: {steps: 7, warmup: 0%}", 0, 0},
+        {"train: {steps: 3, warmup: 0.1}", 0, 0},
+        {"train: {steps: 200, warmup: 1}", 1, 0},
+        {"train: {steps: 200, warmup: 0}", 0, 0},
+        {"train: {steps: 5, warmup: 100}", 5, 100},
+        {"train: {steps: 5, warmup: 5}", 5, 0},
+        {"train: {steps: 5}", 5, 0},
+        {"train: {warmup: 1000000000000}", 300, 1000000000000},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[200], line[80];
+        snprintf(text, sizeof text, LEAST "%s", cases[i].text);
+        pst_config *c = parsed(text, NULL);
+        assert_int_equal(c->train.warmup, cases[i].steps);
+        assert_int_equal(c->train.warmup_cut, cases[i].cut);
+        char *resolved = printed(c); /* what a resumed run with more steps keeps */
+        snprintf(line, sizeof line, "  warmup: %lld\n", (long long)cases[i].steps);
+        assert_non_null(strstr(resolved, line));
+        free(resolved);
+        pst_config_close(c);
+    }
+}
+
 static void overrides(void **state) {
     (void)state;
     static const char *const texts[] = {"lr=0.5",     "train.steps=7", "train.lr=0.25", "paths=[p, \"q, r\"]",
@@ -69,6 +115,38 @@ static void overrides(void **state) {
     assert_string_equal(c->model.preset, "a=b");
     assert_true(c->parallel.memory == 512 * 1048576.0);
     assert_string_equal(c->name, "other");
+    pst_config_close(c);
+}
+
+/* Named lists: an override replaces or adds a name, or all of them; what is printed reads back. */
+static void named_lists(void **state) {
+    (void)state;
+    static const char yaml[] = LEAST "eval: {sets: {wiki: w.txt, 'no': [\"a=b\", c d]}}\n";
+    static const char *const more[] = {"eval.sets.code=[x.c, y.c]", "eval.sets.wiki=v.txt"};
+    pst_config *c = parsed(yaml, NULL), *again;
+    assert_int_equal(c->eval.n_sets, 3);
+    assert_string_equal(c->eval.sets[0], "wiki=w.txt");
+    assert_string_equal(c->eval.sets[2], "no=c d");
+    char *text = printed(c);
+    assert_non_null(strstr(text, "\n  sets: {wiki: [w.txt], \"no\": [\"a=b\", \"c d\"]}\n"));
+    again = parsed(text, NULL);
+    assert_int_equal(again->eval.n_sets, 3);
+    assert_string_equal(again->eval.sets[1], "no=a=b");
+    free(text);
+    pst_config_close(again), pst_config_close(c);
+    assert_int_equal(pst_config_parse(yaml, "run.yaml", more, 2, &c), PST_OK);
+    text = printed(c);
+    assert_non_null(strstr(text, "\n  sets: {\"no\": [\"a=b\", \"c d\"], code: [x.c, y.c], wiki: [v.txt]}\n"));
+    free(text);
+    pst_config_close(c);
+    c = parsed(yaml, "eval.sets={only: [z]}");
+    assert_int_equal(c->eval.n_sets, 1);
+    assert_string_equal(c->eval.sets[0], "only=z");
+    pst_config_close(c);
+    c = parsed(yaml, "eval.sets={}");
+    text = printed(c);
+    assert_non_null(strstr(text, "\n  sets: {}\n"));
+    free(text);
     pst_config_close(c);
 }
 
@@ -145,6 +223,18 @@ static const bad wrong[] = {
     {"", NULL, "run.yaml: model.kind is missing; expected one of gpt, bert, mlp, resnet, custom"},
     {"model: {kind: gpt}", NULL, "run.yaml: data.paths is missing; expected a text or a list of texts"},
     {LEAST "---\nmore: 1", NULL, "run.yaml:4:1: a second document starts here; expected one"},
+    /* keys that had another name */
+    {LEAST "train: {validate_every: 5}\neval:\n  every: 6", NULL,
+     "run.yaml:5:3: eval.every (once train.validate_every) is given twice; first in line 3"},
+    {LEAST "eval: {every: 6}\ntrain:\n  validate_every: 5", NULL,
+     "run.yaml:5:3: eval.every (once train.validate_every) is given twice; first in line 3"},
+    {LEAST "train: {validate_every: x}", NULL,
+     "run.yaml:3:25: eval.every: expected a whole number from 0 to 1000000000000, found 'x'"},
+    {LEAST "model: {validate_every: 5}", NULL, "run.yaml:3:1: section model is given twice; first in line 1"},
+    {"data: {validate_every: 5}", NULL,
+     "run.yaml:1:8: unknown key 'validate_every' in data; did you mean 'eval.every'?"},
+    {LEAST "every: 5", NULL, "run.yaml:3:1: unknown key 'every'; did you mean 'eval.every'?"},
+    {LEAST, "train.lr.x=1", "override 'train.lr.x=1': train.lr is a key, not a section"},
     /* YAML itself */
     {LEAST "train: {lr: 1", NULL,
      "run.yaml:4:1: not valid YAML: did not find expected ',' or '}' while parsing a flow mapping that starts in line "
@@ -156,10 +246,22 @@ static const bad wrong[] = {
     {LEAST "name: \x01", NULL, "run.yaml:3:7: not valid YAML: control characters are not allowed"},
     {LEAST "name: \xff", NULL, "run.yaml:3:7: not valid YAML: invalid leading UTF-8 octet"},
     {LEAST "name: !shout hello", NULL, "run.yaml:3:7: name: the tag '!shout' has no meaning here"},
+    {LEAST "eval: {tokens: every}", NULL,
+     "run.yaml:3:16: eval.tokens: expected a whole number from 0 to 1000000000, or all, found 'every'"},
+    {LEAST "eval: {sets: a.txt}", NULL, "run.yaml:3:14: eval.sets: expected " NAMES ", found a value"},
+    {LEAST "eval: {sets: [a.txt]}", NULL, "run.yaml:3:14: eval.sets: expected " NAMES ", found a list"},
+    {LEAST "eval: {sets: }", NULL, "run.yaml:3:14: eval.sets: expected " NAMES ", found nothing"},
+    {LEAST "eval:\n  sets:\n    a b: x", NULL, "run.yaml:5:10: eval.sets: expected " NAMES ", found 'a b'"},
+    {LEAST "eval:\n  sets:\n    a: []", NULL, "run.yaml:5:8: eval.sets: expected " NAMES ", found an empty list"},
+    {LEAST "eval:\n  sets:\n    a: [x, {}]", NULL, "run.yaml:5:12: eval.sets: expected " NAMES ", found a mapping"},
+    {LEAST "eval:\n  sets:\n    a: x\n    a: y", NULL, "run.yaml:6:5: eval.sets: 'a' is given twice"},
+    {LEAST, "eval.sets=x", "override 'eval.sets=x': expected " NAMES ", found 'x'"},
+    {LEAST, "eval.sets.a=", "override 'eval.sets.a=': expected " NAMES ", found an empty text"},
+    {LEAST, "eval.sets.a.b=x", "override 'eval.sets.a.b=x': eval.sets is a key, not a section"},
+    {LEAST, "sets=x", "override 'sets=x': expected the key's full path, eval.sets=VALUE"},
     /* contradictions */
     {LEAST "train: {batch: 32, micro_batch: 5}", NULL,
      "run.yaml:3:33: train.micro_batch: 5 does not divide train.batch, 32"},
-    {LEAST "train: {steps: 10,\n  warmup: 11}", NULL, "run.yaml:4:11: train.warmup: 11 is more than train.steps, 10"},
     {LEAST "train: {lr_min: 1}", NULL, "run.yaml:3:17: train.lr_min: 1 is more than train.lr, 0.0003"},
     {LEAST "parallel: {tensor: -1}", NULL,
      "run.yaml:3:20: parallel.tensor: expected a whole number from 0 to 1024 or a list of them, found '-1'"},
@@ -171,6 +273,22 @@ static const bad wrong[] = {
     {LEAST, "train.lr=abc", "override 'train.lr=abc': expected a number > 0, found 'abc'"},
     {LEAST, "lr=", "override 'lr=': expected a number > 0, found an empty text"},
     {LEAST, "lr", "override 'lr': expected section.key=value"},
+    {LEAST, "learning_rate=1", "override 'learning_rate=1': unknown key 'learning_rate'; did you mean 'train.lr'?"},
+    {LEAST, "train.Learning-Rate=1",
+     "override 'train.Learning-Rate=1': unknown key 'Learning-Rate' in train; did you mean 'train.lr'?"},
+    {LEAST "train:\n  tensor_model_parallel_size: 2", NULL,
+     "run.yaml:4:3: unknown key 'tensor_model_parallel_size' in train; did you mean 'parallel.tensor'?"},
+    {LEAST "n_embd: 64", NULL, "run.yaml:3:1: unknown key 'n_embd'; did you mean 'model.channels'?"},
+    {LEAST, "epochs=3",
+     "override 'epochs=3': unknown key 'epochs': a run's length is train.steps, each a batch of train.batch samples"},
+    {LEAST, "gpus=4",
+     "override 'gpus=4': unknown key 'gpus': -n RANKS starts so many ranks, and parallel.device=cuda computes on GPUs"},
+    {LEAST, "tokenizer=gpt2",
+     "override 'tokenizer=gpt2': expected byte, found 'gpt2'; a text's bytes are its tokens, there is no other "
+     "tokenizer"},
+    {LEAST "train: {precision: bfloat16}", NULL,
+     "run.yaml:3:20: train.precision: expected one of fp32, tf32, bf16, fp16, fp8, found 'bfloat16'; did you mean "
+     "'bf16'?"},
     {LEAST, "=3", "override '=3': expected section.key=value"},
     {LEAST, "kind=gpt", "override 'kind=gpt': 'kind' could be model.kind or data.kind"},
     {LEAST, "batchsize=3", "override 'batchsize=3': unknown key 'batchsize'; did you mean 'batch'?"},
@@ -182,7 +300,15 @@ static const bad wrong[] = {
     {LEAST, "paths=[a", "override 'paths=[a': expected a list such as [a.txt, b.txt], found something else"},
     {LEAST, "preset=\xff", "override 'preset=\xff': expected a text, found bytes that are not UTF-8"},
     {LEAST, "micro_batch=7", "override 'micro_batch=7': train.micro_batch: 7 does not divide train.batch, 32"},
-    {LEAST, "warmup=301", "override 'warmup=301': train.warmup: 301 is more than train.steps, 300"},
+    {LEAST, "warmup=1.0",
+     "override 'warmup=1.0': expected a number of steps such as 20, or a share of them such as 0.05 or 5%, found "
+     "'1.0'"},
+    {LEAST "train: {warmup: 101%}", NULL,
+     "run.yaml:3:17: train.warmup: expected a number of steps such as 20, or a share of them such as 0.05 or 5%, found "
+     "'101%'"},
+    {LEAST, "warmup=-5%",
+     "override 'warmup=-5%': expected a number of steps such as 20, or a share of them such as 0.05 or 5%, found "
+     "'-5%'"},
 };
 
 static void wrong_files_say_what_and_where(void **state) {
@@ -256,7 +382,7 @@ static void paths_beside_the_file(void **state) {
     assert_int_equal(chdir(folder), 0);
     assert_int_equal(mkdir("sub", 0700) | mkdir("sub/texts", 0700) | mkdir("near", 0700), 0);
     FILE *out = fopen("sub/run.yaml", "w");
-    fputs("model: {kind: gpt, weights: texts}\n"
+    fputs("model: {kind: gpt, weights: texts}\neval: {sets: {a: [texts, other], b: texts}}\n"
           "data: {paths: [texts/**/*.txt, other/x.txt, ../near/a, ./texts, '*.txt', /etc/x, .texts, te*/x]}\n",
           out);
     fclose(out);
@@ -268,9 +394,9 @@ static void paths_beside_the_file(void **state) {
     } rows[] = {{"texts/**/*.txt", 1}, {"other/x.txt", 0}, {"../near/a", 1}, {"./texts", 1},
                 {"*.txt", 0},          {"/etc/x", 0},      {".texts", 0},    {"te*/x", 0}};
     for (int override = 0; override < 2; override++) {
-        const char *text = "data.paths=[texts, ../near/a]";
+        const char *const texts[] = {"data.paths=[texts, ../near/a]", "eval.sets.a=texts"};
         pst_config *c = NULL;
-        assert_int_equal(pst_config_load(path, &text, (size_t) override, &c), PST_OK);
+        assert_int_equal(pst_config_load(path, texts, override ? 2 : 0, &c), PST_OK);
         snprintf(expected, sizeof expected, "%s/sub/texts", folder);
         assert_string_equal(c->model.weights, expected);
         for (uint32_t i = 0; i < c->data.n_path && !override; i++) {
@@ -279,21 +405,17 @@ static void paths_beside_the_file(void **state) {
             assert_string_equal(c->data.paths[i], expected);
         }
         if (override) assert_string_equal(c->data.paths[1], "../near/a");
+        snprintf(expected, sizeof expected, "a=%s/sub/texts", folder);
+        assert_string_equal(c->eval.sets[override ? 1 : 0], override ? "a=texts" : expected);
+        if (!override) assert_string_equal(c->eval.sets[1], "a=other");
+        snprintf(expected, sizeof expected, "b=%s/sub/texts", folder); /* of the file, whatever is overridden */
+        assert_string_equal(c->eval.sets[override ? 0 : 2], expected);
         pst_config_close(c);
     }
     unlink(path);
     assert_int_equal(rmdir("../sub/texts") | rmdir("../sub") | chdir("/"), 0);
     snprintf(path, sizeof path, "%s/near", folder);
     assert_int_equal(rmdir(path) | rmdir(folder), 0);
-}
-
-static char *printed(const pst_config *config) {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    assert_int_equal(pst_config_print(config, out), PST_OK);
-    fclose(out);
-    return text;
 }
 
 static uint64_t stream, drawn;
@@ -351,7 +473,7 @@ static void draw_text(char *out, uint32_t most) {
 
 static void draw_override(char *out, size_t bytes, int which) {
     static const char *const reals[] = {"lr", "weight_decay", "clip", "eps"};
-    static const char *const wholes[] = {"steps", "seed", "layers", "validate_every", "every", "trace"};
+    static const char *const wholes[] = {"steps", "seed", "layers", "eval.every", "every", "trace"};
     char text[256];
     uint32_t word[4];
     pst_rng_words(stream, 1, drawn++, word);
@@ -387,7 +509,7 @@ static void print_reads_back_the_same(void **state) {
         if (pst_config_parse(first, "copy.yaml", NULL, 0, &b) != PST_OK) fail_msg("%s\n%s", pst_error(), first);
         char *second = printed(b);
         assert_string_equal(first, second);
-        assert_memory_equal(&a->train.steps, &b->train.steps, 7 * sizeof(int64_t));
+        assert_memory_equal(&a->train.steps, &b->train.steps, 6 * sizeof(int64_t));
         assert_memory_equal(&a->train.lr, &b->train.lr, 8 * sizeof(double));
         assert_true(a->parallel.memory == b->parallel.memory && a->model.dropout == b->model.dropout);
         assert_string_equal(a->name, b->name);
@@ -396,6 +518,44 @@ static void print_reads_back_the_same(void **state) {
         free(first), free(second);
         pst_config_close(a), pst_config_close(b);
     }
+}
+
+static int is_key(const char *name) {
+    pst_config_key key = {.size = sizeof key};
+    char full[200];
+    for (size_t i = 0; pst_config_key_at(i, &key); i++) {
+        snprintf(full, sizeof full, "%s%s%s", key.section, *key.section ? "." : "", key.key);
+        if (!strcmp(full, name)) return 1;
+    }
+    return 0;
+}
+
+/* Names of other programs lead to keys that there are, and none of them hides one of ours. */
+static void foreign_names(void **state) {
+    (void)state;
+    const char *key, *names;
+    size_t i = 0;
+    for (; (key = pst_row_foreign_at(i, &names)); i++) {
+        if (*key && !is_key(key)) fail_msg("there is no %s", key);
+        char copy[1000], *rest = copy, *name;
+        snprintf(copy, sizeof copy, "%s", names ? names : "");
+        while (names && (name = strsep(&rest, "|"))) {
+            const char *found = pst_config_key_for(name);
+            if (strcmp(found ? found : "", key)) fail_msg("%s is %s, not %s", name, found ? found : "nothing", key);
+            char text[200], full[120], *said;
+            pst_config *config = NULL;
+            const char *override = text;
+            snprintf(text, sizeof text, "%s=1", name);
+            assert_int_equal(pst_config_parse(LEAST, "run.yaml", &override, 1, &config), PST_EINPUT);
+            snprintf(full, sizeof full, "did you mean '%s'?", key);
+            said = strstr(pst_error(), *key ? full : "': ");
+            if (!said) fail_msg("%s: %s", name, pst_error());
+        }
+    }
+    assert_true(i > 50);
+    assert_string_equal(pst_config_key_for("lr"), "train.lr");
+    assert_string_equal(pst_config_key_for("parallel.tensor"), "parallel.tensor");
+    assert_null(pst_config_key_for("frobnicate"));
 }
 
 static void help_has_every_section(void **state) {
@@ -426,11 +586,19 @@ static void locale_does_not_matter(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(defaults_and_values),    cmocka_unit_test(overrides),
-        cmocka_unit_test(overrides_alone),        cmocka_unit_test(wrong_files_say_what_and_where),
-        cmocka_unit_test(aliases_are_harmless),   cmocka_unit_test(files),
-        cmocka_unit_test(paths_beside_the_file),  cmocka_unit_test(print_reads_back_the_same),
-        cmocka_unit_test(help_has_every_section), cmocka_unit_test(locale_does_not_matter),
+        cmocka_unit_test(defaults_and_values),
+        cmocka_unit_test(warm_up),
+        cmocka_unit_test(overrides),
+        cmocka_unit_test(overrides_alone),
+        cmocka_unit_test(wrong_files_say_what_and_where),
+        cmocka_unit_test(aliases_are_harmless),
+        cmocka_unit_test(files),
+        cmocka_unit_test(paths_beside_the_file),
+        cmocka_unit_test(print_reads_back_the_same),
+        cmocka_unit_test(help_has_every_section),
+        cmocka_unit_test(foreign_names),
+        cmocka_unit_test(named_lists),
+        cmocka_unit_test(locale_does_not_matter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,13 +61,24 @@ static void compress_file(const char *from, const char *to) {
 }
 
 static pst_data_config config_of(char **paths, uint32_t n, double validation, uint64_t seed) {
-    return (pst_data_config){paths, n, validation, 1, seed, "byte"};
+    return (pst_data_config){paths, n, validation, 1, seed, "byte", 0};
+}
+
+static void check_held_out(const pst_data_row *row, char **paths, uint32_t n) {
+    pst_data *d;
+    pst_data_config c = config_of(paths, n, 0, 3);
+    c.held_out = 1;
+    if (row->open(&c, &d) != PST_OK) fail_msg("%s", pst_error());
+    assert_int_equal(row->size(d, PST_SPLIT_TRAIN), 0);
+    assert_int_equal(row->size(d, PST_SPLIT_VALIDATION), N);
+    row->close(d);
 }
 
 /* Every image of the training split once in an epoch, that of validation in order. */
 static void check_set(const pst_data_row *row, char **paths, uint32_t n, uint64_t numbers) {
     pst_data *d;
     pst_data_config c = config_of(paths, n, 0.25, 3);
+    check_held_out(row, paths, n);
     if (row->open(&c, &d) != PST_OK) fail_msg("%s", pst_error());
     pst_data_field field[PST_DATA_FIELDS];
     assert_int_equal(row->fields(d, field), 2);

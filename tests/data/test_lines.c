@@ -26,7 +26,7 @@ typedef struct {
 } sample;
 
 static pst_data *open_files(char **path, uint32_t n, double validation, uint64_t seed) {
-    const pst_data_config config = {path, n, validation, CONTEXT, seed, "byte"};
+    const pst_data_config config = {path, n, validation, CONTEXT, seed, "byte", 0};
     pst_data *d;
     if (pst_data_lines.open(&config, &d) != PST_OK) fail_msg("%s", pst_error());
     return d;
@@ -164,7 +164,7 @@ static void masks_depend_on_seed_and_sample(void **state) {
     }
     assert_true(other_epoch > train / 2 && other_seed > n / 10);
     assert_true(a->row->hash(a) == b->row->hash(b) && a->row->hash(a) != c->row->hash(c));
-    const pst_data_config config = {path, 1, 0.2, CONTEXT, 5, "byte"};
+    const pst_data_config config = {path, 1, 0.2, CONTEXT, 5, "byte", 0};
     pst_data *text;
     assert_int_equal(pst_data_text.open(&config, &text), PST_OK);
     assert_true(text->row->hash(text) != a->row->hash(a));
@@ -172,7 +172,7 @@ static void masks_depend_on_seed_and_sample(void **state) {
 }
 
 static void expect(char *path, double validation, uint32_t context, const char *tokenizer, const char *sentence) {
-    const pst_data_config config = {&path, 1, validation, context, 1, tokenizer};
+    const pst_data_config config = {&path, 1, validation, context, 1, tokenizer, 0};
     pst_data *d = NULL;
     assert_int_equal(pst_data_lines.open(&config, &d), PST_EINPUT);
     if (!strstr(pst_error(), sentence)) fail_msg("\"%s\" is not in \"%s\"", sentence, pst_error());
@@ -206,7 +206,7 @@ static void long_lines(void **state) {
     fputs("\nshort\n", f);
     fclose(f);
     char *path[] = {"long"};
-    const pst_data_config config = {path, 1, 0.5, 150000, 1, "byte"};
+    const pst_data_config config = {path, 1, 0.5, 150000, 1, "byte", 0};
     int32_t *tokens = malloc(150000 * sizeof *tokens), *targets = malloc(150000 * sizeof *targets), length;
     pst_data *d;
     assert_int_equal(pst_data_lines.open(&config, &d), PST_OK);
@@ -216,6 +216,10 @@ static void long_lines(void **state) {
     assert_int_equal(d->row->sample(d, PST_SPLIT_VALIDATION, 0, (int32_t *[]){tokens, targets, &length}), PST_OK);
     assert_int_equal(length, 5);
     free(tokens), free(targets);
+    d->row->close(d);
+    const pst_data_config held_out = {path, 1, 0, 150000, 1, "byte", 1}; /* to evaluate on only */
+    assert_int_equal(pst_data_lines.open(&held_out, &d), PST_OK);
+    assert_true(d->row->size(d, PST_SPLIT_VALIDATION) == 2 && d->row->size(d, PST_SPLIT_TRAIN) == 0);
     d->row->close(d);
 }
 

@@ -27,7 +27,7 @@ static int32_t byte_at(uint64_t i) { return (int32_t)((i * 7 + i / 256) % 256); 
 static char *two_files[] = {"a", "empty", "b"};
 
 static pst_data_config config_of(double validation, uint32_t context, uint64_t seed) {
-    return (pst_data_config){two_files, 3, validation, context, seed, "byte"};
+    return (pst_data_config){two_files, 3, validation, context, seed, "byte", 0};
 }
 
 /* Every window of an epoch comes once, windows do not overlap, each epoch has another order and edges. */
@@ -163,8 +163,8 @@ static void test_sentences(void **state) {
     words.tokenizer = "words";
     expect(words, "data.tokenizer is words");
     char *empty[] = {"empty"}, *missing[] = {"missing.txt"};
-    expect((pst_data_config){empty, 1, 0, 4, 1, "byte"}, "empty: no bytes to train on");
-    expect((pst_data_config){missing, 1, 0, 4, 1, "byte"}, "cannot read missing.txt");
+    expect((pst_data_config){empty, 1, 0, 4, 1, "byte", 0}, "empty: no bytes to train on");
+    expect((pst_data_config){missing, 1, 0, 4, 1, "byte", 0}, "cannot read missing.txt");
     pst_data_config tight = config_of(0, 29, 1);
     pst_data *d;
     assert_int_equal(pst_data_text.open(&tight, &d), PST_OK);
@@ -203,7 +203,7 @@ static void test_large(void **state) {
     put("large", 0, 10);
     if (truncate("large", (off_t)bytes)) skip();
     char *path[] = {"large"};
-    pst_data_config config = {path, 1, 0.1, 64, 3, "byte"};
+    pst_data_config config = {path, 1, 0.1, 64, 3, "byte", 0};
     pst_data *d;
     int32_t token[64], target[64];
     assert_int_equal(pst_data_text.open(&config, &d), PST_OK);
@@ -219,7 +219,7 @@ static void test_cut_short(void **state) {
     (void)state;
     put("a", 0, 1000);
     char *path[] = {"a"};
-    pst_data_config config = {path, 1, 0, 8, 1, "byte"};
+    pst_data_config config = {path, 1, 0, 8, 1, "byte", 0};
     pst_data *d;
     int32_t token[8], target[8];
     pst_order order = pst_order_make(1, 1000, 8);
@@ -246,7 +246,7 @@ static void test_many_files(void **state) {
         put(name, i * 3, 3);
     }
     char *path[] = {"many"};
-    pst_data_config config = {path, 1, 0, 10, 3, "byte"};
+    pst_data_config config = {path, 1, 0, 10, 3, "byte", 0};
     pst_data *d;
     int32_t token[10], target[10];
     assert_int_equal(pst_data_text.open(&config, &d), PST_OK);

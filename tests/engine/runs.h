@@ -19,6 +19,7 @@ typedef struct {
     double value[RUN_MAX_STEPS], norm[RUN_MAX_STEPS];
     char hash[20], folder[512];
     double validation;
+    uint64_t validation_tokens; /* of the last one */
     uint64_t peak[16], predicted[16], resident[16]; /* of the last step */
     int n_rank;
 } run_result;
@@ -53,6 +54,7 @@ static inline void run_read_line(const json_t *j, run_result *r) {
         }
     } else if (event && !strcmp(event, "validation")) {
         r->validation = json_real_value(json_object_get(j, "loss"));
+        r->validation_tokens = (uint64_t)json_integer_value(json_object_get(j, "tokens"));
     } else if (event && !strcmp(event, "end")) {
         snprintf(r->hash, sizeof r->hash, "%s", json_string_value(json_object_get(j, "weights_xxh64")));
     }

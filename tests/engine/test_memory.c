@@ -105,7 +105,7 @@ static void train_two_steps(pst_trainer *t) {
                                                           .correction1 = 0.1f,
                                                           .correction2 = 0.05f};
         if (pst_group_run(t->group, 1) != PST_OK) fail_msg("step: %s", pst_error());
-        if (pst_feed_validate(t, &loss, &tokens) != PST_OK) fail_msg("validation: %s", pst_error());
+        if (pst_feed_validate(t, t->data, &loss, &tokens) != PST_OK) fail_msg("validation: %s", pst_error());
     }
 }
 

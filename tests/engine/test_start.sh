@@ -87,6 +87,10 @@ for r in 1 2; do rank $r run.yaml 'data.paths=[other.txt]'; done
 for r in 0 1 2; do ended $r 2; done
 said 0.log 'ranks 1, 2 have other data than rank 0: data.paths has to name the same on all hosts'
 for r in 1 2; do [ ! -s $r.log ] || fail "rank $r says it again: $(cat $r.log)"; done
+port=$((port + 1))
+for r in 0 1 2; do rank $r run.yaml "eval.sets.more=$([ $r = 1 ] && echo other.txt || echo text.txt)"; done
+for r in 0 1 2; do ended $r 2; done
+said 0.log 'rank 1 is evaluated on other data than rank 0: eval.sets has to name the same on all hosts'
 for r in 0 1 2; do
     echo "nodes: [{devices: [{speed: $((1 + 30 * (r > 1)))}, {speed: 1}, {speed: 1}]}]" >cluster.$r
 done

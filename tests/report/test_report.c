@@ -43,13 +43,16 @@ static void test_metrics(void **state) {
         "{\"step\":3,\"loss\":\"x\",\"step_ms\":30,\"work_s\":{\"linear\":3,\"add\":0.5},\"peak_bytes\":[7,9],\"new_"
         "key\":[1]}\n"
         "{\"step\":3,\"loss\":1}\nnot json\n[1,2]\n"
-        "{\"event\":\"validation\",\"step\":3,\"loss\":2.5}\n{\"event\":\"surprise\",\"step\":3,\"odd\":{\"a\":1}}\n"
+        "{\"event\":\"validation\",\"step\":3,\"loss\":2.75}\n" /* evaluated again, when the run was done */
+        "{\"event\":\"validation\",\"step\":3,\"loss\":2.5,\"sets\":{\"wiki\":{\"loss\":2.25,\"tokens\":9}}}\n{"
+        "\"event\":\"surprise\",\"step\":3,\"odd\":{\"a\":1}}\n"
         "{\"event\":\"end\",\"steps\":3,\"why\":\"done\"}\n{\"step\":4,\"loss\":1.2,\"step_m");
     assert_int_equal(m.n, 3);
     assert_int_equal(m.n_bad, 4);
     assert_true(m.curve[PST_REPORT_LOSS][0] == 3.5 && isnan(m.curve[PST_REPORT_LOSS][1]));
     assert_true(isnan(m.curve[PST_REPORT_LOSS][2]) && m.curve[PST_REPORT_STEP_MS][2] == 30);
     assert_true(m.n_validation == 1 && m.validation_loss[0] == 2.5 && m.first_time == 5);
+    assert_true(m.sets_step == 3 && pst_report_number(json_object_get(m.sets, "wiki"), "loss") == 2.25);
     assert_true(m.n_rank == 2 && m.memory[1].peak == 9 && m.memory[0].resident == 30 && m.memory[1].resident == 40);
     assert_int_equal(m.n_event, 3);
     assert_string_equal(pst_report_text(m.end, "why"), "done");

@@ -1,0 +1,75 @@
+/* Options that other programs have, and what there is here instead. Keys of the run file, which here are no options, are
+ * among them. */
+#include "cli.h"
+#include <string.h>
+
+static const struct {
+    const char *command;
+    const char *names; /* "|a|b|" */
+    const char *say;
+} foreign[] = {
+    {"train", "|gpu|gpus|num-gpus|n-gpus|ngpus|devices|num-devices|",
+     "-n RANKS starts so many ranks, and parallel.device=cuda computes on GPUs"},
+    {"train", "|np|nproc|nproc-per-node|num-processes|world-size|workers|", "-n RANKS starts so many ranks"},
+    {"train", "|nodes|nnodes|num-nodes|hosts|host|",
+     "--hostfile FILE names the hosts, or a launcher starts the ranks there"},
+    {"train", "|config|config-file|conf|yaml|", "the run file stands without an option, RUN.yaml"},
+    {"train", "|output-dir|out-dir|save-dir|log-dir|output|",
+     "--runs DIR is the folder of all runs, name=NAME that of this one"},
+    {"train", "|load|resume-from|resume-from-checkpoint|checkpoint|continue|",
+     "--resume PATH goes on from a run or a checkpoint"},
+    {"generate", "|top-p|nucleus|typical-p|min-p|",
+     "--top-k K and --temperature T are what narrows the choice; there is no choice by probability mass"},
+    {"generate", "|max-new-tokens|max-tokens|max-length|length|n-predict|", "--tokens N is how many are added"},
+    {"generate", "|model|checkpoint|model-path|ckpt|", "the model stands without an option, SOURCE"},
+    {"generate", "|temp|", "--temperature T"},
+};
+
+static const pst_option *find(const pst_command *command, const char *name, size_t n) {
+    for (size_t i = 0; i < command->n_option; i++) {
+        const pst_option *o = &command->option[i];
+        if (o->name && strlen(o->name) == n && !strncmp(o->name, name, n)) return o;
+    }
+    return NULL;
+}
+
+/* The first long option of the call that the command does not have, without dashes; NULL: none. */
+static const char *find_unknown(const pst_command *command, const pst_cli_call *call) {
+    for (int i = 1; i < call->argc && strcmp(call->argv[i], "--"); i++) {
+        const char *name = call->argv[i] + 2;
+        size_t n = strncmp(call->argv[i], "--", 2) ? 0 : strcspn(name, "=");
+        const pst_option *o = n ? find(command, name, n) : NULL;
+        if (n && !o) return strcmp(name, "help") ? name : NULL;
+        i += o && o->type != PST_OPTION_FLAG && !name[n]; /* its value */
+    }
+    return NULL;
+}
+
+/* NULL: nothing is known about it. */
+static const char *instead_of(const char *name, const pst_cli_call *call) {
+    char listed[64];
+    snprintf(listed, sizeof listed, "|%s|", name);
+    for (char *at = listed; *at; at++)
+        if (*at == '_') *at = '-';
+    for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)
+        if (!strcmp(call->self->name, foreign[i].command) && strstr(foreign[i].names, listed)) return foreign[i].say;
+    return NULL;
+}
+
+int pst_cli_foreign(const pst_command *command, const pst_cli_call *call) {
+    const char *unknown = find_unknown(command, call), *say, *key;
+    char name[60], under[60];
+    if (!unknown) return 0;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(unknown, "="), unknown);
+    strcpy(under, name);
+    for (char *at = under; *at; at++)
+        if (*at == '-') *at = '_';
+    if ((say = instead_of(name, call))) {
+        pst_cli_wrong("%s: unknown option '--%s': %s", call->self->name, name, say);
+        return 1;
+    }
+    if (!strstr(command->operands, "key=value") || !(key = pst_config_key_for(under))) return 0;
+    pst_cli_wrong("%s: unknown option '--%s'; a key of the run file is given without dashes: %s=VALUE",
+                  call->self->name, name, key);
+    return 1;
+}
