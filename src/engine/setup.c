@@ -216,7 +216,7 @@ static pst_status find_resumed(pst_trainer *t) {
 static pst_status write_text(const char *folder, const char *name, pst_file_printer print, const void *what) {
     char path[PST_TRAINER_FOLDER + 32];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    return pst_file_replace(path, print, what);
+    return pst_file_replace_own(path, print, what);
 }
 
 static pst_status print_config(const void *what, FILE *f) { return pst_config_print(what, f); }

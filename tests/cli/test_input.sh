@@ -193,8 +193,8 @@ train 2 'cannot make the folder /proc/x: .*; --runs DIR chooses another' --runs 
 train 2 'expected the path of a folder' --runs ''
 expect 2 'cannot make the folder text.txt: Not a directory' "$PENSTOCK" convert runs/run text.txt
 expect 2 'cannot make the folder /proc/x: ' "$PENSTOCK" convert runs/run /proc/x
-expect 2 'cannot write /proc/x.svg.new: ' "$PENSTOCK" simulate runs/run/plan.yaml --svg /proc/x.svg
-expect 2 'cannot write /proc/x.html.new: ' "$PENSTOCK" report runs/run -o /proc/x.html
+expect 2 'cannot write /proc/x.svg: ' "$PENSTOCK" simulate runs/run/plan.yaml --svg /proc/x.svg
+expect 2 'cannot write /proc/x.html: ' "$PENSTOCK" report runs/run -o /proc/x.html
 full() { # COMMAND...: no file may grow
     rc=0
     # sanitizers grow files of their own before main() ignores the signal
