@@ -6,6 +6,7 @@
 /* Sizes after defaults and preset are applied (config/ reads them from the run file). */
 typedef struct {
     char kind[32], preset[32];
+    char tokenizer[16]; /* what the numbers of tokens stand for, such as "byte"; "": not known */
     uint32_t layers, heads, channels, context, vocabulary; /* vocabulary: of images, the classes */
     uint32_t image, depth; /* of images: height and width; numbers of a pixel */
     float dropout;

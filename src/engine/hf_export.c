@@ -16,12 +16,13 @@ static pst_status no_memory(const char *folder) { return pst_fail(PST_ENOMEM, "%
 static pst_status write_config(const char *path, const pst_model_config *c) {
     double dropout = (double)c->dropout;
     json_t *root = json_pack(
-        "{s:s, s:[s], s:f, s:n, s:f, s:n, s:f, s:f, s:s, s:i, s:i, s:n, s:i, s:i, s:f, s:b, s:b, s:s, s:i}",
+        "{s:s, s:[s], s:f, s:n, s:f, s:n, s:f, s:f, s:s, s:i, s:i, s:n, s:i, s:i, s:s*, s:f, s:b, s:b, s:s, s:i}",
         "activation_function", pst_hf_activation_name(c->activation), "architectures", "GPT2LMHeadModel", "attn_pdrop",
         0.0, "bos_token_id", "embd_pdrop", dropout, "eos_token_id", "initializer_range", 0.02, "layer_norm_epsilon",
         1e-5, "model_type", "gpt2", "n_embd", (int)c->channels, "n_head", (int)c->heads, "n_inner", "n_layer",
-        (int)c->layers, "n_positions", (int)c->context, "resid_pdrop", dropout, "scale_attn_weights", 1,
-        "tie_word_embeddings", 1, "torch_dtype", "float32", "vocab_size", (int)c->vocabulary);
+        (int)c->layers, "n_positions", (int)c->context, "penstock_tokenizer", *c->tokenizer ? c->tokenizer : NULL,
+        "resid_pdrop", dropout, "scale_attn_weights", 1, "tie_word_embeddings", 1, "torch_dtype", "float32",
+        "vocab_size", (int)c->vocabulary);
     char *text = root ? pst_ckpt_json(root, JSON_INDENT(2) | JSON_REAL_PRECISION(7)) : NULL;
     json_decref(root);
     pst_status status = text ? pst_durable_file(path, text, strlen(text)) : no_memory(path);

@@ -251,7 +251,19 @@ pst_status pst_save_read_hf(pst_rank *r, const char *source) {
     return status;
 }
 
+static pst_status check_tokens(const pst_prepared *p, const char *source) {
+    char instead[200];
+    const char *tokenizer = p->config->data.tokenizer;
+    snprintf(instead, sizeof instead,
+             "but data.tokenizer is %s; start from weights of a model that was trained on that, or leave model.weights "
+             "out",
+             tokenizer);
+    pst_status status = p->model->hf_name ? pst_hf_check_tokens(source, tokenizer, instead) : PST_OK;
+    return status == PST_EINPUT ? pst_fail_in(status, "model.weights") : status;
+}
+
 pst_status pst_save_check_hf(const pst_prepared *p, const char *source) {
+    PST_TRY(check_tokens(p, source));
     float **nowhere = calloc(p->graph->n_param + (size_t)1, sizeof *nowhere);
     if (!nowhere) return pst_fail(PST_ENOMEM, "no memory to check %s", source);
     pst_status status = pst_hf_import(source, p->model, p->whole, p->whole, nowhere, NULL, NULL);

@@ -289,6 +289,10 @@ static void model_by_configuration(void **state) {
     MUST(pst_session_save(s, "gpt"));
     MUST(pst_export_hf("gpt", "hf", 0));
     pst_session_close(s);
+    pst_generate_options words = {.size = sizeof words, .tokens = 1, .temperature = 1, .source = "gpt"};
+    REFUSED(pst_generate(&words, stdout), "its tokens are those of the program that trained it");
+    words.source = "hf";
+    REFUSED(pst_generate(&words, stdout), "its 11 tokens are of a tokenizer that config.json does not name");
     pst_train_options o = {.size = sizeof o, .quiet = 1};
     REFUSED(pst_train(m.config, &o), "only it can");
     o.size = 0;
