@@ -21,8 +21,10 @@ typedef struct {
     const char *name;
     uint32_t layers, heads, channels, context, vocabulary;
 } pst_model_preset;
-/* For the model files: what their preset() does, given their table; and the sizes that every model needs. */
-pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *preset, uint32_t n_preset);
+/* For the model files: what their preset() does, given their table, and in words the sizes that make a preset needless;
+ * and the sizes that every model needs. */
+pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *preset, uint32_t n_preset,
+                          const char *sizes);
 pst_status pst_model_check(const pst_model_config *config);
 
 typedef struct {

@@ -120,14 +120,19 @@ static pst_status read_from_ckpt(void *arg, const pst_param *param, float *out) 
 /* The model as the checkpoint's own configuration describes it. */
 static pst_status export_ckpt(const pst_ckpt *ckpt, const char *folder) {
     const pst_ckpt_tensor *wte = pst_ckpt_tensor_find(ckpt, "wte.weight");
-    if (!wte) return pst_fail(PST_EINPUT, "%s: only models of kind gpt have a Hugging Face form", ckpt->path);
     pst_config *config = NULL;
     pst_graph *graph = NULL;
     const pst_model_row *model;
     pst_model_config sizes;
     pst_status status = pst_config_parse(ckpt->config, ckpt->path, NULL, 0, &config);
     if (status == PST_OK) status = pst_prepare_model(config, &model, &sizes);
-    if (status == PST_OK && !sizes.vocabulary) sizes.vocabulary = (uint32_t)wte->dim[0]; /* a program had other data */
+    if (status == PST_OK && !model->hf_name)
+        status = pst_fail(PST_EINPUT,
+                          "%s is of model.kind %s, which has no Hugging Face form here: penstock convert writes models "
+                          "of kind gpt, as GPT-2",
+                          ckpt->path, model->name);
+    if (status == PST_OK && wte && !sizes.vocabulary)
+        sizes.vocabulary = (uint32_t)wte->dim[0]; /* a program had other data */
     if (status == PST_OK) {
         sizes.micro_batch = 1;
         status = model->build(&sizes, &graph);

@@ -86,7 +86,12 @@ train 2 "did you mean 'ucx'" parallel.transport=ucxx
 train 2 "did you mean 'gpt'" model.kind=gptt
 train 2 "override 'model.preset=nanoo': .*no preset \"nanoo\"" model.preset=nanoo
 printf 'model: {kind: gpt}\ndata: {kind: text, paths: [text.txt]}\n' >bare.yaml
-expect 2 'bare.yaml:1:[0-9]*: model: give a preset (nano.*) or layers, heads' "$PENSTOCK" train bare.yaml
+expect 2 'bare.yaml:1:[0-9]*: model.kind gpt: give a preset (nano.*) or layers, heads' "$PENSTOCK" train bare.yaml
+expect 2 "override 'model.kind=mlp': model.kind mlp: give a preset (tiny) or layers, channels and context$" \
+    "$PENSTOCK" train bare.yaml model.kind=mlp
+expect 2 'model.kind resnet: give a preset (resnet20.*) or layers and channels$' \
+    "$PENSTOCK" train bare.yaml model.kind=resnet data.kind=cifar10
+expect 2 'model.heads is 0; give it, or a preset' "$PENSTOCK" train bare.yaml layers=2 channels=8 context=8
 train 2 "did you mean 'adamw'" train.optimizer=adam
 train 2 'name' name=../x
 
@@ -154,6 +159,19 @@ train 2 'shape.safetensors' model.weights=shape.safetensors
 printf '\100\0\0\0\0\0\0\0%-64s1234' '{"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}' >foreign.safetensors
 train 2 'tensor a is not part of the model' model.weights=foreign.safetensors
 train 2 'h.0\|shape\|wants' model.weights=hf model.channels=32
+
+# models that Hugging Face's form of GPT-2 cannot hold
+cat >bert.yaml <<END
+model: {kind: bert, layers: 1, heads: 1, channels: 8, context: 16}
+data: {kind: lines, paths: [text.txt]}
+train: {steps: 1, batch: 2, warmup: 0}
+END
+"$PENSTOCK" train bert.yaml -q -n 1 || fail "train bert.yaml"
+expect 2 'step-00000001 is of model.kind bert, which has no Hugging Face form here: penstock convert writes.*gpt' \
+    "$PENSTOCK" convert runs/bert bert_hf
+[ ! -e bert_hf ] || fail "a refused conversion has made a folder"
+"$PENSTOCK" train bare.yaml -q -n 1 model.kind=mlp preset=tiny steps=1 name=mlp || fail "train mlp"
+expect 2 'step-00000001 is of model.kind mlp, which has no Hugging Face form' "$PENSTOCK" convert runs/mlp mlp_hf
 
 cp -r runs/run damaged
 shard=$(ls damaged/checkpoints/step-00000002/*.safetensors)
