@@ -28,7 +28,8 @@ PST_API pst_status pst_config_open(const char *name, const char *const *override
                                    pst_config **config);
 /* NULL: nothing. */
 PST_API void pst_config_close(pst_config *config);
-/* The resolved copy: every key, YAML, readable by pst_config_load to the same values. */
+/* The resolved copy: every key that is read (no model.heads where model.kind is mlp), YAML, readable by pst_config_load
+ * to the same values. */
 PST_API pst_status pst_config_print(const pst_config *config, FILE *out);
 /* The table of keys with type, default, range and help, for `train --help`. */
 PST_API void pst_config_help(FILE *out);
@@ -42,6 +43,7 @@ typedef struct {
     const char *allowed;     /* "a|b|c"; NULL: whatever fits `expects` */
     int is_path;             /* names files */
     char expects[260];       /* "a number > 0" */
+    char readers[64];        /* "model.kind gpt, bert": where the key is read; "": everywhere */
 } pst_config_key;
 /* The i-th key in the order of the file, sections together; 0 beyond the last, and when
  * key has no size. *key's texts are static. Any thread. */

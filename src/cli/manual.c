@@ -134,11 +134,11 @@ static void put_key(const pst_config_key *key, FILE *out) {
     put(key->key, out);
     fputc('\n', out);
     put_paragraph(key->help, out);
-    snprintf(text, sizeof text, "Expected: %s; %s%s.", key->expects,
+    snprintf(text, sizeof text, "Expected: %s; %s%s%s%s.", key->expects,
              !key->fallback   ? "required"
              : *key->fallback ? "default "
                               : "empty by default",
-             key->fallback ? key->fallback : "");
+             key->fallback ? key->fallback : "", *key->readers ? "; read by " : "", key->readers);
     fputs(".br\n", out);
     put_paragraph(text, out);
 }
@@ -150,8 +150,8 @@ void pst_cli_manual_keys(FILE *out) {
     fputs(".SH DESCRIPTION\n", out);
     put_paragraph(
         "A run file is YAML. It says what is trained, on which data and how; every key has a default but those "
-        "marked as required. An unknown key, a wrong type or a value out of range is refused with line and "
-        "column.",
+        "marked as required. An unknown key, a wrong type, a value out of range, or a key that the kind of model "
+        "or data does not read is refused with line and column.",
         out);
     fputs(".SH KEYS\n", out);
     for (size_t i = 0; pst_config_key_at(i, &key); i++) {

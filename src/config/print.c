@@ -21,7 +21,7 @@ pst_status pst_config_print(const pst_config *config, FILE *out) {
         const pst_row *row = &pst_rows[i];
         if (strcmp(section, row->section) != 0) fprintf(out, "%s:\n", row->section);
         section = row->section;
-        if (is_open(row, config)) continue;
+        if (is_open(row, config) || !pst_row_is_read(row, config)) continue;
         fprintf(out, "%s%s: ", *section ? "  " : "", row->key);
         pst_row_print(row, config, out);
         fputc('\n', out);
@@ -66,6 +66,7 @@ int pst_config_key_at(size_t i, pst_config_key *key) {
     k.fallback = row->flags & PST_ROW_REQUIRED ? NULL : row->fallback ? row->fallback : "";
     k.is_path = (row->flags & PST_ROW_PATH) != 0;
     snprintf(k.expects, sizeof k.expects, "%s", pst_row_expects(row, expects));
+    snprintf(k.readers, sizeof k.readers, "%s", pst_row_readers(row, expects));
     return pst_sized_give("pst_config_key_at", &k, sizeof k, key) == PST_OK;
 }
 
@@ -75,13 +76,14 @@ void pst_config_help(FILE *out) {
           out);
     for (size_t i = 0; i < pst_n_row; i++) {
         const pst_row *row = &pst_rows[i];
-        char expects[PST_ROW_TEXT_BYTES];
+        char expects[PST_ROW_TEXT_BYTES], readers[PST_ROW_TEXT_BYTES];
         if (strcmp(section, row->section) != 0) fprintf(out, "\n%s:\n", row->section);
         section = row->section;
         const char *indent = *section ? "  " : "";
         fprintf(out, "%s%-*s %s\n", indent, *section ? 16 : 18, row->key, row->help);
         fprintf(out, "%19s%s; ", "", pst_row_expects(row, expects));
-        if (row->flags & PST_ROW_REQUIRED) fputs("required\n", out);
-        else fprintf(out, "default %s\n", row->fallback && *row->fallback ? row->fallback : "empty");
+        if (row->flags & PST_ROW_REQUIRED) fputs("required", out);
+        else fprintf(out, "default %s", row->fallback && *row->fallback ? row->fallback : "empty");
+        fprintf(out, "%s%s\n", *pst_row_readers(row, readers) ? "; read by " : "", readers);
     }
 }

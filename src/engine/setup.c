@@ -327,6 +327,11 @@ static void say_unshared(const pst_prepared *p) {
         "parallel.zero=1, or more parallel.chunks with a schedule that takes them");
 }
 
+static void say_unread(const pst_config *c) {
+    char text[200];
+    for (size_t next = 0; pst_config_unread(c, &next, text, sizeof text);) pst_log(PST_LOG_WARN, "%s", text);
+}
+
 void pst_setup_announce(const pst_trainer *t) {
     const pst_prepared *p = t->p;
     uint64_t params = 0, most = 0;
@@ -340,9 +345,7 @@ void pst_setup_announce(const pst_trainer *t) {
                 "train.micro_batch or a larger train.batch",
                 p->micro[1], p->grid.pipeline, p->timing->bubble * 100);
     say_unshared(p);
-    if (*t->config->parallel.schedule_file && strcmp(t->config->parallel.schedule, "custom"))
-        pst_log(PST_LOG_WARN, "parallel.schedule_file is not read: parallel.schedule is %s, not custom",
-                t->config->parallel.schedule);
+    say_unread(t->config);
     if (t->step >= (uint64_t)t->config->train.steps)
         pst_log(PST_LOG_WARN, "nothing is left to train: the checkpoint is of step %llu, train.steps is %lld",
                 (unsigned long long)t->step, (long long)t->config->train.steps);

@@ -549,12 +549,14 @@ static void wrong_plans(void **state) {
     REFUSED(pst_session_open(m.config, m.graph, NULL, &s), "plan is NULL");
     REFUSED(pst_session_open(m.config, m.graph, plan, NULL), "session is NULL");
     REFUSED(pst_session_open(m.config, other, plan, &s), "another model");
+    const char *unread = "model.weights=x";
+    pst_config *refused = NULL;
+    REFUSED(pst_config_open("test", &unread, 1, &refused), "model.weights is not read by model.kind custom");
     static const struct {
         const char *setting, *words;
     } contradiction[] = {{"batch=16", "train.batch is 16"},
                          {"micro_batch=4", "train.micro_batch is 4"},
                          {"memory=4096", "may use"},
-                         {"model.weights=x", "model.weights"},
                          {"device=nosuch", "nosuch"}};
     for (size_t i = 0; i < sizeof contradiction / sizeof *contradiction; i++) {
         pst_config *c = config_of(&contradiction[i].setting, 1);
