@@ -16,7 +16,7 @@ static const pst_model_preset presets[] = {
 };
 
 static pst_status preset(pst_model_config *config) {
-    return pst_model_fill(config, presets, sizeof presets / sizeof *presets);
+    return pst_model_fill(config, presets, sizeof presets / sizeof *presets, "layers, heads, channels and context");
 }
 
 /* ln_1(x + proj(attention(qkv(x)))), of that x: ln_2(x + proj(gelu(fc(x)))). */

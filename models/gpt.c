@@ -19,7 +19,7 @@ static const pst_model_preset presets[] = {
 };
 
 static pst_status preset(pst_model_config *config) {
-    return pst_model_fill(config, presets, sizeof(presets) / sizeof(presets[0]));
+    return pst_model_fill(config, presets, sizeof(presets) / sizeof(presets[0]), "layers, heads, channels and context");
 }
 
 /* x + proj(attention(qkv(ln_1(x)))), then x + proj(gelu(fc(ln_2(x)))). */

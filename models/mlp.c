@@ -13,7 +13,7 @@
 static const pst_model_preset presets[] = {{"tiny", 2, 1, 64, 16, 256}};
 
 static pst_status preset(pst_model_config *config) {
-    return pst_model_fill(config, presets, sizeof(presets) / sizeof(presets[0]));
+    return pst_model_fill(config, presets, sizeof(presets) / sizeof(presets[0]), "layers, channels and context");
 }
 
 static pst_status fill_graph(pst_graph *g, const pst_model_config *c) {

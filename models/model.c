@@ -6,7 +6,8 @@ static void fill(uint32_t *field, uint32_t value) {
     if (*field == 0) *field = value;
 }
 
-pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *preset, uint32_t n_preset) {
+pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *preset, uint32_t n_preset,
+                          const char *sizes) {
     int explicit = config->layers && config->channels && config->context; /* heads, and the vocabulary, may follow */
     char known[256] = "";
     if (config->preset[0] == 0 && explicit) return PST_OK;
@@ -24,7 +25,7 @@ pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *pres
         snprintf(known + used, sizeof(known) - used, "%s%s", used ? ", " : "", p->name);
     }
     if (config->preset[0] == 0)
-        return pst_fail(PST_EINPUT, "model: give a preset (%s) or layers, heads, channels and context", known);
+        return pst_fail(PST_EINPUT, "model.kind %s: give a preset (%s) or %s", config->kind, known, sizes);
     return pst_fail(PST_EINPUT, "model.preset: %s has no preset \"%s\"; there are %s", config->kind, config->preset,
                     known);
 }

@@ -6,6 +6,7 @@
 /* Sizes after defaults and preset are applied (config/ reads them from the run file). */
 typedef struct {
     char kind[32], preset[32];
+    char tokenizer[16]; /* what the numbers of tokens stand for, such as "byte"; "": not known */
     uint32_t layers, heads, channels, context, vocabulary; /* vocabulary: of images, the classes */
     uint32_t image, depth; /* of images: height and width; numbers of a pixel */
     float dropout;
@@ -20,8 +21,10 @@ typedef struct {
     const char *name;
     uint32_t layers, heads, channels, context, vocabulary;
 } pst_model_preset;
-/* For the model files: what their preset() does, given their table; and the sizes that every model needs. */
-pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *preset, uint32_t n_preset);
+/* For the model files: what their preset() does, given their table, and in words the sizes that make a preset needless;
+ * and the sizes that every model needs. */
+pst_status pst_model_fill(pst_model_config *config, const pst_model_preset *preset, uint32_t n_preset,
+                          const char *sizes);
 pst_status pst_model_check(const pst_model_config *config);
 
 typedef struct {

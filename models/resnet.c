@@ -40,7 +40,7 @@ static pst_status find_form(uint32_t layers, form *f) {
 
 static pst_status preset(pst_model_config *config) {
     config->context = config->context ? config->context : 1; /* one target for each sample */
-    return pst_model_fill(config, presets, sizeof presets / sizeof *presets);
+    return pst_model_fill(config, presets, sizeof presets / sizeof *presets, "layers and channels");
 }
 
 typedef struct {

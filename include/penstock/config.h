@@ -29,7 +29,8 @@ PST_API pst_status pst_config_open(const char *name, const char *const *override
                                    pst_config **config);
 /* NULL: nothing. */
 PST_API void pst_config_close(pst_config *config);
-/* The resolved copy: every key, YAML, readable by pst_config_load to the same values. */
+/* The resolved copy: every key that is read (no model.heads where model.kind is mlp), YAML, readable by pst_config_load
+ * to the same values. */
 PST_API pst_status pst_config_print(const pst_config *config, FILE *out);
 /* The table of keys with type, default, range and help, for `train --help`. */
 PST_API void pst_config_help(FILE *out);
@@ -49,6 +50,7 @@ typedef struct {
     char expects[260];       /* "a number > 0" */
     const char *short_name;  /* what may override it instead of section.key: its key; NULL: nothing */
     const char *was;         /* a full name that it once had, which is still taken; NULL: none */
+    char readers[64];        /* "model.kind gpt, bert": where the key is read; "": everywhere */
 } pst_config_key;
 /* The i-th key in the order of the file, sections together; 0 beyond the last, and when
  * key has no size. *key's texts are static. Any thread. */

@@ -1,17 +1,15 @@
 /* See file.h. */
 #include "base/file.h"
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-pst_status pst_file_create(const char *path, FILE **f) {
-    FILE *opened = fopen(path, "we");
-    if (!opened) return pst_fail(pst_status_of_errno(errno), "cannot write %s: %s", path, strerror(errno));
-    *f = opened;
-    return PST_OK;
+static pst_status cannot_write(const char *path, int error) {
+    return pst_fail(pst_status_of_errno(error), "cannot write %s: %s", path, strerror(error));
 }
 
 pst_status pst_file_close(FILE *f, const char *path, pst_status status) {
@@ -26,37 +24,97 @@ pst_status pst_file_close(FILE *f, const char *path, pst_status status) {
 }
 
 static pst_status print_into(const char *path, pst_file_printer print, const void *what) {
-    FILE *f = NULL;
-    PST_TRY(pst_file_create(path, &f));
+    FILE *f = fopen(path, "we");
+    if (!f) return cannot_write(path, errno);
     return pst_file_close(f, path, print(what, f));
 }
 
-/* Where a link leads, the file is. */
-static pst_status replace(const char *path, pst_file_printer print, const void *what) {
-    char *real = realpath(path, NULL), *fresh = NULL;
-    const char *at = real ? real : path;
-    pst_status status = real || errno != ENOMEM ? PST_OK : pst_fail(PST_ENOMEM, "no memory to write %s", path);
-    if (status == PST_OK && asprintf(&fresh, "%s.new", at) < 0)
-        fresh = NULL, status = pst_fail(PST_ENOMEM, "no memory to write %s", path);
-    if (status == PST_OK) status = print_into(fresh, print, what);
-    if (status == PST_OK && rename(fresh, at) != 0) {
-        status = pst_fail(pst_status_of_errno(errno), "cannot write %s: %s", path, strerror(errno));
+/* What a process that was killed has left goes; O_EXCL opens nothing that somebody else has put there. */
+static FILE *open_new(const char *path) {
+    unlink(path);
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+    int error = errno;
+    if (fd >= 0 && !f) close(fd);
+    errno = error;
+    return f;
+}
+
+pst_status pst_file_create_beside(const char *path, char **fresh, FILE **f) {
+    char *name = NULL;
+    if (asprintf(&name, "%s.new", path) < 0) return pst_fail(PST_ENOMEM, "no memory to write %s", path);
+    FILE *opened = open_new(name);
+    if (!opened) {
+        pst_status status = cannot_write(path, errno);
+        free(name);
+        return status;
+    }
+    *fresh = name;
+    *f = opened;
+    return PST_OK;
+}
+
+/* Whatever has the name: the file takes its place. */
+static pst_status replace_name(const char *path, pst_file_printer print, const void *what) {
+    char *fresh = NULL;
+    FILE *f = NULL;
+    PST_TRY(pst_file_create_beside(path, &fresh, &f));
+    pst_status status = pst_file_close(f, fresh, print(what, f));
+    if (status == PST_OK && rename(fresh, path) != 0) {
+        status = cannot_write(path, errno);
         unlink(fresh);
     }
-    free(real), free(fresh);
+    free(fresh);
+    return status;
+}
+
+/* The caller's. Where a link leads, the file is; one that leads to nothing yet gets an empty file there: *made. NULL with
+ * errno: it leads nowhere. */
+static char *target_of(const char *path, int *made) {
+    struct stat st;
+    *made = 0;
+    if (lstat(path, &st) != 0 || !S_ISLNK(st.st_mode)) return strdup(path);
+    if (access(path, F_OK) != 0) {
+        int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+        if (fd < 0) return NULL;
+        close(fd);
+        *made = 1;
+    }
+    return realpath(path, NULL);
+}
+
+static pst_status replace_target(const char *path, pst_file_printer print, const void *what) {
+    int made;
+    char *target = target_of(path, &made);
+    if (!target) return cannot_write(path, errno);
+    pst_status status = replace_name(target, print, what);
+    if (status != PST_OK && made) unlink(target);
+    free(target);
+    return status;
+}
+
+/* Interrupts that end the process wait until nothing is half done. */
+static pst_status uninterrupted(const char *path, pst_file_printer print, const void *what,
+                                pst_status (*replace)(const char *path, pst_file_printer print, const void *what)) {
+    sigset_t ends, before;
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGHUP);
+    pthread_sigmask(SIG_BLOCK, &ends, &before);
+    pst_status status = replace(path, print, what);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
 }
 
 pst_status pst_file_replace(const char *path, pst_file_printer print, const void *what) {
     struct stat st;
-    sigset_t ends, before;
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode)) return print_into(path, print, what);
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGINT), sigaddset(&ends, SIGTERM), sigaddset(&ends, SIGHUP);
-    pthread_sigmask(SIG_BLOCK, &ends, &before);
-    pst_status status = replace(path, print, what);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return status;
+    return uninterrupted(path, print, what, replace_target);
+}
+
+pst_status pst_file_replace_own(const char *path, pst_file_printer print, const void *what) {
+    return uninterrupted(path, print, what, replace_name);
 }
 
 static pst_status read_all(FILE *in, const char *path, size_t most, char **text, size_t *bytes) {

@@ -16,7 +16,7 @@ int pst_cli_generate(const pst_cli_call *call) {
     const pst_command command = {
         "penstock generate", "SOURCE",
         "Continues a text. SOURCE is a run folder (its newest checkpoint), a checkpoint folder, or a "
-        "Hugging Face safetensors file with config.json beside it.",
+        "Hugging Face GPT-2 folder or safetensors file with config.json beside it, whose tokens are bytes.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
     int done;

@@ -135,11 +135,11 @@ static void put_key(const pst_config_key *key, FILE *out) {
     put(key->key, out);
     fputc('\n', out);
     put_paragraph(key->help, out);
-    snprintf(text, sizeof text, "Expected: %s; %s%s.", key->expects,
+    snprintf(text, sizeof text, "Expected: %s; %s%s%s%s.", key->expects,
              !key->fallback   ? "required"
              : *key->fallback ? "default "
                               : "empty by default",
-             key->fallback ? key->fallback : "");
+             key->fallback ? key->fallback : "", *key->readers ? "; read by " : "", key->readers);
     fputs(".br\n", out);
     put_paragraph(text, out);
     if (!key->was) return;
@@ -155,8 +155,9 @@ void pst_cli_manual_keys(FILE *out) {
     fputs(".SH DESCRIPTION\n", out);
     put_paragraph(
         "A run file is YAML. It says what is trained, on which data and how; every key has a default but those "
-        "marked as required. An unknown key, a wrong type or a value out of range is refused with line and "
-        "column. Sections may stand in sections: a.b below is section b in section a.",
+        "marked as required. An unknown key, a wrong type, a value out of range, or a key that the kind of model "
+        "or data does not read is refused with line and column. Sections may stand in sections: a.b below is section b "
+        "in section a.",
         out);
     fputs(".SH KEYS\n", out);
     for (size_t i = 0; pst_config_key_at(i, &key); i++) {

@@ -61,6 +61,12 @@ static pst_status at_origin(const pst_reading *reading, const pst_row_origin *or
     return pst_fail_in(status, "%s", reading->file);
 }
 
+static pst_status check_read(pst_reading *reading) {
+    const pst_row_origin *at = NULL;
+    pst_status status = pst_reading_check_read(reading, &at);
+    return at ? at_origin(reading, at, status) : status;
+}
+
 static pst_status check_required(const pst_reading *reading) {
     for (size_t i = 0; i < pst_n_row; i++) {
         char name[PST_ROW_TEXT_BYTES], expects[PST_ROW_TEXT_BYTES];
@@ -182,6 +188,7 @@ static pst_status read_all(pst_reading *reading, const char *text, size_t bytes,
         if (status != PST_OK) return pst_fail_in(status, "override '%.200s'", override[i]);
     }
     PST_TRY(check_required(reading));
+    PST_TRY(check_read(reading));
     PST_TRY(resolve_name(reading));
     pst_row_resolve(reading->config);
     keep_given(reading);

@@ -56,6 +56,9 @@ struct pst_config {
     char *model_place;                                /* for complaints about the model: file:line:column, or an
                                                          override */
 };
+/* The next key, from *next (0 at first) on, that is given and has no effect with what other keys choose, as a sentence:
+ * "train.momentum is not read: train.optimizer is adamw"; 0: none. */
+int pst_config_unread(const pst_config *config, size_t *next, char *text, size_t bytes);
 /* 1: the run file or an override gives the key, and not as 0 or [] where that means "not given". */
 int pst_config_given(const pst_config *config, const char *section, const char *key);
 /* From now on the key counts as not given. */

@@ -48,7 +48,7 @@ pst_status pst_config_print(const pst_config *config, FILE *out) {
         const pst_row *row = &pst_rows[i];
         print_heads(section, row->section, out);
         section = row->section;
-        if (is_open(row, config)) continue;
+        if (is_open(row, config) || !pst_row_is_read(row, config)) continue;
         fprintf(out, "%*s%s: ", 2 * depth_of(section), "", row->key);
         pst_row_print(row, config, out);
         fputc('\n', out);
@@ -106,6 +106,7 @@ int pst_config_key_at(size_t i, pst_config_key *key) {
     k.short_name = *row->section && pst_row_is_short(row) ? row->key : NULL;
     k.was = row->was;
     snprintf(k.expects, sizeof k.expects, "%s", pst_row_expects(row, expects));
+    snprintf(k.readers, sizeof k.readers, "%s", pst_row_readers(row, expects));
     return pst_sized_give("pst_config_key_at", &k, sizeof k, key) == PST_OK;
 }
 
@@ -115,7 +116,7 @@ void pst_config_help(FILE *out) {
           out);
     for (size_t i = 0; i < pst_n_row; i++) {
         const pst_row *row = &pst_rows[i];
-        char expects[PST_ROW_TEXT_BYTES];
+        char expects[PST_ROW_TEXT_BYTES], readers[PST_ROW_TEXT_BYTES];
         if (strcmp(section, row->section) != 0) fprintf(out, "\n%s:\n", row->section);
         section = row->section;
         const char *indent = *section ? "  " : "";
@@ -123,7 +124,8 @@ void pst_config_help(FILE *out) {
         if (row->was) fprintf(out, " Once %s, which still works.", row->was);
         fputc('\n', out);
         fprintf(out, "%19s%s; ", "", pst_row_expects(row, expects));
-        if (row->flags & PST_ROW_REQUIRED) fputs("required\n", out);
-        else fprintf(out, "default %s\n", row->fallback && *row->fallback ? row->fallback : "empty");
+        if (row->flags & PST_ROW_REQUIRED) fputs("required", out);
+        else fprintf(out, "default %s", row->fallback && *row->fallback ? row->fallback : "empty");
+        fprintf(out, "%s%s\n", *pst_row_readers(row, readers) ? "; read by " : "", readers);
     }
 }

@@ -24,6 +24,7 @@ char *pst_ckpt_shard_path(const char *folder, uint64_t step, uint32_t rank, uint
 pst_status pst_ckpt_make_folders(const char *folder, uint64_t step) {
     char *temporary = pst_ckpt_folder(folder, step, 1);
     pst_status status = temporary ? pst_durable_mkdir(folder) : PST_ENOMEM;
+    if (status == PST_OK) unlink(temporary); /* a link would lead elsewhere; it leaves folders alone */
     if (status == PST_OK) status = pst_durable_mkdir(temporary);
     free(temporary);
     return status;

@@ -35,8 +35,13 @@ static pst_status cannot(const char *what, const char *path) {
     return pst_fail(PST_ENOMEM, "cannot %s %s: %s", what, path, strerror(errno));
 }
 
+static int open_empty(const char *path) {
+    return open(path, O_RDWR | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+}
+
 pst_status pst_durable_create(const char *path, int *fd) {
-    int f = fault() ? -1 : open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    int f = fault() ? -1 : open_empty(path);
+    if (f < 0 && errno == ELOOP && unlink(path) == 0) f = open_empty(path); /* a link: the file takes its place */
     if (f < 0) return cannot("create", path);
     *fd = f;
     return PST_OK;
@@ -127,7 +132,7 @@ pst_status pst_durable_mkdir(const char *path) {
 pst_status pst_durable_rename(const char *from, const char *to) {
     if (fault()) return cannot("rename", from);
     if (rename(from, to) == 0) return PST_OK;
-    if (errno != EEXIST && errno != ENOTEMPTY) return cannot("rename", from);
+    if (errno != EEXIST && errno != ENOTEMPTY && errno != ENOTDIR) return cannot("rename", from);
     if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) return PST_OK;
     if (errno != EINVAL && errno != ENOSYS) return cannot("rename", from);
     /* No exchange here (NFS): the old one steps aside first. Only this instant is not atomic. */

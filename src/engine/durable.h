@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
-/* Creates or empties a file. */
+/* Creates or empties a file; a link of that name is replaced by one. */
 pst_status pst_durable_create(const char *path, int *fd);
 pst_status pst_durable_write(int fd, const char *path, const void *data, uint64_t bytes);
 /* For a file that several threads write in pieces: its room is set aside where the file system can, so that a disk
@@ -25,7 +25,7 @@ pst_status pst_durable_close(int fd, const char *path);
 /* A whole small file; nothing is left of it on failure. */
 pst_status pst_durable_file(const char *path, const void *data, size_t bytes);
 pst_status pst_durable_mkdir(const char *path);   /* fine when it is there already */
-/* `to` is replaced in one step, a folder with content too (where the file system can exchange names: `from` then
+/* `to` is replaced in one step, a folder with content or a link to one too (where the file system can exchange names: `from` then
  * names what was `to`, for the caller to remove). */
 pst_status pst_durable_rename(const char *from, const char *to);
 pst_status pst_durable_sync_folder(const char *path);

@@ -30,6 +30,17 @@ typedef struct {
     uint32_t data, logits; /* tensors */
 } generator;
 
+/* A program's data may have any tokens: so many as there are bytes are taken for bytes. */
+static pst_status check_tokens(const pst_config *c, const char *source) {
+    if (strcmp(c->data.kind, "custom") || !strcmp(c->model.kind, "custom") || c->model.vocabulary == BYTES)
+        return PST_OK;
+    return pst_fail(
+        PST_EINPUT,
+        "%s: its tokens are those of the program that trained it (data.kind custom), and penstock generates "
+        "from bytes (256 tokens) only",
+        source);
+}
+
 /* The configuration that a checkpoint carries; the device is what this machine has. */
 static pst_status config_of_checkpoint(const char *source, pst_config **config) {
     static const char *const override[] = {"parallel.device=auto"};
@@ -43,24 +54,10 @@ static pst_status config_of_checkpoint(const char *source, pst_config **config) 
     PST_TRY(pst_ckpt_find(source, &folder));
     pst_status status = pst_ckpt_open(folder, &ckpt);
     if (status == PST_OK) status = pst_config_parse(ckpt->config, folder, override, 1, config);
+    if (status == PST_OK) status = check_tokens(*config, source);
     pst_ckpt_close(ckpt);
     free(folder);
     return status;
-}
-
-/* 1 when a tokenizer's file lies in the folder `source` or beside the file. */
-static int has_tokenizer(const char *source) {
-    static const char *const names[] = {"vocab.json", "tokenizer.json"};
-    struct stat st;
-    char path[1200];
-    const char *slash = strrchr(source, '/');
-    int folder = stat(source, &st) == 0 && S_ISDIR(st.st_mode);
-    int used = folder ? (int)strlen(source) : slash ? (int)(slash - source) : 0;
-    for (int i = 0; i < 2; i++) {
-        snprintf(path, sizeof path, "%.*s%s%s", used, source, used ? "/" : "./", names[i]);
-        if (access(path, F_OK) == 0) return 1;
-    }
-    return 0;
 }
 
 /* A Hugging Face model says its sizes in config.json. Its tokens must be bytes: no other tokenizer is here. */
@@ -74,10 +71,9 @@ static pst_status config_of_hf(const char *source, pst_config **config) {
         pst_st_close(f);
     }
     PST_TRY(pst_hf_config(source, &m));
-    if (m.vocabulary < BYTES || (m.vocabulary > BYTES && has_tokenizer(source)))
-        return pst_fail(PST_EINPUT,
-                        "%s has a tokenizer of its own (%u tokens); this version generates from models of bytes only",
-                        source, m.vocabulary);
+    PST_TRY(pst_hf_check_tokens(source, "byte",
+                                "but penstock generates from bytes (256 tokens) only: give a model of bytes, such as "
+                                "penstock convert writes of a run on text"));
     snprintf(text, sizeof text,
              "model: {kind: gpt, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u, activation: %s}\n"
              "data: {kind: text, paths: [none]}\n",

@@ -18,14 +18,13 @@ static int ends_with(const char *text, const char *end) {
     return n >= m && !strcmp(text + n - m, end);
 }
 
-static int is_folder(const char *path) {
+int pst_hf_is_folder(const char *path) {
     struct stat st;
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* The file `name` in the folder `source`, or beside the file `source`; the caller frees. */
-static char *near(const char *source, const char *name) {
-    if (is_folder(source)) return pst_ckpt_join(source, name);
+char *pst_hf_near(const char *source, const char *name) {
+    if (pst_hf_is_folder(source)) return pst_ckpt_join(source, name);
     const char *slash = strrchr(source, '/');
     char *folder = slash ? strndup(source, slash == source ? 1 : (size_t)(slash - source)) : strdup(".");
     char *path = folder ? pst_ckpt_join(folder, name) : NULL;
@@ -41,7 +40,7 @@ static int lies_in(const char *folder, const char *name) {
 }
 
 int pst_hf_is(const char *source) {
-    if (!is_folder(source)) return ends_with(source, ".safetensors");
+    if (!pst_hf_is_folder(source)) return ends_with(source, ".safetensors");
     return lies_in(source, "config.json") && !lies_in(source, "index.json");
 }
 
@@ -95,6 +94,7 @@ static pst_status parse_config(const json_t *root, const char *file, pst_model_c
     const char *type = json_string_value(json_object_get(root, "model_type"));
     const json_t *inner = json_object_get(root, "n_inner"), *eps = json_object_get(root, "layer_norm_epsilon");
     const json_t *dropout = json_object_get(root, "resid_pdrop");
+    const char *tokenizer = json_string_value(json_object_get(root, "penstock_tokenizer"));
     if (!type || strcmp(type, "gpt2"))
         return BAD("%s: model_type is %.40s, only gpt2 can be read", file, type ? type : "missing");
     PST_TRY(size_of(root, file, "n_layer", &c.layers));
@@ -114,6 +114,7 @@ static pst_status parse_config(const json_t *root, const char *file, pst_model_c
         return BAD("%s: layer_norm_epsilon must be 1e-05", file);
     c.dropout = dropout ? (float)json_number_value(dropout) : 0.1f;
     if (!(c.dropout >= 0 && c.dropout < 1)) return BAD("%s: resid_pdrop must be from 0 to below 1", file);
+    if (tokenizer) snprintf(c.tokenizer, sizeof c.tokenizer, "%s", tokenizer);
     *out = c;
     return PST_OK;
 }
@@ -130,7 +131,7 @@ pst_status pst_hf_parse_config(const char *text, size_t bytes, const char *file,
 }
 
 pst_status pst_hf_config(const char *source, pst_model_config *config) {
-    char *text = NULL, *path = near(source, "config.json");
+    char *text = NULL, *path = pst_hf_near(source, "config.json");
     size_t bytes;
     pst_status status = path ? pst_ckpt_text(path, MAX_CONFIG, &text, &bytes) : PST_ENOMEM;
     if (status == PST_OK) status = pst_hf_parse_config(text, bytes, path, config);
@@ -223,7 +224,7 @@ static pst_status check_tied(const pst_st_file *f) {
 /* What shapes do not show: heads and the activation. */
 static pst_status check_config(const char *source, const pst_graph *g) {
     pst_model_config c;
-    char *path = near(source, "config.json");
+    char *path = pst_hf_near(source, "config.json");
     int there = path && access(path, F_OK) == 0;
     pst_status status = !path ? PST_ENOMEM : there ? pst_hf_config(source, &c) : PST_OK;
     for (uint32_t i = 0; there && status == PST_OK && i < g->n_node; i++) {
@@ -272,7 +273,7 @@ pst_status pst_hf_import(const char *source, const pst_model_row *model, const p
                          float *const *weight, const uint64_t *from, const uint64_t *to) {
     pst_st_file *f = NULL;
     if (!model->hf_name) return BAD("%s: models of kind %s have no Hugging Face form", source, model->name);
-    char *path = is_folder(source) ? near(source, "model.safetensors") : strdup(source);
+    char *path = pst_hf_is_folder(source) ? pst_hf_near(source, "model.safetensors") : strdup(source);
     pst_status status = path ? check_config(source, g) : pst_fail(PST_ENOMEM, "%s: out of memory", source);
     if (status == PST_OK) status = pst_st_open(path, &f);
     if (status == PST_OK) status = import_from(f, model, g, held, weight, from, to);

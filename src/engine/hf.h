@@ -6,11 +6,18 @@
 
 /* 1 when `source` is a safetensors file, or a folder with config.json that is no checkpoint of ours. */
 int pst_hf_is(const char *source);
-/* Sizes, dropout and activation from the config.json in the folder `source` or beside the file `source`. EINPUT: no
+/* Sizes, dropout, activation and tokenizer from the config.json in the folder `source` or beside the file `source`. EINPUT: no
  * GPT-2, or one with an option that the model has not (says which). */
 pst_status pst_hf_config(const char *source, pst_model_config *config);
 /* The same from text; `file` stands in messages. */
 pst_status pst_hf_parse_config(const char *text, size_t bytes, const char *file, pst_model_config *config);
+
+/* EINPUT unless the tokens of the model at `source` (as above) are those of `tokenizer`: one line that says what they
+ * are, and `instead` behind it. */
+pst_status pst_hf_check_tokens(const char *source, const char *tokenizer, const char *instead);
+/* The path of `name` in the folder `source`, or beside the file `source`; the caller's. NULL: no memory. */
+char *pst_hf_near(const char *source, const char *name);
+int pst_hf_is_folder(const char *path);
 
 /* What config.json calls an activation. */
 const char *pst_hf_activation_name(pst_activation activation);

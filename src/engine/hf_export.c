@@ -16,12 +16,13 @@ static pst_status no_memory(const char *folder) { return pst_fail(PST_ENOMEM, "%
 static pst_status write_config(const char *path, const pst_model_config *c) {
     double dropout = (double)c->dropout;
     json_t *root = json_pack(
-        "{s:s, s:[s], s:f, s:n, s:f, s:n, s:f, s:f, s:s, s:i, s:i, s:n, s:i, s:i, s:f, s:b, s:b, s:s, s:i}",
+        "{s:s, s:[s], s:f, s:n, s:f, s:n, s:f, s:f, s:s, s:i, s:i, s:n, s:i, s:i, s:s*, s:f, s:b, s:b, s:s, s:i}",
         "activation_function", pst_hf_activation_name(c->activation), "architectures", "GPT2LMHeadModel", "attn_pdrop",
         0.0, "bos_token_id", "embd_pdrop", dropout, "eos_token_id", "initializer_range", 0.02, "layer_norm_epsilon",
         1e-5, "model_type", "gpt2", "n_embd", (int)c->channels, "n_head", (int)c->heads, "n_inner", "n_layer",
-        (int)c->layers, "n_positions", (int)c->context, "resid_pdrop", dropout, "scale_attn_weights", 1,
-        "tie_word_embeddings", 1, "torch_dtype", "float32", "vocab_size", (int)c->vocabulary);
+        (int)c->layers, "n_positions", (int)c->context, "penstock_tokenizer", *c->tokenizer ? c->tokenizer : NULL,
+        "resid_pdrop", dropout, "scale_attn_weights", 1, "tie_word_embeddings", 1, "torch_dtype", "float32",
+        "vocab_size", (int)c->vocabulary);
     char *text = root ? pst_ckpt_json(root, JSON_INDENT(2) | JSON_REAL_PRECISION(7)) : NULL;
     json_decref(root);
     pst_status status = text ? pst_durable_file(path, text, strlen(text)) : no_memory(path);
@@ -119,14 +120,19 @@ static pst_status read_from_ckpt(void *arg, const pst_param *param, float *out) 
 /* The model as the checkpoint's own configuration describes it. */
 static pst_status export_ckpt(const pst_ckpt *ckpt, const char *folder) {
     const pst_ckpt_tensor *wte = pst_ckpt_tensor_find(ckpt, "wte.weight");
-    if (!wte) return pst_fail(PST_EINPUT, "%s: only models of kind gpt have a Hugging Face form", ckpt->path);
     pst_config *config = NULL;
     pst_graph *graph = NULL;
     const pst_model_row *model;
     pst_model_config sizes;
     pst_status status = pst_config_parse(ckpt->config, ckpt->path, NULL, 0, &config);
     if (status == PST_OK) status = pst_prepare_model(config, &model, &sizes);
-    if (status == PST_OK && !sizes.vocabulary) sizes.vocabulary = (uint32_t)wte->dim[0]; /* a program had other data */
+    if (status == PST_OK && !model->hf_name)
+        status = pst_fail(PST_EINPUT,
+                          "%s is of model.kind %s, which has no Hugging Face form here: penstock convert writes models "
+                          "of kind gpt, as GPT-2",
+                          ckpt->path, model->name);
+    if (status == PST_OK && wte && !sizes.vocabulary)
+        sizes.vocabulary = (uint32_t)wte->dim[0]; /* a program had other data */
     if (status == PST_OK) {
         sizes.micro_batch = 1;
         status = model->build(&sizes, &graph);

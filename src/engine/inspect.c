@@ -57,8 +57,9 @@ static pst_status inspect_safetensors(const char *path, FILE *out) {
 static pst_status inspect_hf(const char *folder, FILE *out) {
     pst_model_config m;
     PST_TRY(pst_hf_config(folder, &m));
-    fprintf(out, "Hugging Face GPT-2: %u layers, %u heads, %u channels, context %u, vocabulary %u, %s\n", m.layers,
-            m.heads, m.channels, m.context, m.vocabulary, pst_activation_name(m.activation));
+    fprintf(out, "Hugging Face GPT-2: %u layers, %u heads, %u channels, context %u, vocabulary %u, %s%s%s\n", m.layers,
+            m.heads, m.channels, m.context, m.vocabulary, pst_activation_name(m.activation),
+            *m.tokenizer ? ", tokenizer " : "", m.tokenizer);
     char *path = pst_ckpt_join(folder, "model.safetensors");
     pst_status status = path ? inspect_safetensors(path, out) : PST_ENOMEM;
     free(path);

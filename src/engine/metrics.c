@@ -1,6 +1,7 @@
 /* See metrics.h. */
 #include "engine/metrics.h"
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/utf8.h"
 #include "engine/metrics_parts.h"
@@ -47,18 +48,30 @@ static int copy_kept(FILE *from, FILE *to, uint64_t keep) {
     return good && feof(from) && fflush(to) == 0 && !ferror(to);
 }
 
-/* Opens the file for appending; with keep, rewrites it first without what a dead run left behind. */
-static FILE *open_file(const char *path, uint64_t keep) {
-    FILE *old = keep ? fopen(path, "r") : NULL;
-    if (!old) return !keep || errno == ENOENT ? fopen(path, "w") : NULL;
+/* Without what a dead run left behind: of its file the lines of steps up to `keep` (0: none) are copied. */
+static pst_status begin_file(const char *path, uint64_t keep, FILE *to) {
+    FILE *old = keep ? fopen(path, "re") : NULL;
+    if (!old && keep && errno != ENOENT) return pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
+    int good = !old || copy_kept(old, to, keep), error = errno;
+    if (old) fclose(old);
+    return good ? PST_OK : pst_fail(PST_ENOMEM, "%s: %s", path, strerror(error));
+}
+
+/* A new file under the name, also where that was a link, for appending. */
+static pst_status open_file(const char *path, uint64_t keep, FILE **file) {
     char *fresh = NULL;
-    FILE *new = asprintf(&fresh, "%s.new", path) > 0 ? fopen(fresh, "w") : NULL;
-    int good = new &&copy_kept(old, new, keep) && rename(fresh, path) == 0, error = errno;
-    fclose(old);
-    if (new && !good) fclose(new), unlink(fresh), new = NULL;
+    FILE *f = NULL;
+    PST_TRY(pst_file_create_beside(path, &fresh, &f));
+    pst_status status = begin_file(path, keep, f);
+    if (status == PST_OK && rename(fresh, path) != 0) status = pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
+    if (status == PST_OK) {
+        *file = f;
+    } else {
+        fclose(f);
+        unlink(fresh);
+    }
     free(fresh);
-    errno = error;
-    return new;
+    return status;
 }
 
 static void write_line(pst_metrics *m, json_t *line) {
@@ -87,9 +100,9 @@ pst_status pst_metrics_open(const pst_prepared *p, const char *folder, uint64_t 
                        .started_s = now_s(),
                        .timed = !strcmp(p->config->parallel.device, "timed")};
     if (asprintf(&m->path, "%s/metrics.jsonl", folder) < 0) m->path = NULL;
-    m->file = m->path ? open_file(m->path, keep_steps) : NULL;
-    if (!m->file) {
-        pst_status status = pst_fail(PST_ENOMEM, "%s/metrics.jsonl: %s", folder, strerror(errno));
+    pst_status status =
+        m->path ? open_file(m->path, keep_steps, &m->file) : pst_fail(PST_ENOMEM, "no memory for metrics");
+    if (status != PST_OK) {
         pst_metrics_close(m);
         return status;
     }

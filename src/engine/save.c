@@ -162,47 +162,6 @@ pst_status pst_save_check_resume(const pst_prepared *p, pst_data *data, const ch
     return status;
 }
 
-/* Splits ".../RUN/checkpoints/STEP": zeros behind RUN and before STEP, which is returned; NULL when it is no such
- * path. */
-static char *split_run(char *path) {
-    char *step = split_last(path), *folder = step ? strrchr(path, '/') : NULL;
-    if (!folder || folder == path || strcmp(folder, "/checkpoints")) return NULL;
-    *folder = 0;
-    return step;
-}
-
-pst_status pst_save_run_of(const char *resume, char *run, size_t bytes) {
-    char *found;
-    *run = 0;
-    PST_TRY(pst_ckpt_find(resume, &found));
-    char *real = realpath(found, NULL);
-    if (real && split_run(real) && strlen(real) < bytes) strcpy(run, real);
-    free(found), free(real);
-    return PST_OK;
-}
-
-pst_status pst_save_resumed_run(const char *resume, char *run, size_t bytes) {
-    char *found = NULL, *newest = NULL;
-    *run = 0;
-    PST_TRY(pst_ckpt_find(resume, &found));
-    char *real = realpath(found, NULL);
-    if (!real) {
-        pst_status status = pst_fail(pst_status_of_errno(errno), "%s: %s", found, strerror(errno));
-        free(found);
-        return status;
-    }
-    char *step = split_run(found), *real_step = split_run(real);
-    const char *folder =
-        step && real_step && !strcmp(step, real_step) ? found : real; /* not through a link such as `best` */
-    pst_status status = real_step ? pst_ckpt_find(folder, &newest) : PST_OK;
-    if (newest && strlen(folder) < bytes) {
-        const char *last = split_run(newest);
-        if (last && !strcmp(last, real_step)) strcpy(run, folder);
-    }
-    free(real), free(found), free(newest);
-    return status == PST_ENOMEM ? status : PST_OK;
-}
-
 /* A run file may say something else than it did. What cannot be compared for lack of memory is left out. */
 static void say_changes(const pst_trainer *t, const pst_ckpt *ckpt) {
     pst_config *was = NULL;
@@ -292,7 +251,19 @@ pst_status pst_save_read_hf(pst_rank *r, const char *source) {
     return status;
 }
 
+static pst_status check_tokens(const pst_prepared *p, const char *source) {
+    char instead[200];
+    const char *tokenizer = p->config->data.tokenizer;
+    snprintf(instead, sizeof instead,
+             "but data.tokenizer is %s; start from weights of a model that was trained on that, or leave model.weights "
+             "out",
+             tokenizer);
+    pst_status status = p->model->hf_name ? pst_hf_check_tokens(source, tokenizer, instead) : PST_OK;
+    return status == PST_EINPUT ? pst_fail_in(status, "model.weights") : status;
+}
+
 pst_status pst_save_check_hf(const pst_prepared *p, const char *source) {
+    PST_TRY(check_tokens(p, source));
     float **nowhere = calloc(p->graph->n_param + (size_t)1, sizeof *nowhere);
     if (!nowhere) return pst_fail(PST_ENOMEM, "no memory to check %s", source);
     pst_status status = pst_hf_import(source, p->model, p->whole, p->whole, nowhere, NULL, NULL);

@@ -205,7 +205,7 @@ static pst_status find_resumed(pst_trainer *t) {
 static pst_status write_text(const char *folder, const char *name, pst_file_printer print, const void *what) {
     char path[PST_TRAINER_FOLDER + 32];
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    return pst_file_replace(path, print, what);
+    return pst_file_replace_own(path, print, what);
 }
 
 static pst_status print_config(const void *what, FILE *f) { return pst_config_print(what, f); }
@@ -322,6 +322,11 @@ void pst_setup_say_warmup(const pst_config *c) {
                 (long long)c->train.warmup_cut, (long long)c->train.steps);
 }
 
+static void say_unread(const pst_config *c) {
+    char text[200];
+    for (size_t next = 0; pst_config_unread(c, &next, text, sizeof text);) pst_log(PST_LOG_WARN, "%s", text);
+}
+
 void pst_setup_announce(const pst_trainer *t) {
     const pst_prepared *p = t->p;
     uint64_t params = 0, most = 0;
@@ -336,9 +341,7 @@ void pst_setup_announce(const pst_trainer *t) {
                 p->micro[1], p->grid.pipeline, p->timing->bubble * 100);
     say_unshared(p);
     pst_setup_say_warmup(t->config);
-    if (*t->config->parallel.schedule_file && strcmp(t->config->parallel.schedule, "custom"))
-        pst_log(PST_LOG_WARN, "parallel.schedule_file is not read: parallel.schedule is %s, not custom",
-                t->config->parallel.schedule);
+    say_unread(t->config);
     if (t->step >= (uint64_t)t->config->train.steps)
         pst_log(PST_LOG_WARN, "nothing is left to train: the checkpoint is of step %llu, train.steps is %lld",
                 (unsigned long long)t->step, (long long)t->config->train.steps);

@@ -7,20 +7,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* predicted: of the same lists, NULL where there is none. */
+typedef struct {
+    const pst_trainer *trainer;
+    pst_span *const *span, *const *predicted; /* predicted: of the same lists, NULL where there is none */
+    const pst_op_spans *operators;
+    char title[160];
+} drawing;
+
+static pst_status print_svg(const void *what, FILE *f) {
+    const drawing *d = what;
+    return pst_timeline_svg(d->trainer->p->job, d->span, d->title, f);
+}
+
+static pst_status print_trace(const void *what, FILE *f) {
+    const drawing *d = what;
+    return pst_timeline_trace(d->trainer->p->job, d->span, d->title, d->predicted, d->operators, f);
+}
+
 static pst_status write_timeline(const pst_trainer *t, pst_span *const *span, pst_span *const *predicted,
                                  const pst_op_spans *operators) {
-    char path[1024], title[160];
-    snprintf(title, sizeof title, "%s, step %" PRIu64 ", measured: %s", t->config->name, t->step, t->p->plan->schedule);
-    for (int svg = 0; svg < 2; svg++) {
-        snprintf(path, sizeof path, "%s/%s", t->folder, svg ? "timeline.svg" : "trace.json");
-        FILE *f;
-        PST_TRY(pst_file_create(path, &f));
-        pst_status status = svg ? pst_timeline_svg(t->p->job, span, title, f)
-                                : pst_timeline_trace(t->p->job, span, title, predicted, operators, f);
-        PST_TRY(pst_file_close(f, path, status));
-    }
-    return PST_OK;
+    char path[1024];
+    drawing d = {.trainer = t, .span = span, .predicted = predicted, .operators = operators};
+    snprintf(d.title, sizeof d.title, "%s, step %" PRIu64 ", measured: %s", t->config->name, t->step,
+             t->p->plan->schedule);
+    snprintf(path, sizeof path, "%s/trace.json", t->folder);
+    PST_TRY(pst_file_replace_own(path, print_trace, &d));
+    snprintf(path, sizeof path, "%s/timeline.svg", t->folder);
+    return pst_file_replace_own(path, print_svg, &d);
 }
 
 /* Measured beside predicted; the durations in the lists are those that the prediction has learned. */

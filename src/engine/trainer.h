@@ -134,7 +134,7 @@ pst_status pst_save_resume(pst_trainer *t);
  * bytes. EINPUT says why not. Not collective. */
 pst_status pst_save_check_resume(const pst_prepared *p, pst_data *data, const char *resume);
 pst_status pst_save_check_hf(const pst_prepared *p, const char *source);
-/* The run folder in which the checkpoint lies that `resume` means; "" when it lies elsewhere. */
+/* run_of.c. The run folder in which the checkpoint lies that `resume` means; "" when it lies elsewhere. */
 pst_status pst_save_run_of(const char *resume, char *run, size_t bytes);
 /* The run folder whose newest checkpoint `resume` means; "" when it is another one. */
 pst_status pst_save_resumed_run(const char *resume, char *run, size_t bytes);

@@ -55,7 +55,8 @@ pst_status pst_report_write(const char *run, const char *file) {
     if (snprintf(path, sizeof path, "%s/report.html", run) >= (int)sizeof path)
         return pst_fail(PST_EINPUT, "the path '%.60s...' is too long", run);
     PST_TRY(pst_report_read(run, &data));
-    pst_status status = pst_file_replace(file && *file ? file : path, print_run, &data);
+    pst_status status =
+        file && *file ? pst_file_replace(file, print_run, &data) : pst_file_replace_own(path, print_run, &data);
     pst_report_release(&data);
     return status;
 }

@@ -75,8 +75,44 @@ static void a_link_stays(void **state) {
     assert_int_equal(pst_file_replace("/dev/null", print_text, "nothing"), PST_OK);
 }
 
+static int is_link(const char *path) {
+    struct stat st;
+    return lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
+}
+
+/* The user's link that leads to nothing yet leads to the file then; to nothing again where it fails. */
+static void a_link_to_come(void **state) {
+    (void)state;
+    assert_int_equal(symlink("to-come", "promise"), 0);
+    assert_int_equal(pst_file_replace("promise", print_half, "ne"), PST_EINPUT);
+    assert_true(is_link("promise"));
+    assert_int_equal(access("to-come", F_OK), -1);
+    assert_int_equal(pst_file_replace("promise", print_text, "kept"), PST_OK);
+    assert_true(is_link("promise") && !is_link("to-come"));
+    assert_text("to-come", "kept");
+    assert_int_equal(symlink("nowhere/a", "astray"), 0);
+    assert_int_equal(pst_file_replace("astray", print_text, "lost"), PST_EINPUT);
+}
+
+/* A name of the program's own: what a link of that name, or of the one beside, leads to is left alone. */
+static void an_own_name_is_no_link(void **state) {
+    (void)state;
+    assert_int_equal(pst_file_replace("elsewhere", print_text, "of somebody"), PST_OK);
+    assert_int_equal(symlink("elsewhere", "own"), 0);
+    assert_int_equal(symlink("elsewhere", "own.new"), 0);
+    assert_int_equal(pst_file_replace_own("own", print_half, "ne"), PST_EINPUT);
+    assert_true(is_link("own"));
+    assert_int_equal(symlink("elsewhere", "own.new"), 0);
+    assert_int_equal(pst_file_replace_own("own", print_text, "mine"), PST_OK);
+    assert_true(!is_link("own"));
+    assert_int_equal(access("own.new", F_OK), -1);
+    assert_text("own", "mine");
+    assert_text("elsewhere", "of somebody");
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_failure_leaves_the_old_one),
-                                       cmocka_unit_test(an_interrupt_waits), cmocka_unit_test(a_link_stays)};
+                                       cmocka_unit_test(an_interrupt_waits), cmocka_unit_test(a_link_stays),
+                                       cmocka_unit_test(a_link_to_come), cmocka_unit_test(an_own_name_is_no_link)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

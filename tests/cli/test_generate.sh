@@ -79,8 +79,48 @@ unset WORLD_SIZE MASTER_ADDR MASTER_PORT RANK
 tiny=$SOURCE_DIR/../shared/data/checkpoints/tiny_gpt2
 if [ -d "$tiny" ]; then
     rc=0; "$PENSTOCK" generate "$tiny" >out 2>err || rc=$?
-    [ $rc = 2 ] && grep -q 'tokenizer of its own (21 tokens)' err || fail "tiny_gpt2: status $rc: $(cat err)"
+    [ $rc = 2 ] && grep -q 'its 21 tokens are those of [a-z]*.json' err || fail "tiny_gpt2: status $rc: $(cat err)"
 fi
+# refuses PATTERN ARGUMENT...: status 2 and one line
+refuses() {
+    pattern=$1 rc=0
+    shift
+    "$PENSTOCK" "$@" >out 2>err || rc=$?
+    [ $rc = 2 ] && grep -q "$pattern" err && [ "$(wc -l <err)" = 1 ] && [ ! -s out ] ||
+        fail "$*: status $rc: $(cat out err)"
+}
+# Tokens that are bytes, though there is room for more: the exported model says so.
+more="name=more model.vocabulary=50257 model.layers=1 model.channels=4 steps=2 parallel.threads=1"
+"$PENSTOCK" train run.yaml -q -n 1 $more && "$PENSTOCK" convert runs/more more || exit 1
+generate a1 runs/more -t 20 -s 3
+generate a2 more -t 20 -s 3
+same a1 a2
+"$PENSTOCK" train run.yaml -q -n 1 $more model.weights=more name=on || fail "weights of its own: status $?"
+# A model of others with as many tokens is no model of bytes.
+cp -r more others
+sed -i '/penstock_tokenizer/d' others/config.json
+byte_pairs="its 50257 tokens are GPT-2.s byte pairs (BPE), but"
+refuses "$byte_pairs penstock generates from bytes" generate others
+refuses "$byte_pairs data.tokenizer is byte" train run.yaml -q -n 1 $more model.weights=others name=refused
+refuses "$byte_pairs data.tokenizer is byte" train run.yaml -q -n 1 $more name=refused model.vocabulary=256 \
+    model.weights=others
+sed -i 's/"vocab_size": 50257/"vocab_size": 300/' others/config.json
+refuses 'its 300 tokens are .*if they are bytes: "penstock_tokenizer": "byte"' generate others
+sed -i 's/"vocab_size"/"penstock_tokenizer": "words",\n  &/' others/config.json
+refuses 'its 300 tokens are those of the tokenizer words, but' generate others
+rm others/config.json
+refuses "$byte_pairs data.tokenizer is byte" train run.yaml -q -n 1 $more name=refused \
+    model.weights=others/model.safetensors
+[ ! -e runs/refused ] || fail "a refused run has a folder"
+# 256 tokens are bytes, unless a tokenizer lies beside them.
+cp -r hf plain
+sed -i '/penstock_tokenizer/d' plain/config.json
+generate a3 plain -t 50 -s 7
+same a a3
+echo '{}' >plain/vocab.json
+refuses 'its 256 tokens are those of vocab.json' generate plain/model.safetensors
+cp plain/vocab.json hf/ && generate a3 hf -t 50 -s 7 && rm hf/vocab.json
+same a a3
 rm -rf cut; cp -r hf cut; rm cut/config.json
 rc=0; "$PENSTOCK" generate cut/model.safetensors >out 2>err || rc=$?
 [ $rc = 2 ] && grep -q 'config.json' err || fail "no config.json: status $rc: $(cat err)"

@@ -89,7 +89,22 @@ train 2 "did you mean 'ucx'" parallel.transport=ucxx
 train 2 "did you mean 'gpt'" model.kind=gptt
 train 2 "override 'model.preset=nanoo': .*no preset \"nanoo\"" model.preset=nanoo
 printf 'model: {kind: gpt}\ndata: {kind: text, paths: [text.txt]}\n' >bare.yaml
-expect 2 'bare.yaml:1:[0-9]*: model: give a preset (nano.*) or layers, heads' "$PENSTOCK" train bare.yaml
+expect 2 'bare.yaml:1:[0-9]*: model.kind gpt: give a preset (nano.*) or layers, heads' "$PENSTOCK" train bare.yaml
+expect 2 "override 'model.kind=mlp': model.kind mlp: give a preset (tiny) or layers, channels and context$" \
+    "$PENSTOCK" train bare.yaml model.kind=mlp
+expect 2 'model.kind resnet: give a preset (resnet20.*) or layers and channels$' \
+    "$PENSTOCK" train bare.yaml model.kind=resnet data.kind=cifar10
+expect 2 'model.heads is 0; give it, or a preset' "$PENSTOCK" train bare.yaml layers=2 channels=8 context=8
+
+# keys that the model or the data does not read
+train 2 'run.yaml:2:[0-9]*: model.heads is not read by model.kind mlp, which reads preset, .*vocabulary$' model.kind=mlp
+train 2 "'model.dropout=0.1': model.dropout is not read by model.kind resnet" \
+    model.kind=resnet heads=0 context=0 model.dropout=0.1
+sed 's/train: {/train: {momentum: 0.5, /' run.yaml >momentum.yaml
+"$PENSTOCK" train momentum.yaml -n 1 steps=1 name=momentum 2>err >out &&
+    grep -q 'train.momentum is not read: train.optimizer is adamw$' err || fail "no word about the momentum: $(cat err)"
+"$PENSTOCK" train run.yaml -n 1 steps=1 name=plain >out 2>err && [ ! -s err ] || fail "a plain run: $(cat err)"
+"$PENSTOCK" train --resume runs/plain steps=2 >out 2>err && ! grep -q 'not read' err || fail "a plain run goes on: $(cat err)"
 train 2 "did you mean 'adamw'" train.optimizer=adam
 train 2 'name' name=../x
 
@@ -158,6 +173,20 @@ printf '\100\0\0\0\0\0\0\0%-64s1234' '{"a":{"dtype":"F32","shape":[1],"data_offs
 train 2 'tensor a is not part of the model' model.weights=foreign.safetensors
 train 2 'h.0\|shape\|wants' model.weights=hf model.channels=32
 
+# models that Hugging Face's form of GPT-2 cannot hold
+cat >bert.yaml <<END
+model: {kind: bert, layers: 1, heads: 1, channels: 8, context: 16}
+data: {kind: lines, paths: [text.txt]}
+train: {steps: 1, batch: 2, warmup: 0}
+END
+"$PENSTOCK" train bert.yaml -q -n 1 || fail "train bert.yaml"
+expect 2 'step-00000001 is of model.kind bert, which has no Hugging Face form here: penstock convert writes.*gpt' \
+    "$PENSTOCK" convert runs/bert bert_hf
+[ ! -e bert_hf ] || fail "a refused conversion has made a folder"
+expect 2 "'model.weights=hf': model.weights is not read by model.kind bert" "$PENSTOCK" train bert.yaml model.weights=hf
+"$PENSTOCK" train bare.yaml -q -n 1 model.kind=mlp preset=tiny steps=1 name=mlp || fail "train mlp"
+expect 2 'step-00000001 is of model.kind mlp, which has no Hugging Face form' "$PENSTOCK" convert runs/mlp mlp_hf
+
 cp -r runs/run damaged
 shard=$(ls damaged/checkpoints/step-00000002/*.safetensors)
 printf XXXX | dd of="$shard" bs=1 seek=$(($(stat -c %s "$shard") - 1000)) conv=notrunc 2>/dev/null
@@ -196,8 +225,8 @@ train 2 'cannot make the folder /proc/x: .*; --runs DIR chooses another' --runs 
 train 2 'expected the path of a folder' --runs ''
 expect 2 'cannot make the folder text.txt: Not a directory' "$PENSTOCK" convert runs/run text.txt
 expect 2 'cannot make the folder /proc/x: ' "$PENSTOCK" convert runs/run /proc/x
-expect 2 'cannot write /proc/x.svg.new: ' "$PENSTOCK" simulate runs/run/plan.yaml --svg /proc/x.svg
-expect 2 'cannot write /proc/x.html.new: ' "$PENSTOCK" report runs/run -o /proc/x.html
+expect 2 'cannot write /proc/x.svg: ' "$PENSTOCK" simulate runs/run/plan.yaml --svg /proc/x.svg
+expect 2 'cannot write /proc/x.html: ' "$PENSTOCK" report runs/run -o /proc/x.html
 full() { # COMMAND...: no file may grow
     rc=0
     # sanitizers grow files of their own before main() ignores the signal

@@ -269,6 +269,26 @@ static const bad wrong[] = {
      "run.yaml:3:18: parallel.data: expected a whole number from 0 to 1024, found '-4'"},
     {LEAST "parallel: {zero: 3}", NULL, "run.yaml:3:18: parallel.zero: expected a whole number from 0 to 2, found '3'"},
     {LEAST "name: a/b", NULL, "run.yaml:3:7: name: expected a folder's name (no '/', no '.' in front), found 'a/b'"},
+    /* keys that are not read */
+    {"model: {kind: mlp, layers: 2, heads: 4}\ndata: {paths: a}\n", NULL,
+     "run.yaml:1:38: model.heads is not read by model.kind mlp, which reads preset, activation, layers, channels, "
+     "context, vocabulary"},
+    {"model: {kind: bert, activation: gelu_tanh}\ndata: {paths: a}\n", NULL,
+     "run.yaml:1:33: model.activation is not read by model.kind bert, which reads preset, layers, heads, channels, "
+     "context, vocabulary, dropout"},
+    {"model: {kind: resnet, context: 1}\ndata: {paths: a}\n", NULL,
+     "run.yaml:1:32: model.context is not read by model.kind resnet, which reads preset, layers, channels, "
+     "vocabulary, image"},
+    {"model: {kind: custom}\ndata: {paths: a}\n", "layers=2",
+     "override 'layers=2': model.layers is not read by model.kind custom, which reads no other key"},
+    {"model: {kind: gpt, heads: 4}\ndata: {paths: a}\n", "model.kind=mlp",
+     "run.yaml:1:27: model.heads is not read by model.kind mlp, which reads preset, activation, layers, channels, "
+     "context, vocabulary"},
+    {LEAST "checkpoint: {keep: 1}", "model.image=32",
+     "override 'model.image=32': model.image is not read by model.kind gpt, which reads preset, weights, activation, "
+     "layers, heads, channels, context, vocabulary, dropout"},
+    {"model: {kind: resnet}\ndata: {kind: mnist, paths: a, tokenizer: byte}\n", NULL,
+     "run.yaml:2:42: data.tokenizer is not read by data.kind mnist, which reads paths, validation"},
     /* overrides */
     {LEAST, "train.lr=abc", "override 'train.lr=abc': expected a number > 0, found 'abc'"},
     {LEAST, "lr=", "override 'lr=': expected a number > 0, found an empty text"},
@@ -418,7 +438,45 @@ static void paths_beside_the_file(void **state) {
     assert_int_equal(rmdir(path) | rmdir(folder), 0);
 }
 
+/* A key that is not read is no part of the resolved copy; one that an earlier version has printed is passed over. */
+static void copies_have_what_is_read(void **state) {
+    (void)state;
+    static const char early[] =
+        "model:\n  kind: mlp\n  preset: tiny\n  weights: \"\"\n  activation: relu\n  layers: 0\n"
+        "  heads: 4\n  channels: 0\n  context: 0\n  vocabulary: 0\n  image: 0\n  dropout: 0.1\n"
+        "data:\n  kind: custom\n  paths: [none]\n  tokenizer: byte\n  validation: 0.1\n";
+    pst_config *c = parsed(early, "model.weights=");
+    assert_true(c->model.heads == 0 && c->model.dropout == 0);
+    assert_false(pst_config_given(c, "model", "heads"));
+    char *text = printed(c);
+    assert_non_null(strstr(text, "model:\n  kind: mlp\n  preset: tiny\n  activation: relu\n  layers: 0\n  channels: 0\n"
+                                 "  context: 0\n  vocabulary: 0\ndata:\n  kind: custom\n  paths: [none]\ntrain:\n"));
+    free(text);
+    pst_config_close(c);
+    const char *override = "model.heads=2";
+    assert_int_equal(pst_config_parse(early, "run.yaml", &override, 1, &c), PST_EINPUT);
+    /* 0 and an empty text ask for nothing */
+    pst_config_close(parsed("model: {kind: mlp, heads: 0, dropout: 0, weights: \"\"}\ndata: {paths: a}\n", NULL));
+}
+
+static void unread_keys_are_said(void **state) {
+    (void)state;
+    static const char *const words[] = {"optimizer=sgd",      "beta1=0.5",   "eps=1e-08",      "precision=fp16",
+                                        "loss_scale_start=4", "lr_min=1e-5", "schedule_file=x"};
+    pst_config *c = NULL;
+    char text[200];
+    size_t next = 0;
+    assert_int_equal(pst_config_parse(LEAST, "run.yaml", words, sizeof words / sizeof *words, &c), PST_OK);
+    assert_true(pst_config_unread(c, &next, text, sizeof text));
+    assert_string_equal(text, "train.beta1 is not read: train.optimizer is sgd");
+    assert_true(pst_config_unread(c, &next, text, sizeof text));
+    assert_string_equal(text, "parallel.schedule_file is not read: parallel.schedule is 1f1b");
+    assert_false(pst_config_unread(c, &next, text, sizeof text));
+    pst_config_close(c);
+}
+
 static uint64_t stream, drawn;
+
 static uint32_t draw(uint32_t below) {
     uint32_t word[4];
     pst_rng_words(stream, 0, drawn++, word);
@@ -568,6 +626,7 @@ static void help_has_every_section(void **state) {
     assert_non_null(strstr(text, "\ntrain:\n"));
     assert_non_null(strstr(text, "one of adamw, sgd; default adamw"));
     assert_non_null(strstr(text, "required"));
+    assert_non_null(strstr(text, "from 0 to 4096; default 0; read by model.kind gpt, bert\n"));
     free(text);
 }
 
@@ -595,6 +654,8 @@ int main(void) {
         cmocka_unit_test(files),
         cmocka_unit_test(paths_beside_the_file),
         cmocka_unit_test(print_reads_back_the_same),
+        cmocka_unit_test(copies_have_what_is_read),
+        cmocka_unit_test(unread_keys_are_said),
         cmocka_unit_test(help_has_every_section),
         cmocka_unit_test(foreign_names),
         cmocka_unit_test(named_lists),

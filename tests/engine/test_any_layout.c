@@ -107,12 +107,15 @@ static void draw_model(model *m, uint64_t seed) {
                  "data: {kind: cifar10, paths: [\"%s/images\"], validation: 0.1}\n",
                  8 + 6 * (uint32_t)below(s, 2), 2 + (uint32_t)below(s, 4), run_folder());
     } else {
+        char kind[80];
+        if (below(s, 5))
+            snprintf(kind, sizeof kind, "gpt, heads: %u, dropout: %s", m->heads, below(s, 2) ? "0.1" : "0");
+        else snprintf(kind, sizeof kind, "mlp");
         snprintf(sizes, sizeof sizes,
-                 "model: {kind: %s, layers: %u, heads: %u, channels: %u, context: %u, vocabulary: %u, dropout: %s,\n"
-                 "        activation: %s}\n"
+                 "model: {kind: %s, layers: %u, channels: %u, context: %u, vocabulary: %u, activation: %s}\n"
                  "data: {kind: text, paths: [\"%s/text\"], validation: 0.1}\n",
-                 below(s, 5) ? "gpt" : "mlp", layers, m->heads, channels, 8 + (uint32_t)below(s, 13),
-                 256 + (uint32_t)below(s, 9), below(s, 2) ? "0.1" : "0", pick(s, activation, 3), run_folder());
+                 kind, layers, channels, 8 + (uint32_t)below(s, 13), 256 + (uint32_t)below(s, 9),
+                 pick(s, activation, 3), run_folder());
     }
     snprintf(
         m->yaml, TEXT,

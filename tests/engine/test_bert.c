@@ -108,7 +108,7 @@ static void test_refused(void **state) {
     refused("small", small, 2, "model.vocabulary is 256, but the data has 257 different tokens");
     refused("text", text, 1,
             "model.kind bert reads tokens, targets, lengths, but a sample of data.kind text has tokens, targets");
-    refused("relu", relu, 1, "model.activation is relu, but model bert has gelu_erf");
+    refused("relu", relu, 1, "model.activation is not read by model.kind bert");
     refused("heads", heads, 1, "model.heads is 5");
 }
 

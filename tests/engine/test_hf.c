@@ -44,6 +44,7 @@ static pst_status give(void *arg, const pst_param *param, float *out) {
 
 static pst_model_config small(void) {
     return (pst_model_config){.kind = "gpt",
+                              .tokenizer = "byte",
                               .layers = 2,
                               .heads = 2,
                               .channels = 6,
@@ -79,6 +80,7 @@ static void test_round_trip(void **state) {
     assert_true(pst_hf_is("out") && pst_hf_is("out/model.safetensors") && !pst_hf_is("."));
     assert_int_equal(pst_hf_config("out", &config), PST_OK);
     assert_true(config.layers == 2 && config.heads == 2 && config.channels == 6 && config.context == 5);
+    assert_string_equal(config.tokenizer, "byte");
     assert_true(config.vocabulary == 11 && config.dropout == 0.1f && config.activation == PST_ACT_GELU_TANH);
     assert_int_equal(pst_hf_import("out", &pst_model_gpt, b.graph, b.graph, b.weight, NULL, NULL), PST_OK);
     expect_same(&a, &b);

@@ -31,17 +31,17 @@ static void same_tables(const pst_cost_table *a, const pst_cost_table *b) {
     assert_true(a->norm_ns == b->norm_ns && a->step_ns == b->step_ns && a->reduce_ns == b->reduce_ns);
 }
 
-static void check(const char *kind, uint32_t layers, const char *dropout) {
+static void check(const char *kind, uint32_t layers, const char *more) {
     static const struct {
         uint32_t tensor, sequence, micro_batch;
     } of[] = {{1, 0, 1}, {1, 0, 2}, {2, 0, 1}, {2, 1, 1}, {2, 0, 4}, {4, 0, 2}, {4, 1, 1}};
     char text[600];
     pst_config *c;
     snprintf(text, sizeof text,
-             "model: {kind: %s, layers: %u, heads: 4, channels: 32, context: 16, vocabulary: 256%s}\n"
+             "model: {kind: %s, layers: %u, channels: 32, context: 16, vocabulary: 256%s}\n"
              "data: {kind: text, paths: [x]}\ntrain: {batch: 8, precision: bf16}\n"
              "parallel: {pipeline: 1, data: 1, tensor: 1, cluster: \"1x4 h100\"}\n",
-             kind, layers, dropout);
+             kind, layers, more);
     if (pst_config_parse(text, "test", NULL, 0, &c) != PST_OK) fail_msg("%s\n%s", pst_error(), text);
     const pst_plan_run_options options = {.cluster = "", .profile = "", .plan = "", .report = ""};
     pst_planning x = {.config = c, .options = &options, .open = ""};
@@ -62,7 +62,9 @@ static void check(const char *kind, uint32_t layers, const char *dropout) {
 
 static void of_gpt(void **unused) {
     (void)unused;
-    check("gpt", 12, ""), check("gpt", 13, ""), check("gpt", 24, ", dropout: 0.1");
+    check("gpt", 12, ", heads: 4");
+    check("gpt", 13, ", heads: 4");
+    check("gpt", 24, ", heads: 4, dropout: 0.1");
 }
 
 static void of_mlp(void **unused) {

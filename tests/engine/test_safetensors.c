@@ -180,9 +180,10 @@ static void test_writer_misuse(void **state) {
     assert_int_equal(pst_st_write(w, twice, 5), PST_EINTERNAL);
     assert_int_equal(pst_st_finish(w), PST_EINTERNAL);
     assert_int_equal(access("z", F_OK), -1);
-    if (access("/dev/full", W_OK) || symlink("/dev/full", "link")) return; /* what is discarded is removed: the link */
-    assert_int_equal(pst_st_create("link", twice, 1, NULL, NULL, 0, &w), PST_ENOMEM);
-    assert_non_null(strstr(pst_error(), "link: No space left"));
+    assert_int_equal(symlink("elsewhere", "link"), 0); /* the file takes the link's place */
+    assert_int_equal(pst_st_create("link", twice, 1, NULL, NULL, 0, &w), PST_OK);
+    pst_st_discard(w);
+    assert_int_equal(access("elsewhere", F_OK), -1);
 }
 
 /* Whichever operation fails, the sentence says where and no file stays. */

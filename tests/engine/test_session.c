@@ -289,6 +289,10 @@ static void model_by_configuration(void **state) {
     MUST(pst_session_save(s, "gpt"));
     MUST(pst_export_hf("gpt", "hf", 0));
     pst_session_close(s);
+    pst_generate_options words = {.size = sizeof words, .tokens = 1, .temperature = 1, .source = "gpt"};
+    REFUSED(pst_generate(&words, stdout), "its tokens are those of the program that trained it");
+    words.source = "hf";
+    REFUSED(pst_generate(&words, stdout), "its 11 tokens are of a tokenizer that config.json does not name");
     pst_train_options o = {.size = sizeof o, .quiet = 1};
     REFUSED(pst_train(m.config, &o), "only it can");
     o.size = 0;
@@ -545,12 +549,14 @@ static void wrong_plans(void **state) {
     REFUSED(pst_session_open(m.config, m.graph, NULL, &s), "plan is NULL");
     REFUSED(pst_session_open(m.config, m.graph, plan, NULL), "session is NULL");
     REFUSED(pst_session_open(m.config, other, plan, &s), "another model");
+    const char *unread = "model.weights=x";
+    pst_config *refused = NULL;
+    REFUSED(pst_config_open("test", &unread, 1, &refused), "model.weights is not read by model.kind custom");
     static const struct {
         const char *setting, *words;
     } contradiction[] = {{"batch=16", "train.batch is 16"},
                          {"micro_batch=4", "train.micro_batch is 4"},
                          {"memory=4096", "may use"},
-                         {"model.weights=x", "model.weights"},
                          {"device=nosuch", "nosuch"}};
     for (size_t i = 0; i < sizeof contradiction / sizeof *contradiction; i++) {
         pst_config *c = config_of(&contradiction[i].setting, 1);

@@ -202,7 +202,10 @@ static void contradictions(void **unused) {
            "heads is 3");
     refuse(&pst_model_bert, (pst_model_config){.kind = "bert", .preset = "tiny", .infer = 1, .micro_batch = 1},
            "does not generate");
-    refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .micro_batch = 1}, "model: give a preset (nano");
+    refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .micro_batch = 1}, "model.kind gpt: give a preset (nano");
+    refuse(&pst_model_mlp, (pst_model_config){.kind = "mlp", .layers = 2, .micro_batch = 1},
+           "model.kind mlp: give a preset (tiny) or layers, channels and context");
+    refuse(&pst_model_resnet, (pst_model_config){.kind = "resnet", .micro_batch = 1}, "or layers and channels");
     refuse(&pst_model_gpt, (pst_model_config){.kind = "gpt", .preset = "nano"}, "micro_batch");
     refuse(&pst_model_gpt, (pst_model_config){.preset = "nano", .micro_batch = 1, .dropout = 1}, "dropout");
     refuse(&pst_model_gpt, (pst_model_config){.preset = "nano", .micro_batch = 1, .vocabulary = UINT32_MAX},
