@@ -3,7 +3,7 @@
 # three lines may say label, time limit in seconds, and that nothing may run beside it:
 #     /* test: label=full timeout=300 serial */      (default: label=quick timeout=30; scripts: timeout=60)
 # Tests of the folders that compute have the label isa as well: ./dev test --isa runs them at lower instruction sets. Where
-# such a test plans and computes nothing, isa=any says so.
+# the result of such a test cannot depend on that (it plans, or counts requests for memory), isa=any says so.
 # wrap=malloc,free,... sends the calls of these functions in our libraries to the test's own __wrap_malloc, ...
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 find_program(SETARCH setarch)

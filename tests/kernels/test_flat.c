@@ -6,7 +6,6 @@
 #include <cmocka.h>
 #include "base/rng.h"
 #include "kernels/cpu/cpu.h"
-#include "skip.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -182,47 +181,14 @@ static void test_device(void **state) {
     pst_device_cpu.close(NULL);
 }
 
-/* Of machines that this one need not be. */
-static void test_levels(void **state) {
+static void test_rows(void **state) {
     (void)state;
-    static const char *const name[] = {"generic", "avx2", "avx512", "avx512_bf16"};
-    const uint32_t has[] = {0, PST_ISA_AVX2 | PST_ISA_F16C, PST_ISA_AVX2 | PST_ISA_F16C | PST_ISA_AVX512,
-                            PST_ISA_AVX2 | PST_ISA_F16C | PST_ISA_AVX512 | PST_ISA_AVX512_BF16};
-    for (int machine = 0; machine < 4; machine++) {
-        assert_string_equal(pst_isa_name(has[machine]), name[machine]);
-        assert_int_equal(pst_isa_lower(has[machine], NULL), has[machine]);
-        assert_int_equal(pst_isa_lower(has[machine], ""), has[machine]);
-        assert_int_equal(pst_isa_check(has[machine], ""), PST_OK);
-        for (int level = 0; level < 4; level++) {
-            assert_int_equal(pst_isa_lower(has[machine], name[level]), has[level < machine ? level : machine]);
-            assert_int_equal(pst_isa_check(has[machine], name[level]), level > machine ? PST_EINPUT : PST_OK);
-        }
-    }
-    assert_int_equal(pst_isa_check(has[1], "avx512"), PST_EINPUT);
-    assert_non_null(strstr(pst_error(), "PENSTOCK_ISA is avx512, but this CPU has no more than avx2"));
-    assert_int_equal(pst_isa_check(has[3], "avx512bf16"), PST_EINPUT);
-    assert_non_null(strstr(pst_error(), "it can be generic, avx2, avx512 (without bf16) or avx512_bf16"));
-}
-
-static void test_isa(void **state) {
-    (void)state;
-    uint32_t full = pst_cpu_isa();
-    isa_lower("avx2");
-    assert_int_equal(pst_cpu_isa(), full & (PST_ISA_AVX2 | PST_ISA_F16C));
-    isa_restore();
-    isa_lower("generic");
-    assert_int_equal(pst_cpu_isa(), 0);
-    setenv("PENSTOCK_ISA", "sse9", 1);
-    pst_device *d;
-    assert_int_equal(pst_device_cpu.open(&(pst_device_config){.threads = 1}, &d), PST_EINPUT);
-    isa_restore();
-    assert_int_equal(pst_cpu_isa(), full);
     uint32_t n;
     const pst_kernel_row *rows = pst_kernels_cpu(&n);
     for (uint32_t i = 1; i < n; i++) assert_true(rows[i - 1].isa >= rows[i].isa); /* best first */
     pst_device none = {.isa = 0};
     assert_non_null(rows[0].reject(NULL, NULL, &none));
-    assert_true(pst_cpu_peak_flops(full, PST_F32, 1) > 1e8);
+    assert_true(pst_cpu_peak_flops(pst_cpu_isa(), PST_F32, 1) > 1e8);
 }
 
 static int open_pools(void **state) {
@@ -241,8 +207,7 @@ static int close_pools(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_update_bits), cmocka_unit_test(test_adamw_rule), cmocka_unit_test(test_narrow),
-        cmocka_unit_test(test_sums),        cmocka_unit_test(test_device),     cmocka_unit_test(test_levels),
-        cmocka_unit_test(test_isa),
+        cmocka_unit_test(test_sums),        cmocka_unit_test(test_device),     cmocka_unit_test(test_rows),
     };
     return cmocka_run_group_tests(tests, open_pools, close_pools);
 }
