@@ -153,7 +153,7 @@ done
 INSIDE
 rc=0
 # shellcheck disable=SC2086
-env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/ $isolate sh inside.sh "$root" $debs || rc=$?
+env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/ ${PENSTOCK_ISA:+"PENSTOCK_ISA=$PENSTOCK_ISA"} $isolate sh inside.sh "$root" $debs || rc=$?
 [ $rc != 77 ] || { echo "skipped: cannot bind /proc, /sys and /dev"; exit 77; }
 [ $rc = 0 ] || exit 1
 
