@@ -550,8 +550,9 @@ static int may_be_captured(const char *op) {
     X(103)                                                                                                             \
     X(104)                                                                                                             \
     X(105)                                                                                                             \
-    X(106) X(107) X(108) X(109) X(110) X(111) X(112) X(113) X(114) X(115) X(116) X(117) X(118) X(119) X(120) X(121)    \
-        X(122) X(123)
+    X(106)                                                                                                             \
+    X(107)                                                                                                             \
+    X(108) X(109) X(110) X(111) X(112) X(113) X(114) X(115) X(116) X(117) X(118) X(119) X(120) X(121) X(122) X(123)
 ALL(TEN)
 static pst_status (*const launches[])(pst_device *, const pst_call *) = {ALL(TEN_NAMES)};
 
