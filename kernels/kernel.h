@@ -97,11 +97,19 @@ typedef struct {
 enum { PST_ARITH_ADDENDS = 64 };
 extern const pst_arith pst_arith_cpu; /* kernels/cpu/arith.c */
 
-/* The CPU device ("cpu"): isa found at run time, PENSTOCK_ISA=avx2|avx512|generic lowers it. */
-extern const pst_device_ops pst_device_cpu;
+extern const pst_device_ops pst_device_cpu; /* "cpu" */
+
+/* kernels/cpu/isa.c. The instruction sets that may be used: what this machine has, lowered by PENSTOCK_ISA to one of the
+ * levels "generic" (plain C), "avx2", "avx512" (without bf16), "avx512_bf16". The library of products keeps to it, too,
+ * but for what it chose before (pst_gemm_set_isa). */
 uint32_t pst_cpu_isa(void);
-/* The widest of these, by name: "avx512_bf16", "avx512", "avx2", "generic". */
-const char *pst_isa_name(uint32_t isa);
+pst_status pst_cpu_isa_check(void); /* EINPUT: PENSTOCK_ISA is no level, or one that this machine lacks */
+/* NULL: there is AVX512-BF16. Else who is to blame: "bf16 needs AVX512-BF16, which %s". */
+const char *pst_cpu_no_bf16(void);
+/* The same of any machine's: what a level (NULL or "": none) leaves of it, and what is wrong with the level. */
+uint32_t pst_isa_lower(uint32_t machine, const char *level);
+pst_status pst_isa_check(uint32_t machine, const char *level);
+const char *pst_isa_name(uint32_t isa); /* the highest level that it has */
 /* Peak FLOP/s of `threads` cores in products of this type (summed in fp32), from a loop of about 3 ms. */
 double pst_cpu_peak_flops(uint32_t isa, pst_dtype dtype, uint32_t threads);
 #endif

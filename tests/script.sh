@@ -11,6 +11,20 @@ fail() {
     bad=1
 }
 
+# skip WHY: ends a test that cannot run here; ./dev test lists it with its reason. Of a part of a test: a line that begins
+# with "skipped: ".
+skip() {
+    echo "skipped: $*"
+    exit 77
+}
+
+# has_bf16 WHAT: whether the CPU computes in bf16, and PENSTOCK_ISA does not hide it; says that WHAT is skipped if not
+has_bf16() {
+    "$PENSTOCK" doctor --json 2>/dev/null | grep -q '^ *"avx512_bf16",\{0,1\}$' && return 0
+    echo "skipped: $1: needs AVX512-BF16, which this CPU lacks${PENSTOCK_ISA:+ or PENSTOCK_ISA=$PENSTOCK_ISA hides}"
+    return 1
+}
+
 # write_run HEADS: run.yaml, a training of two layers and two steps that takes no time, and the text that it learns
 write_run() {
     cat >run.yaml <<END_OF_RUN

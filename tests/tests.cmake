@@ -2,6 +2,8 @@
 # engine; tests/FOLDER/test_NAME.sh is the same for programs, run with PENSTOCK and SOURCE_DIR set. One of the first
 # three lines may say label, time limit in seconds, and that nothing may run beside it:
 #     /* test: label=full timeout=300 serial */      (default: label=quick timeout=30; scripts: timeout=60)
+# Tests of the folders that compute have the label isa as well: ./dev test --isa runs them at lower instruction sets. Where
+# the result of such a test cannot depend on that (it plans, or counts requests for memory), isa=any says so.
 # wrap=malloc,free,... sends the calls of these functions in our libraries to the test's own __wrap_malloc, ...
 pkg_check_modules(CMOCKA REQUIRED IMPORTED_TARGET cmocka)
 find_program(SETARCH setarch)
@@ -32,6 +34,9 @@ function(pst_test source limit)
   if(PST_SANITIZE)
     math(EXPR limit "${limit} * 5")
   endif()
+  if(folder MATCHES "^(cli|engine|kernels|parity)$" AND NOT head MATCHES " isa=any")
+    list(APPEND label isa)
+  endif()
   set(environment "PENSTOCK=${CMAKE_BINARY_DIR}/penstock" "SOURCE_DIR=${CMAKE_SOURCE_DIR}"
     "PST_SANITIZE=${PST_SANITIZE}")
   if(PST_SANITIZE STREQUAL "thread")
@@ -43,7 +48,7 @@ function(pst_test source limit)
     set(run ${SETARCH} -R ${ARGN}) # the thread sanitizer of gcc 12 needs a fixed address space
   endif()
   add_test(NAME ${folder}.${short} COMMAND ${run})
-  set_tests_properties(${folder}.${short} PROPERTIES LABELS ${label} TIMEOUT ${limit} SKIP_RETURN_CODE 77
+  set_tests_properties(${folder}.${short} PROPERTIES LABELS "${label}" TIMEOUT ${limit} SKIP_RETURN_CODE 77
     ENVIRONMENT "${environment}")
   if(head MATCHES " serial")
     set_tests_properties(${folder}.${short} PROPERTIES RUN_SERIAL ON)

@@ -156,8 +156,8 @@ typedef struct {
  * run; step, whole steps of training it on one rank; p2p, messages between two ranks of this host; collectives, every
  * algorithm of each kind beside what the cost model says. In a job of several ranks the suite named first, or p2p, runs
  * between those, and rank 0 prints. Main thread. Takes from seconds to minutes and tells nothing sensible on a busy
- * machine. EINPUT also for a suite, operator or precision that is not there. PENSTOCK_ISA=avx2 measures what another
- * machine would run. */
+ * machine. EINPUT also for a suite, operator or precision that is not there. PENSTOCK_ISA=avx2 (or
+ * generic, avx512 without bf16, avx512_bf16) measures what another machine would run. */
 PST_API pst_status pst_bench_run(const pst_bench_options *options, FILE *out);
 typedef struct {
     size_t size;             /* sizeof(pst_profile_options) */

@@ -1,7 +1,6 @@
 /* The "cpu" device: a pool of threads. A launch computes at once, so every event has happened when it is named. */
 #include "kernels/cpu/cpu.h"
 #include <stdlib.h>
-#include <string.h>
 
 enum { EVENTS = 1024, POLL_NS = 150000 };
 
@@ -13,34 +12,6 @@ typedef struct {
     } times[EVENTS]; /* of the latest EVENTS events */
 } cpu_device;
 
-static uint32_t isa_of_machine(void) {
-    uint32_t isa = 0;
-    __builtin_cpu_init(); /* looks at what the operating system saves, too */
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) isa |= PST_ISA_AVX2;
-    if (isa && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl"))
-        isa |= PST_ISA_AVX512;
-    if ((isa & PST_ISA_AVX512) && __builtin_cpu_supports("avx512bf16")) isa |= PST_ISA_AVX512_BF16;
-    if (isa && __builtin_cpu_supports("f16c")) isa |= PST_ISA_F16C;
-    return isa;
-}
-
-uint32_t pst_cpu_isa(void) {
-    const char *limit = getenv("PENSTOCK_ISA");
-    uint32_t isa = isa_of_machine();
-    if (limit && !strcmp(limit, "generic")) return 0;
-    if (limit && !strcmp(limit, "avx2")) return isa & (PST_ISA_AVX2 | PST_ISA_F16C);
-    if (limit && !strcmp(limit, "avx512")) return isa & (PST_ISA_AVX2 | PST_ISA_AVX512 | PST_ISA_F16C);
-    return isa;
-}
-
-const char *pst_isa_name(uint32_t isa) {
-    return isa & PST_ISA_AVX512_BF16 ? "avx512_bf16"
-           : isa & PST_ISA_AVX512    ? "avx512"
-           : isa & PST_ISA_AVX2      ? "avx2"
-                                     : "generic";
-}
-
 static const char *reject(const pst_device_config *config) {
     return config->threads ? NULL : "it needs at least one thread";
 }
@@ -48,9 +19,7 @@ static const char *reject(const pst_device_config *config) {
 static void start_thread(void *arg) { pst_gemm_start_thread(arg); }
 
 static pst_status open_device(const pst_device_config *config, pst_device **device) {
-    const char *limit = getenv("PENSTOCK_ISA");
-    if (limit && *limit && strcmp(limit, "generic") && strcmp(limit, "avx2") && strcmp(limit, "avx512"))
-        return pst_fail(PST_EINPUT, "PENSTOCK_ISA is '%s'; it can be generic, avx2 or avx512", limit);
+    PST_TRY(pst_cpu_isa_check());
     cpu_device *d = calloc(1, sizeof *d);
     if (!d) return pst_fail(PST_ENOMEM, "no memory for the cpu device");
     d->base =

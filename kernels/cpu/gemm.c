@@ -182,9 +182,12 @@ static void run_band(job *j, uint64_t end) {
     }
 }
 
+static _Atomic int isa_is_set; /* where no device of ours has been opened, the first product sees to it */
+
 pst_status pst_gemm_run(pst_device *device, const pst_gemm *gemm) {
     job j = {.gemm = gemm, .device = device};
     uint64_t threads = device ? device->threads : 1;
+    if (!atomic_load_explicit(&isa_is_set, memory_order_relaxed)) pst_gemm_set_isa(pst_cpu_isa());
     choose_tile(&j, gemm->dtype != PST_F32 || ((device ? device->isa : pst_cpu_isa()) & PST_ISA_AVX512));
     choose_depth(&j);
     j.wide = wide_floats(&j);
@@ -202,7 +205,10 @@ void pst_gemm_start_thread(void *unused) {
 }
 
 void pst_gemm_set_isa(uint32_t isa) {
+    dnnl_cpu_isa_t most = dnnl_cpu_isa_sse41;
+    if (isa & PST_ISA_AVX2) most = dnnl_cpu_isa_avx2;
+    if (isa & PST_ISA_AVX512) most = dnnl_cpu_isa_avx512_core;
+    atomic_store_explicit(&isa_is_set, 1, memory_order_relaxed);
     /* Fails when a product has already run; then the choice was made. */
-    if (!(isa & PST_ISA_AVX2)) dnnl_set_max_cpu_isa(dnnl_cpu_isa_sse41);
-    else if (!(isa & PST_ISA_AVX512)) dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2);
+    if (!(isa & PST_ISA_AVX512_BF16)) dnnl_set_max_cpu_isa(most);
 }

@@ -302,14 +302,13 @@ pst_status pst_bench_precisions(const pst_bench *b, const pst_device_ops *ops, p
     const char *precision = b->options->precision;
     int host = pst_registry_is_host(ops), both = !strcmp(precision, "both");
     pst_dtype dtype = pst_dtype_of_precision(precision);
-    int bf16 = !host || (pst_cpu_isa() & PST_ISA_AVX512_BF16);
-    if (!bf16 && !strcmp(precision, "bf16"))
-        return pst_fail(PST_EINPUT, "bf16 needs AVX512-BF16, which this CPU lacks (or PENSTOCK_ISA hides)");
+    const char *who = host ? pst_cpu_no_bf16() : NULL;
+    if (who && !strcmp(precision, "bf16")) return pst_fail(PST_EINPUT, "bf16 needs AVX512-BF16, which %s", who);
     if (host && pst_dtype_stored(dtype) != dtype)
         return pst_fail(PST_EINPUT, "%s: a CPU has no such products, only a GPU has", precision);
     if (!both) return measure(b, ops, dtype, list);
     PST_TRY(measure(b, ops, PST_F32, list));
-    return bf16 ? measure(b, ops, PST_BF16, list) : PST_OK;
+    return who ? PST_OK : measure(b, ops, PST_BF16, list);
 }
 
 pst_status pst_bench_device(const pst_bench *b, const pst_device_ops **ops) {

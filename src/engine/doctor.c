@@ -63,9 +63,11 @@ static json_t *cpu(void) {
     if (isa & PST_ISA_AVX512_BF16) json_array_append_new(sets, json_string("avx512_bf16"));
     if (isa & PST_ISA_F16C) json_array_append_new(sets, json_string("f16c"));
     const char *kernels = isa & PST_ISA_AVX512 ? "avx512" : isa & PST_ISA_AVX2 ? "avx2" : "plain C";
+    char bf16[80] = "yes";
+    if (pst_cpu_no_bf16()) snprintf(bf16, sizeof bf16, "no (needs AVX512-BF16, which %s)", pst_cpu_no_bf16());
     return json_pack("{s:s,s:i,s:i,s:o,s:s,s:s}", "model", pst_machine_cpu_model(model, sizeof model), "online",
                      (int)online, "usable", (int)pst_machine_cpus(), "instruction_sets", sets, "kernels", kernels,
-                     "bf16", isa & PST_ISA_AVX512_BF16 ? "yes" : "no (needs AVX512-BF16)");
+                     "bf16", bf16);
 }
 
 static json_t *memory(void) {

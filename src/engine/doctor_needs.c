@@ -123,14 +123,20 @@ static int check_tcp(const char *name, char detail[DETAIL]) { return (void)name,
 
 static int check_instructions(const char *name, char detail[DETAIL]) {
     (void)name;
-    const char *lowered = getenv("PENSTOCK_ISA");
     uint32_t isa = pst_cpu_isa();
-    snprintf(detail, DETAIL, "%s%s%s",
-             isa & PST_ISA_AVX512 ? "AVX-512"
-             : isa & PST_ISA_AVX2 ? "AVX2"
-                                  : "neither",
-             lowered ? "; lowered by PENSTOCK_ISA=" : "", lowered ? lowered : "");
+    snprintf(detail, DETAIL, "%s", isa & PST_ISA_AVX512 ? "AVX-512" : isa & PST_ISA_AVX2 ? "AVX2" : "neither");
     return (isa & (PST_ISA_AVX2 | PST_ISA_AVX512)) != 0;
+}
+
+static int check_level(const char *name, char detail[DETAIL]) {
+    const char *level = getenv(name);
+    if (pst_cpu_isa_check() != PST_OK) {
+        snprintf(detail, DETAIL, "%s", pst_error());
+        pst_error_clear();
+        return 0;
+    }
+    snprintf(detail, DETAIL, "%s", level && *level ? level : "not set: whatever this CPU has");
+    return 1;
 }
 
 static int check_huge_pages(const char *name, char detail[DETAIL]) {
@@ -220,6 +226,8 @@ static const struct {
     {"needed", "open files", "connections between ranks", "ulimit -n 1024", check_files},
     {"needed", "UCX shared memory", "messages between ranks of one host",
      "apt-get install --reinstall libucx0; UCX_TLS unset", check_local},
+    {"needed", "PENSTOCK_ISA", "lowering the instruction set", "unset it, or give a level that this CPU has",
+     check_level},
     {"faster", "AVX2 or AVX-512", "fast kernels (plain C without)",
      "a newer processor; in a virtual machine its own processor type (cpu: host)", check_instructions},
     {"faster", "cross-memory attach", "large messages in one copy (slower without)",

@@ -103,10 +103,11 @@ static pst_status inspect_run(const pst_inspect_options *o, FILE *out) {
     pst_config *c = NULL;
     pst_plan *plan = NULL;
     pst_prepared *p = NULL;
-    pst_prepare_options options = {.threads = 1, .isa = pst_cpu_isa() | PST_ISA_CUDA}; /* it may be for a GPU */
+    pst_prepare_options options = {.threads = 1};
     PST_TRY(pst_config_load(o->path, NULL, 0, &c));
     pst_status status = take_plan(o, &c, &plan, &options);
     options.plan = plan;
+    options.isa = pst_prepare_isa_to_look(c);
     options.n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
     if (status == PST_OK) status = pst_prepare(c, &options, &p);
     if (status == PST_OK) status = show(p, *o->what ? o->what : "plan", out);

@@ -17,7 +17,7 @@ pst_status pst_plan_solve(const pst_config *config, const pst_graph *graph, uint
     pst_prepared *p;
     if (!config || !graph || !plan)
         return pst_fail(PST_EINPUT, "pst_plan_solve: %s is NULL", !config ? "config" : !graph ? "graph" : "plan");
-    pst_prepare_options options = {.graph = graph, .isa = pst_cpu_isa() | PST_ISA_CUDA}; /* it may be for a GPU */
+    pst_prepare_options options = {.graph = graph, .isa = pst_prepare_isa_to_look(config)};
     PST_TRY(pst_planned_refuse(config));
     PST_TRY(pst_prepare_ranks(config, ranks, &options.n_rank));
     options.threads = pst_setup_threads(config, options.n_rank);

@@ -112,6 +112,14 @@ static pst_status search(const pst_config *c, uint32_t n_rank, uint64_t memory, 
     return status;
 }
 
+/* Before minutes of planning: whether this machine computes in the precision at all. */
+static pst_status check_precision(const pst_config *c) {
+    pst_prepare_options options = {.threads = 1};
+    pst_dtype dtype;
+    PST_TRY(pst_prepare_kind(c, &options));
+    return pst_prepare_precision(c, &options, &dtype);
+}
+
 static pst_status find(const pst_config *config, const pst_world *world, uint32_t n_rank, char **text, size_t *bytes) {
     pst_config *c;
     char *found = NULL;
@@ -144,6 +152,7 @@ static pst_status lead(const pst_config *c, const pst_train_options *o, pst_worl
     size_t bytes = 0;
     uint32_t ranks;
     pst_plan *plan = NULL;
+    PST_TRY(check_precision(c));
     PST_TRY(read_begun(c, o->resume, n_rank, &text, &bytes, &ranks));
     int begun = text != NULL;
     pst_status status = begun ? PST_OK : find(c, world, n_rank, &text, &bytes);

@@ -153,7 +153,8 @@ static pst_status choose(void *arg, const pst_graph *g, const pst_node *node, in
 /* Other machines are taken to have what a precision needs. */
 static uint32_t isa_of(const pst_planning *x) {
     if (!x->nominal) return UINT32_MAX;
-    return pst_cpu_isa() | (pst_registry_is_host(x->device) ? 0 : PST_ISA_CUDA);
+    uint32_t isa = pst_prepare_isa_to_look(x->config);
+    return pst_registry_is_host(x->device) ? isa & ~(uint32_t)PST_ISA_CUDA : isa;
 }
 
 uint32_t pst_planning_threads(const pst_planning *x, uint32_t ranks) {

@@ -1,6 +1,7 @@
 /* See plan_run.h. */
 #include "engine/plan_run.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/sized.h"
 #include "data/data.h"
 #include "engine/machine.h"
@@ -261,6 +262,14 @@ static pst_status check_output(const char *path, const pst_config *c, const pst_
     return PST_OK;
 }
 
+/* A plan asks nothing of this machine, but a run will. */
+static void warn_of_precision(const pst_planning *x) {
+    int here = x->nominal && pst_registry_is_host(x->device);
+    if (here && x->model.dtype == PST_BF16 && pst_cpu_no_bf16())
+        pst_log(PST_LOG_WARN, "train.precision bf16 needs AVX512-BF16, which %s: train will refuse this plan here",
+                pst_cpu_no_bf16());
+}
+
 pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *options, FILE *out) {
     pst_plan_run_options o;
     PST_TRY(pst_sized_take("pst_plan_run", options, &o, sizeof o));
@@ -280,6 +289,7 @@ pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *op
     if (status == PST_OK && *o.cluster && *own->parallel.cluster)
         status = pst_config_override(own, "parallel", "cluster", o.cluster);
     if (status == PST_OK) status = pst_planning_search(&x);
+    if (status == PST_OK) warn_of_precision(&x);
     if (status == PST_OK) status = answer(&x, out);
     pst_planning_close(&x);
     pst_config_close(own);

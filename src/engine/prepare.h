@@ -103,6 +103,11 @@ void pst_prepare_close_schedules(pst_prepared *p);
 pst_status pst_prepare_devices(pst_prepared *p);
 /* prepare_devices.c. Sets device and isa of options that say how many threads, by parallel.device. EINPUT: there is none. */
 pst_status pst_prepare_kind(const pst_config *config, pst_prepare_options *options);
+/* The instruction sets for looking at a job, which asks nothing of this machine: its own, and those that the precision
+ * needs, for the job may be another machine's or a GPU's. */
+uint32_t pst_prepare_isa_to_look(const pst_config *config);
+/* prepare_graph.c. EINPUT: what these options say cannot compute in the configured precision, and why. */
+pst_status pst_prepare_precision(const pst_config *config, const pst_prepare_options *options, pst_dtype *dtype);
 /* Of the datasheets, that of this machine's device of a module, by its maker's name; NULL: it is another one, the host
  * computes, or a profile is given, which knows better. */
 const pst_device_kind *pst_prepare_datasheet(const pst_config *config, const pst_device_ops *device);

@@ -103,6 +103,13 @@ pst_status pst_prepare_kind(const pst_config *c, pst_prepare_options *options) {
     return PST_OK;
 }
 
+uint32_t pst_prepare_isa_to_look(const pst_config *c) {
+    uint32_t isa = pst_cpu_isa() | PST_ISA_CUDA;
+    if (pst_dtype_stored(pst_dtype_of_precision(c->train.precision)) == PST_BF16)
+        isa |= PST_ISA_AVX2 | PST_ISA_F16C | PST_ISA_AVX512 | PST_ISA_AVX512_BF16;
+    return isa;
+}
+
 static const pst_device_kind *kind_of(const pst_device_ops *device) {
     const pst_device_config config = {.threads = 1};
     uint32_t n, i = 0;

@@ -51,16 +51,17 @@ pst_status pst_prepare_model(const pst_config *c, const pst_model_row **row, pst
 
 /* bf16 needs instructions, tf32 and fp8 need products of a GPU; a device that computes nothing does not. Generation
  * reads fp32 weights in any case. */
-static pst_status choose_precision(const pst_prepared *p, pst_dtype *dtype) {
-    int computes = strcmp(p->config->parallel.device, "timed") && pst_registry_is_host(p->options.device);
-    *dtype = pst_dtype_of_precision(p->config->train.precision);
-    if (*dtype == PST_BF16 && computes && !(p->options.isa & PST_ISA_AVX512_BF16))
-        return pst_fail(PST_EINPUT, "train.precision bf16 needs AVX512-BF16, which this CPU lacks%s; use fp32",
-                        getenv("PENSTOCK_ISA") ? " or PENSTOCK_ISA hides" : "");
-    if (computes && pst_dtype_stored(*dtype) != *dtype && !(p->options.isa & PST_ISA_CUDA))
+pst_status pst_prepare_precision(const pst_config *c, const pst_prepare_options *o, pst_dtype *dtype) {
+    int computes = strcmp(c->parallel.device, "timed") && pst_registry_is_host(o->device);
+    const char *who = pst_cpu_no_bf16();
+    *dtype = pst_dtype_of_precision(c->train.precision);
+    if (*dtype == PST_BF16 && computes && !(o->isa & PST_ISA_AVX512_BF16))
+        return pst_fail(PST_EINPUT, "train.precision bf16 needs AVX512-BF16, which %s; use fp32 or fp16",
+                        who ? who : "this CPU lacks");
+    if (computes && pst_dtype_stored(*dtype) != *dtype && !(o->isa & PST_ISA_CUDA))
         return pst_fail(PST_EINPUT, "train.precision %s: a CPU has no such products, only a GPU has; use %s",
-                        p->config->train.precision, pst_dtype_precision(pst_dtype_stored(*dtype)));
-    if (*dtype == PST_F8 && p->config->parallel.reproducible)
+                        c->train.precision, pst_dtype_precision(pst_dtype_stored(*dtype)));
+    if (*dtype == PST_F8 && c->parallel.reproducible)
         return pst_fail(PST_EINPUT,
                         "parallel.reproducible: each replica scales its 8-bit factors by what it has seen, so "
                         "that their number changes bits; use train.precision bf16");
@@ -75,7 +76,7 @@ static pst_status build_graph(pst_prepared *p) {
         p->model_config.micro_batch = 1;
         p->model_config.dropout = 0;
     } else {
-        PST_TRY(choose_precision(p, &p->model_config.dtype));
+        PST_TRY(pst_prepare_precision(p->config, &p->options, &p->model_config.dtype));
     }
     return p->model->build(&p->model_config, &p->whole);
 }
@@ -105,7 +106,7 @@ static pst_status check_trains(const pst_graph *g) {
 static pst_status take_graph(pst_prepared *p, const pst_graph *given) {
     const pst_config *c = p->config;
     pst_dtype dtype;
-    PST_TRY(choose_precision(p, &dtype));
+    PST_TRY(pst_prepare_precision(c, &p->options, &dtype));
     if (pst_graph_factors(given) != dtype)
         return pst_fail(PST_EINPUT, "graph %s computes in %s, but train.precision is %s; give both the same",
                         given->name, pst_dtype_precision(pst_graph_factors(given)), c->train.precision);

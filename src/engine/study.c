@@ -44,7 +44,7 @@ pst_status pst_study_plan(const pst_simulate_options *o, pst_study *s) {
     if (status == PST_OK) {
         pst_prepare_options options = {.n_rank = pst_prepare_job_ranks(s->config, plan->n_rank),
                                        .threads = 1,
-                                       .isa = pst_cpu_isa() | PST_ISA_CUDA, /* it may be for a GPU */
+                                       .isa = pst_prepare_isa_to_look(s->config),
                                        .plan = plan,
                                        .n_eval_micro = plan->n_micro};
         options.score = !o->transport;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=quick timeout=60
+# test: label=quick timeout=60 isa=any
 # Manual pages as written by the program: a page for each command with every option of its --help, a page with every key
 # of a run file; and where man, mandoc are there, well-formed. `penstock help COMMAND` is `COMMAND --help`.
 . "$(dirname "$0")/../script.sh"

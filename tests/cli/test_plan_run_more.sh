@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=180
+# test: label=full timeout=180 isa=any
 # penstock plan RUN.yaml, what takes seconds: orders that are solved for, the smallest cluster that would do, and profiles
 # of another model or machine.
 . "$(dirname "$0")/../script.sh"

@@ -17,7 +17,9 @@ checkpoint: {every: 1}
 END
 "$PENSTOCK" train run.yaml -q -n 1 || exit 1
 "$PENSTOCK" convert runs/run hf || exit 1
-for precision in fp32 bf16; do
+precisions=fp32
+has_bf16 'replicas in bf16' && precisions="fp32 bf16"
+for precision in $precisions; do
     for zero in 0 1 2; do
         "$PENSTOCK" train run.yaml -q -n 2 --runs $precision-$zero name=z parallel.data=2 parallel.zero=$zero \
             train.precision=$precision model.weights=hf checkpoint.every=0 || exit 1
@@ -27,4 +29,5 @@ for precision in fp32 bf16; do
     cmp $precision-0/hash $precision-1/hash && cmp $precision-0/hash $precision-2/hash ||
         fail "$precision: other weights where the step is shared out"
 done
-! cmp -s fp32-0/hash bf16-0/hash || fail "bf16 is fp32"
+[ ! -e bf16-0/hash ] || ! cmp -s fp32-0/hash bf16-0/hash || fail "bf16 is fp32"
+exit $bad

@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=quick timeout=60
+# test: label=quick timeout=60 isa=any
 # What every command does with help, wrong words and lost output: text, stream and exit status.
 . "$(dirname "$0")/../script.sh"
 

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "comm/ranks.h"
+#include "skip.h"
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -97,10 +98,7 @@ static void a_stopped_rank_is_named(void **state) {
 
 int main(int argc, char **argv) {
     if (argc > 2 && !strcmp(argv[1], "rank")) return rank_main(argv[2]);
-    if (system("mpirun --version >/dev/null 2>&1")) {
-        printf("skipped: no mpirun\n");
-        return 77;
-    }
+    if (system("mpirun --version >/dev/null 2>&1")) return SKIPPED("no mpirun here (apt-get install openmpi-bin)");
     setenv("UCX_MEM_MMAP_HOOK_MODE", "none", 0); /* patched memory calls and sanitizers do not go together */
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(three_ranks_come_together),

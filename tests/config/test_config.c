@@ -8,6 +8,7 @@
 
 #include "base/rng.h"
 #include "config/rows.h"
+#include "skip.h"
 #include <locale.h>
 #include <stdlib.h>
 #include <string.h>
@@ -633,7 +634,11 @@ static void help_has_every_section(void **state) {
 /* Numbers mean the same under a locale with a decimal comma. */
 static void locale_does_not_matter(void **state) {
     (void)state;
-    if (!setlocale(LC_ALL, "de_DE.UTF-8") && !setlocale(LC_ALL, "fr_FR.UTF-8")) skip();
+    if (!setlocale(LC_ALL, "de_DE.UTF-8") && !setlocale(LC_ALL, "fr_FR.UTF-8")) {
+        (void)SKIPPED(
+            "a locale with a decimal comma: neither de_DE.UTF-8 nor fr_FR.UTF-8 is here (apt-get install locales-all)");
+        skip();
+    }
     pst_config *c = parsed(LEAST, "lr=0.5");
     char *text = printed(c);
     setlocale(LC_ALL, "C");

@@ -6,6 +6,7 @@
  * lies at its addresses, and is called CUDA's), FAR_CAPTURE=N (the N-th capture fails; 0: it captures nothing). */
 #include "engine/far_direct.h"
 #include "engine/far_f8.h"
+#include "kernels/cpu/cpu.h"
 #include "kernels/module_host.h"
 #include <math.h>
 #include <pthread.h>
@@ -99,6 +100,7 @@ static void end_event(far *d, uint64_t event) {
 static void *serve(void *arg) {
     queue *q = arg;
     far *d = q->device;
+    pst_gemm_start_thread(NULL); /* as on the CPU's own threads, else products share out their sums */
     pthread_mutex_lock(&d->lock);
     for (uint32_t served = 1;; served++) {
         while (!q->first && !d->closing) pthread_cond_wait(&q->filled, &d->lock);
@@ -546,8 +548,11 @@ static int may_be_captured(const char *op) {
     X(101)                                                                                                             \
     X(102)                                                                                                             \
     X(103)                                                                                                             \
-    X(104) X(105) X(106) X(107) X(108) X(109) X(110) X(111) X(112) X(113) X(114) X(115) X(116) X(117) X(118) X(119)    \
-        X(120) X(121) X(122) X(123)
+    X(104)                                                                                                             \
+    X(105)                                                                                                             \
+    X(106)                                                                                                             \
+    X(107)                                                                                                             \
+    X(108) X(109) X(110) X(111) X(112) X(113) X(114) X(115) X(116) X(117) X(118) X(119) X(120) X(121) X(122) X(123)
 ALL(TEN)
 static pst_status (*const launches[])(pst_device *, const pst_call *) = {ALL(TEN_NAMES)};
 

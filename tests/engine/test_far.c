@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include "engine/far.h"
 #include "engine/module.h"
+#include "skip.h"
 
 enum { TEXT = 1 << 16 };
 
@@ -20,7 +21,7 @@ static void one_rank(void **state) {
     int asked = 0, launched = 0; /* in validations an event stands for several */
     if (sscanf(strchr(about, ',') + 1, "%d of %d", &asked, &launched) != 2 || asked < 1 || asked >= launched)
         fail_msg("each launch has an event: %s", about);
-    if (pst_cpu_isa() & PST_ISA_AVX512_BF16) SAME_BITS("one-bf16", 1, "train.precision=bf16");
+    if (has_bf16("one rank in bf16")) SAME_BITS("one-bf16", 1, "train.precision=bf16");
 }
 
 static void several_ranks(void **state) {
@@ -61,7 +62,8 @@ static void factors(void **state) {
     static const char *const same[][2] = {{"train.precision=tf32", "train.precision=fp32"},
                                           {"train.precision=fp8", "train.precision=bf16"}};
     const size_t skip = strlen("train.precision=");
-    for (int i = 0; i < (pst_cpu_isa() & PST_ISA_AVX512_BF16 ? 2 : 1); i++) {
+    int kinds = has_bf16("factors of fp8") ? 2 : 1;
+    for (int i = 0; i < kinds; i++) {
         const char *far[] = {"parallel.device=far", same[i][0]}, *cpu[] = {"parallel.device=cpu", same[i][1]};
         run_result a = run_here(YAML, same[i][0] + skip, 2, "", far, 2);
         run_result b = run_here(YAML, same[i][1] + skip, 2, "", cpu, 2);

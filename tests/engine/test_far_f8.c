@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include "engine/runs_assert.h"
 #include "kernels/kernel.h"
+#include "skip.h"
 
 #define YAML                                                                                                           \
     "name: run\n"                                                                                                      \
@@ -65,7 +66,7 @@ static void evaluations(void **state) {
 
 int main(void) {
     setenv("PENSTOCK_MODULE", FAR_MODULE, 1);
-    if (!(pst_cpu_isa() & PST_ISA_AVX512_BF16)) return 77;
+    if (!has_bf16("fp8")) return TEST_SKIPPED;
     const struct CMUnitTest tests[] = {cmocka_unit_test(near_bf16), cmocka_unit_test(layouts),
                                        cmocka_unit_test(evaluations)};
     int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include "engine/far.h"
 #include "engine/module.h"
+#include "skip.h"
 
 /* Times of operators are taken in the first three steps and in the one that is drawn, which is the first; so 4 to 9 may be
  * captured, and evaluation passes stand between them. */
@@ -83,7 +84,7 @@ static void eight_bits(void **state) {
     (void)state;
     int captures[3], replays[3];
     run_result r[2];
-    if (!(pst_cpu_isa() & PST_ISA_AVX512_BF16)) return;
+    if (!has_bf16("captures in fp8")) return;
     counted(&captures[0], &replays[0]);
     for (int i = 0; i < 2; i++) {
         const char *override[] = {"parallel.device=far", STEPS, "train.precision=fp8", "model.context=32",

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include "engine/far.h"
+#include "skip.h"
 
 static void one_rank(void **state) {
     (void)state;
@@ -25,7 +26,7 @@ static void several_ranks(void **state) {
     SAME_BITS("tensor", 4, "parallel.data=1", "parallel.tensor=2");
     SAME_BITS("sequence", 2, "parallel.tensor=2", "parallel.sequence=true");
     SAME_BITS("degrees", 3, "parallel.tensor=[2,1]");
-    if (pst_cpu_isa() & PST_ISA_AVX512_BF16) SAME_BITS("tensor-bf16", 2, "parallel.tensor=2", "train.precision=bf16");
+    if (has_bf16("tensor ranks in bf16")) SAME_BITS("tensor-bf16", 2, "parallel.tensor=2", "train.precision=bf16");
     SAME_BITS("tensor-fp16", 2, "parallel.tensor=2", "train.precision=fp16", "parallel.sequence=true");
 }
 

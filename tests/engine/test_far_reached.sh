@@ -4,7 +4,7 @@
 # some): straight from there, when it does so on all ranks, else through the host's, with the same bits; the run says which.
 . "$(dirname "$0")/../script.sh"
 build=$(dirname "$PENSTOCK")
-[ -z "${PST_SANITIZE:-}" ] || exit 77 # their library wants to be loaded first
+[ -z "${PST_SANITIZE:-}" ] || skip "a sanitizer's library wants to be loaded first"
 export PENSTOCK_MODULE="$build/libpst-far.so" FAR_NEAR=1
 [ -e "$PENSTOCK_MODULE" ] || fail "there is no $PENSTOCK_MODULE"
 cat >run.yaml <<'END'

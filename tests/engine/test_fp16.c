@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "engine/runs_assert.h"
 #include "engine/scaler.h"
+#include "skip.h"
 #include <math.h>
 
 #define YAML                                                                                                           \
@@ -137,9 +138,9 @@ static void test_generic(void **state) {
     (void)state;
     const char *few[] = {"train.steps=2", "train.loss_scale_start=1024"};
     run_result r = run_here(YAML, "isa", 1, "", few, 2);
-    setenv("PENSTOCK_ISA", "generic", 1);
+    isa_lower("generic");
     run_result plain = run_here(YAML, "generic", 1, "", few, 2);
-    unsetenv("PENSTOCK_ISA");
+    isa_restore();
     assert_int_equal(plain.exit_status, 0);
     assert_true(fabs(plain.value[1] - r.value[1]) < 0.01 * r.value[1]);
 }

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "engine/runs_assert.h"
+#include "skip.h"
 
 enum { SKIP = 77, STEPS = 8, MOST = 8 };
 static char yaml[2000], on_device[80];
@@ -63,9 +64,7 @@ static void near(const run_result *is, const run_result *of, double apart, const
 static run_result exact; /* the CPU's curve in fp32 */
 
 /* Whether this device's kernels take bf16: a processor's do not everywhere. */
-static int takes_bf16(void) {
-    return !strcmp(on_device, "parallel.device=cuda") || (pst_cpu_isa() & PST_ISA_AVX512_BF16);
-}
+static int takes_bf16(void) { return !strcmp(on_device, "parallel.device=cuda") || has_bf16("curves in bf16"); }
 
 static void curves(void **state) {
     (void)state;

@@ -3,7 +3,7 @@
 # Ranks started one by one on several hosts (here: host names, so that they share no heartbeat): all end a run in good
 # order; when one is killed, rank 0 or another, the others leave with status 3 and say who it was.
 set -u
-unshare --uts true 2>/dev/null || { echo "no UTS namespaces here"; exit 77; }
+unshare --uts true 2>/dev/null || { echo "skipped: no UTS namespaces can be made here"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1

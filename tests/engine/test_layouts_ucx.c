@@ -10,6 +10,7 @@
 #include "engine/process.h"
 #include "engine/runs_assert.h"
 #include "pipeline/schedule.h"
+#include "skip.h"
 
 #define MODEL                                                                                                          \
     "name: run\n"                                                                                                      \
@@ -85,7 +86,10 @@ static void test_interrupted(void **state) {
 
 static void test_mpirun(void **state) {
     (void)state;
-    if (system("command -v mpirun >/dev/null 2>&1")) skip();
+    if (system("command -v mpirun >/dev/null 2>&1")) {
+        (void)SKIPPED("layouts under mpirun: no mpirun here (apt-get install openmpi-bin)");
+        skip();
+    }
     char file[600], runs[600];
     snprintf(file, sizeof file, "%s/mpi.yaml", run_folder());
     snprintf(runs, sizeof runs, "%s/mpi", run_folder());

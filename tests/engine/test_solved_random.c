@@ -1,4 +1,4 @@
-/* test: label=full timeout=900 Random pipelines through `simulate --schedule all`: solved holds its memory, is never
+/* test: label=full timeout=900 isa=any Random pipelines through `simulate --schedule all`: solved holds its memory, is never
  * longer than a named schedule that does, and its bound is below both. */
 #include <setjmp.h>
 #include <stdarg.h>

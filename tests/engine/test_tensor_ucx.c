@@ -11,6 +11,7 @@
 
 #include "engine/process.h"
 #include "engine/runs_assert.h"
+#include "skip.h"
 #include <math.h>
 
 #define MODEL                                                                                                          \
@@ -58,12 +59,11 @@ static void test_layouts(void **state) {
 static void test_halves(void **state) {
     (void)state;
     static const char *const precision[] = {"bf16", "fp16"};
-    int tried = 0;
-    for (int k = 0; k < 2; k++) {
+    for (int k = has_bf16("tensor ranks in bf16") ? 0 : 1; k < 2; k++) {
         char words[120], name[32];
         snprintf(words, sizeof words, "-q -n 1 parallel.threads=1 train.precision=%s", precision[k]);
         run_result one = run_program(PST_BINARY, YAML, precision[k], words);
-        if (one.exit_status == 2) continue; /* not on this machine */
+        assert_int_equal(one.exit_status, 0);
         snprintf(words, sizeof words, "-q -n 2 parallel.threads=1 train.precision=%s parallel.tensor=2", precision[k]);
         snprintf(name, sizeof name, "%s-2", precision[k]);
         run_result two = run_program(PST_BINARY, YAML, name, words);
@@ -73,9 +73,7 @@ static void test_halves(void **state) {
         for (int i = 0; i < 6; i++)
             if (!(fabs(two.value[i] - one.value[i]) < 1e-3 * one.value[i]))
                 fail_msg("%s: loss of step %d is %s, not %s", precision[k], i + 1, two.loss[i], one.loss[i]);
-        tried++;
     }
-    if (!tried) skip();
 }
 
 static void test_faults(void **state) {

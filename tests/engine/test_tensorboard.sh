@@ -3,7 +3,8 @@
 # The event files of a run that was killed and resumed, read by the tensorboard package (skipped where it is not there).
 set -u
 python=${PYTHON:-python3}
-command -v "$python" >/dev/null 2>&1 && "$python" -c 'import tensorboard' 2>/dev/null || exit 77
+command -v "$python" >/dev/null 2>&1 && "$python" -c 'import tensorboard' 2>/dev/null ||
+    { echo "skipped: $python has no tensorboard (pip install tensorboard)"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1

@@ -5,7 +5,7 @@
 # versions; the archive is unpacked beside. Both train the demo from other folders and must end with the same weights as
 # the program in the build folder. Not shown: that a package source offers those dependencies.
 set -u
-[ -z "${PST_SANITIZE:-}" ] || exit 77
+[ -z "${PST_SANITIZE:-}" ] || { echo "skipped: a plain program cannot load an instrumented library"; exit 77; }
 for tool in cpack dpkg dpkg-shlibdeps file gzip tar unshare chroot; do
     command -v $tool >/dev/null 2>&1 || { echo "skipped: no $tool here"; exit 77; }
 done
@@ -153,7 +153,7 @@ done
 INSIDE
 rc=0
 # shellcheck disable=SC2086
-env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/ $isolate sh inside.sh "$root" $debs || rc=$?
+env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/ ${PENSTOCK_ISA:+"PENSTOCK_ISA=$PENSTOCK_ISA"} $isolate sh inside.sh "$root" $debs || rc=$?
 [ $rc != 77 ] || { echo "skipped: cannot bind /proc, /sys and /dev"; exit 77; }
 [ $rc = 0 ] || exit 1
 

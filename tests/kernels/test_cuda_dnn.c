@@ -1,4 +1,4 @@
-/* test: label=full timeout=300
+/* test: label=full timeout=300 isa=any
  * Attention's and convolution's graphs before the real cuDNN, for GPUs that are not there: of a device's properties
  * alone it proposes engines and compiles their kernels; only loading them takes a driver. Skips where cuDNN is older than
  * that (9.8). */

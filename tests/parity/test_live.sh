@@ -3,7 +3,7 @@
 # Parity with PyTorch, live: the script trains from the fixture's weights on this machine's torch, and the test compares
 # with what it wrote. Skips where torch cannot be imported.
 set -eu
-python3 -c 'import torch' 2>/dev/null || { echo "no torch here"; exit 77; }
+python3 -c 'import torch' 2>/dev/null || { echo "skipped: no PyTorch here"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 fixture=$SOURCE_DIR/tests/parity/fixture

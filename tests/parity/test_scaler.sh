@@ -3,7 +3,7 @@
 # The dynamic loss scale of a fp16 run beside PyTorch's GradScaler: the same scale before every step, the same steps
 # skipped. Skips where torch cannot be imported.
 set -eu
-python3 -c 'import torch.amp; torch.amp.GradScaler("cpu")' 2>/dev/null || { echo "no torch here"; exit 77; }
+python3 -c 'import torch.amp; torch.amp.GradScaler("cpu")' 2>/dev/null || { echo "skipped: no PyTorch here"; exit 77; }
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cat > "$folder/run.yaml" <<YAML

@@ -3,7 +3,7 @@
 # Our schedules pass PyTorch's own validator and its simulator of messages, and PyTorch's schedules pass our checker.
 # Skips where torch cannot be imported.
 set -eu
-python3 -c 'import torch.distributed.pipelining' 2>/dev/null || { echo "no torch here"; exit 77; }
+python3 -c 'import torch.distributed.pipelining' 2>/dev/null || { echo "skipped: no PyTorch here"; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for p in 2 4; do

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/../script.sh"
 
 data=$SOURCE_DIR/../shared/data/planner
-[ -d "$data/dnn-partitioning" ] || exit 77
+[ -d "$data/dnn-partitioning" ] || { echo "skipped: no $data/dnn-partitioning"; exit 77; }
 
 # exact FILE OBJECTIVE OPTION...: the plan is proven and has this objective, to the digits given
 exact() {
