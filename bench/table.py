@@ -8,8 +8,8 @@ Everything runs on two threads. PyTorch runs in all of its forms (eager and comp
 bench/forms.py), at least five timed steps each, and ours is compared with the form whose median is best, by name. Peers
 that are not here (PyTorch, llm.c, ucx_perftest) are left out, and their rows say what they need. PST_TORCH_PYTHON names
 the Python that ./dev bench starts this with. The findings are written to FILE (bench/results/DATE.json by default)
-after every round. --from prints such a file again, --markdown as lines for docs/measurements.md. Ratios are taken round by round; a check counts by its median.
-Needs ./dev build."""
+after every round. --from prints such a file again, --markdown as lines for docs/measurements.md. Ratios are taken round
+by round; a check counts by its median. Needs ./dev build."""
 
 import argparse
 import datetime
