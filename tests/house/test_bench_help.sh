@@ -1,7 +1,7 @@
 #!/bin/sh
 # test: label=full timeout=120
 # Every measuring program says what it measures (--help) and, in one line, what it needs and does not find.
-command -v python3 >/dev/null || { echo "skipped: needs python3"; exit 77; }
+command -v python3 >/dev/null || { echo "skipped: no python3 here"; exit 77; }
 # shellcheck source=tests/script.sh
 . "$(dirname "$0")/../script.sh"
 export PYTHONDONTWRITEBYTECODE=1 PENSTOCK="$folder/none"

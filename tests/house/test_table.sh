@@ -3,7 +3,7 @@
 # The speed table with a program in the place of ours that says what it measured: medians, what is reached and what is
 # missed, the file, and both ways of printing it; and that every row runs PyTorch in all of its forms and is compared with
 # the fastest. Measures nothing.
-command -v python3 >/dev/null || { echo "skipped: needs python3"; exit 77; }
+command -v python3 >/dev/null || { echo "skipped: no python3 here"; exit 77; }
 # shellcheck source=tests/script.sh
 . "$(dirname "$0")/../script.sh"
 table=$SOURCE_DIR/bench/table.py
