@@ -8,10 +8,13 @@
 # It holds the program, its module, the tests that need a GPU, the scripts, and every library but the C library's and
 # the vendor's; `run` lets them be found. An x86-64 Linux with a C library no older than this one's is needed there.
 set -eu
-[ $# = 1 ] || { echo "usage: bench/bundle.sh DIR" >&2; exit 2; }
+case "$#${1:-}" in
+1-h | 1--help) sed -n '2,/^set -eu/{/^#/s/^# \{0,1\}//p;}' "$0"; exit ;;
+1-* | 0* | [2-9]*) echo "usage: bench/bundle.sh DIR (--help says more)" >&2; exit 2 ;;
+esac
 root=$(cd "$(dirname "$0")/.." && pwd)
 build=$root/build/${PRESET:-release}
-[ -e "$build/libpenstock-cuda.so" ] || { echo "bundle: $build has no CUDA module: ./dev build" >&2; exit 2; }
+[ -e "$build/libpenstock-cuda.so" ] || { echo "bundle: $build has no CUDA module: ./dev build where nvcc, cuBLASLt and cuDNN are" >&2; exit 2; }
 mkdir -p "$1/lib/old" "$1/bin/gpu-tests"
 to=$(cd "$1" && pwd)
 

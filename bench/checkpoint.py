@@ -21,8 +21,9 @@ import subprocess
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-PENSTOCK = os.environ.get("PENSTOCK", os.path.join(HERE, "..", "build", "release", "penstock"))
+import needs
+from needs import PENSTOCK
+
 RUN = """name: run
 model: {{kind: gpt, preset: {preset}, context: {context}}}
 data: {{kind: text, paths: ["{data}"], validation: 0}}
@@ -127,6 +128,7 @@ def main():
     parser.add_argument("--folder", default=None, help="on the disk to measure; the current one by default")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    needs.check()
     folder = tempfile.mkdtemp(prefix=".bench-checkpoint-", dir=args.folder or os.getcwd())
     try:
         with open(os.path.join(folder, "text"), "w", encoding="ascii") as f:

@@ -18,8 +18,9 @@ import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-PENSTOCK = os.environ.get("PENSTOCK", os.path.join(HERE, "..", "build", "release", "penstock"))
+import needs
+from needs import PENSTOCK
+
 WANTED = {64 << 10: 1.0, 1 << 20: 1.0, 64 << 20: 0.5}  # of Open MPI's time
 MPI = r"""
 #include <mpi.h>
@@ -153,6 +154,7 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--gloo", nargs=4, help=argparse.SUPPRESS)
     args = parser.parse_args()
+    needs.check()
     if args.gloo:
         gloo_rank(int(args.gloo[0]), int(args.gloo[1]), int(args.gloo[2]), float(args.gloo[3]))
         return

@@ -1,6 +1,6 @@
 """What bench/table.py lets run against each other: each function runs one program once and gives a dict with
-`tokens_per_s`, `step_ms` and, of one process, `peak_mib` (highest resident memory, libraries included), or None where the
-peer is not here."""
+`tokens_per_s`, `step_ms` and, of one process, `peak_mib` (highest resident memory, libraries included). Absent is raised
+where the peer is not here."""
 
 import importlib.metadata
 import importlib.util
@@ -14,8 +14,10 @@ import sys
 import tempfile
 import threading
 
+import forms
+from needs import PENSTOCK
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-PENSTOCK = os.environ.get("PENSTOCK", os.path.join(HERE, "..", "build", "release", "penstock"))
 LIMIT = 900  # seconds that a program may take
 RUN = """name: run
 model: {{{model}}}
@@ -27,6 +29,10 @@ checkpoint: {{every: 0}}
 
 class Failed(Exception):
     """A program that is here did not do its work; the text says which and how."""
+
+
+class Absent(Exception):
+    """A peer is not here; the text says what it needs."""
 
 
 def warnings_of(errors):
@@ -100,34 +106,31 @@ def torch_version():
     return importlib.metadata.version("torch") if have_torch() else None
 
 
-def torch(preset, batch, context, steps, mode="eager", tuned=False, warmup=1):
+def torch_peer(program, form, *words):
+    """A PyTorch program of bench/ in one of its forms (forms.py)."""
     if not have_torch():
-        return None
-    command = [sys.executable, os.path.join(HERE, "peer_torch.py"), "--preset", preset, "-B", str(batch), "-T", str(context),
-               "--steps", str(steps), "--warmup", str(warmup), "--mode", mode, "--json"] + ([] if tuned else ["--plain"])
-    out, peak = output_of(command)
-    return {**json.loads(out.splitlines()[-1]), "peak_mib": peak}
-
-
-def torch_pipeline(context, micro_batches, split, steps, tuned=False):
-    if not have_torch():
-        return None
-    command = [sys.executable, os.path.join(HERE, "peer_pipeline.py"), "-T", str(context), "--micro-batches",
-               str(micro_batches), "--split", str(split), "--steps", str(steps), "--json"] + (["--tuned"] if tuned else [])
+        raise Absent(forms.MISSING)
+    mode, tuned = forms.FORMS[form]
+    command = [sys.executable, os.path.join(HERE, program + ".py"), "--mode", mode, "--tuned" if tuned else "--plain",
+               "--json", *(str(word) for word in words)]
     return json.loads(output_of(command)[0].splitlines()[-1])
 
 
-def torch_replicas(context, batch, micro, steps, tuned=False):
-    if not have_torch():
-        return None
-    command = [sys.executable, os.path.join(HERE, "peer_ddp.py"), "-T", str(context), "-B", str(batch), "--micro", str(micro),
-               "--steps", str(steps), "--json"] + (["--tuned"] if tuned else [])
-    return json.loads(output_of(command)[0].splitlines()[-1])
+def torch(form, preset, batch, context, steps=forms.STEPS):
+    return torch_peer("peer_torch", form, "--preset", preset, "-B", batch, "-T", context, "--steps", steps)
+
+
+def torch_pipeline(form, schedule, context, micro_batches):
+    return torch_peer("peer_pipeline", form, "--schedule", schedule, "-T", context, "--micro-batches", micro_batches)
+
+
+def torch_replicas(form, context, batch, micro):
+    return torch_peer("peer_ddp", form, "-T", context, "-B", batch, "--micro", micro)
 
 
 def llmc(folder, work, batch, context, steps):
     if not folder:
-        return None
+        raise Absent("needs a checkout of github.com/karpathy/llm.c: --llmc FOLDER")
     command = [sys.executable, os.path.join(HERE, "peer_llmc.py"), "--llmc", folder, "--work", work, "-B", str(batch), "-T",
                str(context), "--steps", str(steps), "--json"]
     return json.loads(output_of(command)[0].splitlines()[-1])
@@ -141,9 +144,7 @@ def kernels(precision, isa=None):
 
 
 def script(name, rounds):
-    """A measuring program of bench/ that prints its findings with --json; None where there is none."""
+    """A measuring program of bench/ that prints its findings with --json."""
     path = os.path.join(HERE, name + ".py")
-    if not os.path.exists(path):
-        return None
     out, _ = output_of([sys.executable, path, "--rounds", str(rounds), "--json"])
     return json.loads(out[out.index("{"):])

@@ -19,6 +19,7 @@ import tempfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import contenders  # pylint: disable=wrong-import-position
+import needs  # pylint: disable=wrong-import-position
 from rows import spread  # pylint: disable=wrong-import-position
 
 MODEL = "kind: gpt, layers: 6, heads: 4, channels: 256, context: 256"
@@ -142,6 +143,7 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--markdown", action="store_true")
     args = parser.parse_args()
+    needs.check()
     names = args.groups.split(",")
     if args.rounds < 1 or args.steps < 2 or not set(names) <= set(GROUPS):
         parser.error(f"--rounds is at least 1, --steps 2, and groups are: {', '.join(GROUPS)}")

@@ -28,6 +28,7 @@ import tempfile
 import time
 
 import contenders as c
+import needs
 
 BUILD = os.path.dirname(os.path.abspath(c.PENSTOCK))
 VOCABULARY = 50304
@@ -270,6 +271,7 @@ def main():
     parser.add_argument("--dry", action="store_true")
     parser.add_argument("--out", help="all findings as JSON")
     args = parser.parse_args()
+    needs.check()
     c.LIMIT = args.limit
     failed = 0
     for name in args.only:

@@ -1,11 +1,14 @@
 """Starts the processes of a PyTorch peer: this program again, once per rank, over gloo on the loopback interface."""
 
+import importlib.util
 import json
 import os
 import socket
 import subprocess
 import sys
 import time
+
+import forms
 
 MARK = "PENSTOCK_PEER"
 
@@ -15,9 +18,19 @@ def own_rank():
     return int(os.environ["RANK"]) if os.environ.get(MARK) == "1" else None
 
 
+def finish(dist):
+    """Ends a rank that has printed its result. Not by the interpreter's own end: threads of PyTorch's that still run
+    then would now and again abort it."""
+    dist.barrier()
+    sys.stdout.flush()
+    os._exit(0)
+
+
 def start(ranks, speaker, what, environment=None):
     """Runs the ranks, of one thread each, to their end; what `speaker` printed last, from JSON. One that fails ends
     all."""
+    if importlib.util.find_spec("torch") is None:
+        raise SystemExit(f"{os.path.basename(sys.argv[0])}: {forms.MISSING}")
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         port = str(s.getsockname()[1])

@@ -19,8 +19,9 @@ import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-PENSTOCK = os.environ.get("PENSTOCK", os.path.join(HERE, "..", "build", "release", "penstock"))
+import needs
+from needs import PENSTOCK
+
 LEARNED = 7  # steps before the prediction is complete
 RUN = """
 model: {kind: gpt, layers: 4, heads: 4, channels: 256, context: 64}
@@ -98,6 +99,7 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("override", nargs="*", metavar="key=value")
     args = parser.parse_args()
+    needs.check(("ip", "iproute2"), ("tc", "iproute2"), root=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # take the hosts down
     rounds = []
     with tempfile.TemporaryDirectory() as folder:

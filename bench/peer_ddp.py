@@ -2,11 +2,12 @@
 """Peer: a full training step of GPT-2 on two replicas of PyTorch (DistributedDataParallel over gloo), two processes of
 one thread.
 
-    peer_ddp.py [--preset gpt2|nano|six] [-B 8] [-T 128] [--micro M] [--steps 3] [--tuned] [--json]
+    peer_ddp.py [--preset gpt2|nano|six] [-B 8] [-T 128] [--micro M] [--mode eager|compile] [--tuned|--plain]
+                [--steps 5] [--warmup 3] [--flush-denormal] [--json]
 
 -B: samples per step of both replicas; --micro: samples per micro-batch, all of a replica's by default; gradients are
-exchanged in the last backward pass, as is usual. --tuned: glibc's malloc as bench/peer_torch.py tunes it. Prints the
-median of the steps after the warm-up, tokens/s, and the peak resident memory of both processes."""
+exchanged in the last backward pass, as is usual. --tuned: glibc's malloc as bench/forms.py tunes it. Prints the median
+of the timed steps, tokens/s, and the peak resident memory of both processes."""
 
 import argparse
 import contextlib
@@ -19,22 +20,18 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, os.path.join(HERE, "..", "tests", "parity")]
+import forms  # pylint: disable=wrong-import-position
 import gloo  # pylint: disable=wrong-import-position
-from peer_torch import PRESETS, TUNED  # pylint: disable=wrong-import-position
 
 RANKS = 2
 
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--preset", choices=PRESETS, default="gpt2")
+    forms.add_options(p, tuned=False)
     p.add_argument("-B", "--batch", type=int, default=8)
     p.add_argument("-T", "--context", type=int, default=128)
     p.add_argument("--micro", type=int, default=0)
-    p.add_argument("--warmup", type=int, default=1)
-    p.add_argument("--steps", type=int, default=3)
-    p.add_argument("--tuned", action="store_true")
-    p.add_argument("--json", action="store_true")
     args = p.parse_args()
     args.micro = args.micro or args.batch // RANKS
     if args.batch % (RANKS * args.micro):
@@ -43,41 +40,47 @@ def arguments():
 
 
 def run_rank(args, rank):
-    import torch
+    torch = forms.load(args, 1)
     import torch.distributed as dist
     from gpt2 import GPT2, random_weights
 
-    size = PRESETS[args.preset]
-    torch.set_num_threads(1)
+    size = forms.PRESETS[args.preset]
     dist.init_process_group("gloo", rank=rank, world_size=RANKS)
     weights = random_weights(size["layers"], size["channels"], args.context, size["vocabulary"], seed=1)
     model = GPT2(weights, size["layers"], size["heads"])
     optimizer = model.optimizer(3e-4, 0.1, fused=True)
-    replica = torch.nn.parallel.DistributedDataParallel(model)
+    replica = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)  # spares a copy
+    compiler = forms.Compiler(args)
+    compiler.apply(replica)
     g = torch.Generator().manual_seed(2)
     words = torch.randint(0, size["vocabulary"], (args.batch, args.context + 1), generator=g)
     own = words[rank * (args.batch // RANKS):(rank + 1) * (args.batch // RANKS)]
     tokens, targets = own[:, :-1].contiguous(), own[:, 1:].contiguous()
-    times, loss = [], torch.zeros(())
-    for _ in range(args.warmup + args.steps):
+    times, total = [], torch.zeros(())
+    for step in range(args.warmup + args.steps):
+        if step == args.warmup:
+            compiler.warm()
         dist.barrier()
         begin = time.perf_counter()
-        optimizer.zero_grad(set_to_none=False)
+        optimizer.zero_grad(set_to_none=True)
+        total = torch.zeros(())
         for i in range(0, len(own), args.micro):
             last = i + args.micro >= len(own)
             with contextlib.nullcontext() if last else replica.no_sync():
                 loss = replica(tokens[i:i + args.micro], targets[i:i + args.micro]) * (args.micro / len(own))
                 loss.backward()
+            total += loss.detach()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         dist.barrier()
         times.append(time.perf_counter() - begin)
-    peak = torch.tensor([resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024])
-    dist.all_reduce(peak)
+    compiler.check()
+    found = torch.tensor([resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, float(total) / RANKS])
+    dist.all_reduce(found)
     if rank == 0:
-        print(json.dumps({"times": times[args.warmup:], "peak_mib": float(peak), "version": torch.__version__,
-                          "loss": loss.item()}))
-    dist.destroy_process_group()
+        print(json.dumps({"times": times[args.warmup:], "peak_mib": float(found[0]), "version": torch.__version__,
+                          "loss": float(found[1])}))
+    gloo.finish(dist)
 
 
 def main():
@@ -85,16 +88,16 @@ def main():
     if gloo.own_rank() is not None:
         run_rank(args, gloo.own_rank())
         return
-    result = gloo.start(RANKS, 0, "a replica of PyTorch", TUNED if args.tuned else {})
+    result = gloo.start(RANKS, 0, "a replica of PyTorch", forms.environment(args))
     median = statistics.median(result["times"])
     rate = args.batch * args.context / median
     if args.json:
-        print(json.dumps({"version": result["version"], "step_ms": median * 1e3, "tokens_per_s": rate,
-                          "peak_mib": result["peak_mib"]}))
+        print(json.dumps({"version": result["version"], **forms.form(args), "step_ms": median * 1e3,
+                          "tokens_per_s": rate, "peak_mib": result["peak_mib"], "loss": result["loss"]}))
         return
-    print(f"torch {result['version']} DDP over gloo, {args.preset}, B={args.batch} T={args.context} "
-          f"micro={args.micro}, "
-          f"2 x 1 thread: {median * 1e3:.1f} ms/step, {rate:.0f} tok/s, peak {result['peak_mib']:.0f} MiB of both")
+    print(f"torch {result['version']} DDP over gloo, {forms.described(args)}, {args.preset}, B={args.batch} "
+          f"T={args.context} micro={args.micro}, 2 x 1 thread: {median * 1e3:.1f} ms/step, {rate:.0f} tok/s, "
+          f"loss {result['loss']:.3f}, peak {result['peak_mib']:.0f} MiB of both")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Peer: training steps of GPT-2 124M in llm.c (github.com/karpathy/llm.c) on the CPU.
 
-    peer_llmc.py --llmc FOLDER [-B 4] [-T 256] [--threads 2] [--steps 1] [--work DIR] [--json]
+    peer_llmc.py --llmc FOLDER [-B 4] [-T 256] [--threads 2] [--steps 5] [--work DIR] [--json]
 
 FOLDER is a checkout of it; nothing in there is changed. Its train_gpt2.c has sizes and lengths as constants, so a copy
 is built in DIR (a temporary folder by default; kept and used again when given) with its own Makefile and these changes,
@@ -101,14 +101,16 @@ def run(program, folder, args):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--llmc", required=True, help="a checkout of llm.c")
+    p.add_argument("--llmc", default=os.environ.get("LLMC"), help="a checkout of llm.c; $LLMC by default")
     p.add_argument("-B", "--batch", type=int, default=4)
     p.add_argument("-T", "--context", type=int, default=256)
     p.add_argument("--threads", type=int, default=2)
-    p.add_argument("--steps", type=int, default=1, help="steps after the first")
+    p.add_argument("--steps", type=int, default=5, help="steps after the first")
     p.add_argument("--work", help="folder for the build and its input files (half a gigabyte)")
     p.add_argument("--json", action="store_true")
     args = p.parse_args()
+    if not args.llmc or not os.path.exists(os.path.join(args.llmc, "train_gpt2.c")):
+        raise SystemExit("peer_llmc.py: needs a checkout of github.com/karpathy/llm.c: --llmc FOLDER")
     with tempfile.TemporaryDirectory() as temporary:
         folder = args.work or temporary
         program = build(args.llmc, folder, args)

@@ -3,7 +3,7 @@
 for F, the gradient of the input for B, that of the weights for W, and messages are as large as asked for. One process a
 rank.
 
-    peer_schedules.py --schedule 1f1b|interleaved|zb-v [--stages 2] [--micro-batches 8] [--times 5,5,5]
+    peer_schedules.py [--schedule 1f1b|interleaved|zb-v] [--stages 2] [--micro-batches 8] [--times 5,5,5]
                       [--message 65536]
                       [--laps 3] [--json]
 
@@ -16,6 +16,7 @@ import json
 import statistics
 import time
 
+import forms
 import gloo
 
 CHUNKS = {"1f1b": 1, "interleaved": 2, "zb-v": 2}
@@ -23,7 +24,7 @@ CHUNKS = {"1f1b": 1, "interleaved": 2, "zb-v": 2}
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--schedule", choices=CHUNKS, required=True)
+    p.add_argument("--schedule", choices=CHUNKS, default="1f1b")
     p.add_argument("--stages", type=int, default=2)
     p.add_argument("--micro-batches", type=int, default=8)
     p.add_argument("--times", default="5,5,5", help="milliseconds of F, B, W of a stage")
@@ -71,7 +72,7 @@ def build_stage(seconds):
 
 
 def run_rank(args, rank):
-    import torch
+    torch = forms.torch_or_exit()
     import torch.distributed as dist
     from torch.distributed import pipelining as pp
     from torch.distributed.pipelining import schedules
@@ -105,7 +106,7 @@ def run_rank(args, rank):
     if rank == 0:
         print(json.dumps({"schedule": args.schedule, "stages": p, "makespans_ms": [1e3 * t for t in makespans[1:]],
                           "version": torch.__version__}))
-    dist.destroy_process_group()
+    gloo.finish(dist)
 
 
 def main():

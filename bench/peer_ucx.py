@@ -16,8 +16,9 @@ import statistics
 import subprocess
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-PENSTOCK = os.environ.get("PENSTOCK", os.path.join(HERE, "..", "build", "release", "penstock"))
+import needs
+from needs import PENSTOCK
+
 SIZES = [64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20]
 TILE_BYTES, TILE_WANTED_US, WANTED = 1 << 20, 1500, 0.95
 
@@ -68,6 +69,7 @@ def main():
     parser.add_argument("--tls", default="posix,self,cma", help="UCX_TLS of both")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    needs.check()
     os.environ["UCX_TLS"] = args.tls
     os.environ["UCX_WARN_UNUSED_ENV_VARS"] = "n"
     peer = shutil.which("ucx_perftest")

@@ -21,6 +21,7 @@ import sys
 import tempfile
 
 import hosts
+import needs
 
 # Gradients (50 MB) that are much for the slow link, and activations (0.5 MB per micro-batch) that are not; a pipeline of few
 # micro-batches, in an order with a bubble, so that the ways differ by more than noise.
@@ -81,6 +82,7 @@ def main():
     parser.add_argument("--json", action="store_true")
     parser.add_argument("override", nargs="*", metavar="key=value")
     args = parser.parse_args()
+    needs.check(("ip", "iproute2"), ("tc", "iproute2"), root=True)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # take the hosts down
     places = ["one host", "two hosts"]
     with tempfile.TemporaryDirectory() as folder:

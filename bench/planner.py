@@ -2,7 +2,7 @@
 """`penstock plan --graph` on other planners' workloads, beside what those planners find and how long they take; and
 `penstock plan examples/gpt3.yaml`, everything searched.
 
-    bench/planner.py --data FOLDER [--dnn CHECKOUT] [--rounds N] [--seed S] [--json]
+    bench/planner.py [--data FOLDER] [--dnn CHECKOUT] [--rounds N] [--seed S] [--json]
 
 FOLDER has dnn-partitioning/throughput-inputs, pipedream/profiles and piper/bert32a100.json, as the repositories of
 msr-fiddle do; CHECKOUT is a checkout of msr-fiddle/dnn-partitioning, for its larger workloads. A row is left out where
@@ -22,10 +22,13 @@ import os
 import random
 import statistics
 import subprocess
+import sys
 import tempfile
 
+import needs
+from needs import PENSTOCK
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-PENSTOCK = os.environ.get("PENSTOCK", os.path.join(HERE, "..", "build", "release", "penstock"))
 GIB = 2**30
 
 # file, its options, objective and seconds of the reference (None: not known)
@@ -162,13 +165,14 @@ def plan_run(name, cluster):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", required=True)
-    parser.add_argument("--dnn")
+    parser.add_argument("--data", default=os.environ.get("PST_PLANNER_DATA", ""), help="$PST_PLANNER_DATA by default")
+    parser.add_argument("--dnn", help="a checkout of msr-fiddle/dnn-partitioning")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
-    found = []
+    needs.check()
+    found, left_out = [], []
 
     def add(planner, name, rounds, objective=None, seconds=None):
         first = rounds[0]
@@ -180,10 +184,14 @@ def main():
     with tempfile.TemporaryDirectory() as work:
         for planner, name, path, options, objective, seconds in rows(args, work):
             if not path or not os.path.exists(path):
+                left_out.append(name)
                 continue
             add(planner, name, [plan(["--graph", path, *options]) for _ in range(args.rounds)], objective, seconds)
     for name, run, cluster in RUNS:
         add("run", name, [plan_run(run, cluster) for _ in range(args.rounds)])
+    if left_out:
+        print(f"{len(left_out)} workloads of other planners left out: they need --data FOLDER, or --dnn CHECKOUT: "
+              + ", ".join(left_out), file=sys.stderr)
     if args.json:
         print(json.dumps(found))
         return

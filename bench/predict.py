@@ -23,8 +23,9 @@ import sys
 import tempfile
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-PENSTOCK = os.environ.get("PENSTOCK", os.path.join(HERE, "..", "build", "release", "penstock"))
+import needs
+from needs import PENSTOCK
+
 MODELS = {
     "nano": "kind: gpt, preset: nano",
     "six": "kind: gpt, layers: 6, heads: 6, channels: 192, context: 64",
@@ -165,6 +166,7 @@ def main():
     p.add_argument("--json", action="store_true")
     p.add_argument("--list", action="store_true")
     args = p.parse_args()
+    needs.check()
     if args.list:
         print("\n".join(rows()))
         return

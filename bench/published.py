@@ -20,8 +20,8 @@ import os
 import subprocess
 import tempfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-PENSTOCK = os.environ.get("PENSTOCK", os.path.join(HERE, "..", "build", "release", "penstock"))
+import needs
+from needs import PENSTOCK
 
 # name, layers, heads, channels, pipeline, micro-batch, batch, chunks, {way: (measured s, Calculon's error)}
 ROWS = [("22B", 48, 64, 6144, 1, 4, 4, 1, {"full": (1.42, -0.0172), "selective": (1.10, 0.0333)}),
@@ -101,6 +101,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n", maxsplit=1)[0])
     parser.add_argument("--json", action="store_true", help="print JSON")
     args = parser.parse_args()
+    needs.check()
     rows, keys = measure(), ("error", "stored_error", "calculon_error")
     means, most = {k: mean(rows, k) for k in keys}, {k: max(abs(r[k]) for r in rows) for k in keys}
     if args.json:

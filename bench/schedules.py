@@ -16,8 +16,10 @@ import statistics
 import subprocess
 import sys
 
+import needs
+from needs import PENSTOCK
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-PENSTOCK = os.environ.get("PENSTOCK", os.path.join(HERE, "..", "build", "release", "penstock"))
 WANTED = {2: 1.02}  # else:
 WANTED_CROWDED = 1.04
 PEER = ("1f1b", "interleaved", "zb-v")
@@ -49,6 +51,7 @@ def main():
     parser.add_argument("--peer", action="store_true")
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    needs.check()
     names = args.schedules.split(",") if args.schedules else [
         row["schedule"] for row in simulate("--schedule", "all", "-p", "2", "-m", "8")]
     rows = {(name, int(p)): [] for p in args.stages.split(",") for name in names}

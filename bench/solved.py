@@ -13,14 +13,14 @@ the time it takes to solve 16 stages and 64 micro-batches, process and all. One 
 
 import argparse
 import json
-import os
 import random
 import statistics
 import subprocess
 import time
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-PENSTOCK = os.environ.get("PENSTOCK", os.path.join(HERE, "..", "build", "release", "penstock"))
+import needs
+from needs import PENSTOCK
+
 WANTED_GAP, WANTED_SECONDS = 0.03, 1.0
 
 
@@ -57,6 +57,7 @@ def main():
     parser.add_argument("--chunks", type=int, default=1)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    needs.check()
     rng = random.Random(args.seed)
     found = {1.0: [], 0.5: []}
     for _ in range(args.pipelines):

@@ -17,8 +17,10 @@ import subprocess
 import tempfile
 import time
 
+import needs
+from needs import PENSTOCK
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-PENSTOCK = os.path.abspath(os.environ.get("PENSTOCK", os.path.join(HERE, "..", "build", "release", "penstock")))
 WANTED = 0.5
 RUN = """name: start
 model: {{kind: gpt, preset: nano}}
@@ -52,6 +54,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    needs.check()
     rows = {f"{args.ranks} ranks": [], "all in one process": [], f"{args.ranks} ranks, whole run of one step": []}
     with tempfile.TemporaryDirectory() as folder:
         shutil.copytree(os.path.join(HERE, "..", "src"), os.path.join(folder, "text"))

@@ -4,16 +4,19 @@
     bench/table.py [--rows NAME,...] [--rounds N] [--llmc FOLDER] [--json FILE] [--list]
     bench/table.py --from FILE [--markdown]
 
-Everything runs on two threads. Peers that are not here (PyTorch, llm.c, ucx_perftest) are left out, and their rows say
-so. The findings are written to FILE (bench/results/DATE.json by default) after every round. --from prints such a file
-again, --markdown as lines for docs/measurements.md. Ratios are taken round by round; a check counts by its median.
-Needs ./dev build."""
+Everything runs on two threads. PyTorch runs in all of its forms (eager and compiled, malloc as it is and tuned:
+bench/forms.py), at least five timed steps each, and ours is compared with the form whose median is best, by name. Peers
+that are not here (PyTorch, llm.c, ucx_perftest) are left out, and their rows say what they need. PST_TORCH_PYTHON names
+the Python that ./dev bench starts this with. The findings are written to FILE (bench/results/DATE.json by default)
+after every round. --from prints such a file again, --markdown as lines for docs/measurements.md. Ratios are taken round
+by round; a check counts by its median. Needs ./dev build."""
 
 import argparse
 import datetime
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -50,13 +53,23 @@ def text_of(command):
         return ""
 
 
+def cpu_family():
+    """Tells processors apart whose name is the same, as those of clouds are."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as f:
+            found = dict(re.findall(r"^(cpu family|model)\s*: *(\d+)$", f.read(), re.M))
+        return f"family {found['cpu family']}, model {found['model']}"
+    except (OSError, KeyError):
+        return None
+
+
 def machine():
     try:
         found = json.loads(text_of([contenders.PENSTOCK, "doctor", "--json"]))
     except json.JSONDecodeError:
         raise SystemExit(f"{contenders.PENSTOCK} does not run: ./dev build first")
     cpu = found["cpu"]
-    return {"cpu": cpu.get("model"), "usable": cpu.get("usable"), "kernels": cpu.get("kernels"),
+    return {"cpu": cpu.get("model"), "family": cpu_family(), "usable": cpu.get("usable"), "kernels": cpu.get("kernels"),
             "memory_bytes": found["memory"].get("total_bytes"), "system": platform.platform(),
             "load": os.getloadavg() if hasattr(os, "getloadavg") else None,
             "versions": {"penstock": found["penstock"], **found["libraries"], "torch": contenders.torch_version(),
@@ -65,12 +78,14 @@ def machine():
 
 # --- measuring -------------------------------------------------------------------------------------------------------
 
-def one_run(name, run):
-    """A result, or None when the peer is missing or failed, which is said."""
+def one_run(name, run, left_out):
+    """A result, or None when the peer is missing or failed, which is said once, and by the table."""
     try:
         return run()
-    except contenders.Failed as why:
-        print(f"  {name}: {why}", file=sys.stderr, flush=True)
+    except (contenders.Absent, contenders.Failed) as why:
+        if left_out.get(name) != str(why):
+            print(f"  {name}: {why}", file=sys.stderr, flush=True)
+        left_out[name] = str(why)
         return None
 
 
@@ -85,12 +100,12 @@ def measure(name, args, save):
     what, _, own_rounds, make = rows.ROWS[name]
     run, checks = make(args)
     results = {contender: [] for contender in run}
-    found = {"name": name, "what": what, "command": f"./dev bench --rows {name} --rounds {args.rounds}"}
+    found = {"name": name, "what": what, "command": f"./dev bench --rows {name} --rounds {args.rounds}", "left_out": {}}
     for number in range(1 if own_rounds else args.rounds):
         order = list(run)
         order = order[number % len(order):] + order[:number % len(order)]
         for contender in order:
-            results[contender].append(one_run(contender, run[contender]))
+            results[contender].append(one_run(contender, run[contender], found["left_out"]))
         print(f"  round {number + 1}: " + ", ".join(f"{k} {summary(v[-1])}" for k, v in results.items()),
               file=sys.stderr,
               flush=True)
@@ -120,24 +135,42 @@ def number(x):
     return f"{x:.3f}" if abs(x) < 10 else f"{x:.0f}" if abs(x) >= 1000 else f"{x:.1f}"
 
 
+def processor(m):
+    family = f" ({m['family']})" if m.get("family") else ""
+    return f"{m['usable']} x {m['cpu']}{family}, {m['kernels']} kernels"
+
+
+def reasons(found):
+    """[(those that were left out for the same reason, the reason)]"""
+    why = {}
+    for name, reason in found.get("left_out", {}).items():
+        why.setdefault(reason, []).append(name)
+    return [(", ".join(names), reason) for reason, names in why.items()]
+
+
 def show(found, out):
     print(f"\n{found['what']}", file=out)
     for f in found.get("figures", []):
-        print(f"  {f['contender']:<18} {number(f['median']):>8} {f['unit']:<6} "
+        print(f"  {f['contender']:<24} {number(f['median']):>8} {f['unit']:<6} "
               f"({number(f['min'])} to {number(f['max'])})",
               file=out)
+    for names, reason in reasons(found):
+        print(f"  {names}: left out: {reason}", file=out)
     for c in found["checks"]:
         wanted = f"wanted {c['sense']} {c['wanted']}" if c.get("wanted") is not None else ""
         value = f"{c['median']:.3f} ({c['min']:.3f} to {c['max']:.3f}) {c['unit']}" if "median" in c else ""
         print(f"  {c['what'] + ':':<60} {value:<26} {wanted:<14} {c['state']}", file=out)
 
 
+def about(m):
+    versions = ", ".join(f"{k} {v}" for k, v in m["versions"].items() if v)
+    load = f"; load at the start {m['load'][0]:.1f}" if m.get("load") else ""
+    return f"{processor(m)}, {m['memory_bytes'] / 2**30:.0f} GiB{load}. Versions: {versions}"
+
+
 def markdown(table, out):
     m = table["machine"]
-    print(f"Machine: {m['usable']} x {m['cpu']}, {m['kernels']} kernels, {m['memory_bytes'] / 2**30:.0f} GiB; load at "
-          "the start "
-          f"{m['load'][0]:.1f}. Versions: " + ", ".join(f"{k} {v}" for k, v in m["versions"].items() if v) +
-          ".\n", file=out)
+    print(f"Machine: {about(m)}.\n", file=out)
     print("| what | command | machine | date | median | spread | of N |\n|---|---|---|---|---|---|---|", file=out)
     for found in table["rows"]:
         lead, command = f"{found['what']}: ", f"`{found['command']}`"
@@ -149,15 +182,18 @@ def markdown(table, out):
             lines.append((c["what"] + wanted, f"{number(c['median'])} {c['unit']} | "
                                                f"{number(c['min'])}-{number(c['max'])} | {c['n']}"
                           if "median" in c else "no peer | |"))
+        lines += [(f"{names} left out: {reason}", "| |") for names, reason in reasons(found)]
         for what, value in lines:
-            print(f"| {lead}{what} | {command} | | {table['date']} | {value} |", file=out)
-            lead, command = "... ", "same"
+            print(f"| {lead}{what} | {command} | {m['cpu']} | {table['date']} | {value} |", file=out)
+            lead = "... "
+            command = "same"
 
 
 def print_table(table, as_markdown):
     if as_markdown:
         markdown(table, sys.stdout)
         return
+    print(f"{table['date']}, {about(table['machine'])}")
     for found in table["rows"]:
         show(found, sys.stdout)
     states = [c["state"] for found in table["rows"] for c in found["checks"]]

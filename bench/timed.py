@@ -10,12 +10,12 @@ Each round is a job of its own with five laps. Needs ./dev build."""
 
 import argparse
 import json
-import os
 import statistics
 import subprocess
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-PENSTOCK = os.environ.get("PENSTOCK", os.path.join(HERE, "..", "build", "release", "penstock"))
+import needs
+from needs import PENSTOCK
+
 WANTED = {2: 1.02, 8: 1.05}
 
 
@@ -35,6 +35,7 @@ def main():
     parser.add_argument("--message", type=int, default=65536)
     parser.add_argument("--json", action="store_true")
     args = parser.parse_args()
+    needs.check()
     rows = {ranks: ([], []) for ranks in WANTED}
     for _ in range(args.rounds):
         for ranks, (ratios, cores) in rows.items():

@@ -23,7 +23,11 @@ class GPT2(torch.nn.Module):
         return self._parameters[name.replace(".", "/")]
 
     def linear(self, x, name):  # x [B,T,in] -> [B,T,out]
-        return x @ self.weight(name + ".weight") + self.weight(name + ".bias")
+        # Not x @ W + b: below autocast that sum of a 16-bit product and a fp32 bias is fp32, and so is what follows.
+        return F.linear(x, self.weight(name + ".weight").t(), self.weight(name + ".bias"))
+
+    def head(self, x):  # x [B,T,C] -> logits [B,T,V]
+        return F.linear(self.layer_norm(x, "ln_f"), self.weight("wte.weight"))
 
     def layer_norm(self, x, name):
         return F.layer_norm(x, x.shape[-1:], self.weight(name + ".weight"), self.weight(name + ".bias"), 1e-5)
@@ -50,19 +54,22 @@ class GPT2(torch.nn.Module):
         for i in range(self.layers):
             x = x + self.attention(self.layer_norm(x, f"h.{i}.ln_1"), f"h.{i}.attn")
             x = x + self.mlp(self.layer_norm(x, f"h.{i}.ln_2"), f"h.{i}.mlp")
-        logits = self.layer_norm(x, "ln_f") @ self.weight("wte.weight").t()
+        logits = self.head(x)
         return F.cross_entropy(logits.flatten(0, 1), targets.flatten().long())
 
-    def optimizer(self, lr, weight_decay, betas=(0.9, 0.95), eps=1e-8, **kwargs):
-        """AdamW; only what has two or more dimensions decays."""
-        groups = [{"params": [p for p in self.parameters() if p.dim() >= 2], "weight_decay": weight_decay},
-                  {"params": [p for p in self.parameters() if p.dim() < 2], "weight_decay": 0.0}]
+    def optimizer(self, lr, weight_decay, betas=(0.9, 0.95), eps=1e-8, of=None, **kwargs):
+        """AdamW of this model, or of the module `of`; only what has two or more dimensions decays."""
+        parameters = list((of or self).parameters())
+        groups = [{"params": [p for p in parameters if p.dim() >= 2], "weight_decay": weight_decay},
+                  {"params": [p for p in parameters if p.dim() < 2], "weight_decay": 0.0}]
         return torch.optim.AdamW(groups, lr=lr, betas=betas, eps=eps, **kwargs)
 
 
 def random_weights(layers, channels, context, vocabulary, seed, scale=0.02):
-    """GPT-2's initialisation with `scale` for its 0.02; residual projections divided by sqrt(2*layers). Biases and
-    layer norms get noise of a tenth of it where scale is not GPT-2's, so that a test sees each of them."""
+    """GPT-2's initialisation with `scale` for its 0.02; residual projections divided by sqrt(2*layers). With a tied
+    head and PyTorch's default for embeddings, N(0, 1), most of the softmax would be denormal numbers, which slow some
+    processors down tenfold. Biases and layer norms get noise of a tenth of the scale where it is not GPT-2's, so that a
+    test sees each of them."""
     g = torch.Generator().manual_seed(seed)
     noise = 0.0 if scale == 0.02 else scale / 10
     C, out = channels, {}

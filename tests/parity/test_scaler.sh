@@ -1,9 +1,11 @@
 #!/bin/sh
 # test: label=full timeout=120
-# The dynamic loss scale of a fp16 run beside PyTorch's GradScaler: the same scale before every step, the same steps
-# skipped. Skips where torch cannot be imported.
+# Live: the dynamic loss scale of a fp16 run beside PyTorch's GradScaler: the same scale before every step, the same steps
+# skipped. Runs that were recorded are tested without PyTorch (tests/engine/test_fp16.c).
 set -eu
-python3 -c 'import torch.amp; torch.amp.GradScaler("cpu")' 2>/dev/null || { echo "skipped: no PyTorch here"; exit 77; }
+# shellcheck source=tests/parity/torch.sh
+. "$(dirname "$0")/torch.sh"
+need_torch '.amp; torch.amp.GradScaler("cpu")'
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cat > "$folder/run.yaml" <<YAML
@@ -13,4 +15,4 @@ train: {steps: 40, batch: 8, micro_batch: 2, precision: fp16, loss_scale_start: 
 checkpoint: {every: 0}
 YAML
 "$PENSTOCK" train "$folder/run.yaml" --runs "$folder" -q -n 2
-python3 "$SOURCE_DIR/tests/parity/scaler.py" "$folder/run/metrics.jsonl" 16777216 4 0.5
+"$python" "$SOURCE_DIR/tests/parity/scaler.py" replay "$folder/run/metrics.jsonl" 16777216 4 0.5

@@ -1,20 +1,20 @@
 #!/bin/sh
 # test: label=full timeout=120
-# Our schedules pass PyTorch's own validator and its simulator of messages, and PyTorch's schedules pass our checker.
-# Skips where torch cannot be imported.
+# Live: our schedules pass PyTorch's own validator and its simulator of messages, and PyTorch's schedules pass our
+# checker. What that was recorded of is tested without PyTorch (test_recorded.sh).
 set -eu
-python3 -c 'import torch.distributed.pipelining' 2>/dev/null || { echo "skipped: no PyTorch here"; exit 77; }
+# shellcheck source=tests/parity/torch.sh
+. "$(dirname "$0")/torch.sh"
+need_torch .distributed.pipelining
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+our_schedules "$work"
 for p in 2 4; do
     for m in 8 16; do
-        "$PENSTOCK" simulate --schedule all -p $p -m $m | awk 'NR > 1 { print $1 }' >"$work/names"
-        while read -r schedule; do
-            "$PENSTOCK" simulate --schedule "$schedule" -p $p -m $m --csv "$work/$schedule-$p-$m.csv" >/dev/null
-        done <"$work/names"
+        "$PENSTOCK" simulate --schedule solved -p $p -m $m --csv "$work/solved-$p-$m.csv" >/dev/null
     done
 done
-python3 "$SOURCE_DIR/tests/parity/schedules.py" "$work"
+"$python" "$SOURCE_DIR/tests/parity/schedules.py" "$work"
 for file in "$work"/torch-*.csv; do
     "$PENSTOCK" simulate --schedule custom --csv "$file" >"$work/out" || { echo "$file is refused"; exit 1; }
     head -n 3 "$work/out"
