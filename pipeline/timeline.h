@@ -12,10 +12,18 @@ typedef struct {
     pst_op_span *const *span;   /* [n_rank] */
 } pst_op_spans;
 
-/* operators: NULL, or a lane of its own on every rank of what was measured. title: of what was measured (or simulated).
- * predicted: NULL, or spans of the same lists, as a second process. One event per line. */
-pst_status pst_timeline_trace(const pst_job *job, pst_span *const *span, const char *title, pst_span *const *predicted,
-                              const pst_op_spans *operators, FILE *out);
+/* What a trace says beside the spans; all but the title may be NULL. */
+typedef struct {
+    const char *title;              /* of what was measured (or simulated) */
+    const char *const *host;        /* [n_rank] names */
+    pst_span *const *predicted;     /* of the same lists: a second process for each rank */
+    const pst_op_spans *operators;  /* of what was measured: a lane of its own on every rank */
+} pst_trace_notes;
+/* Process ids: a rank, and this plus a rank for what was predicted. */
+enum { PST_TRACE_PREDICTED = 100000 };
+/* Every rank is a process; each message is an arrow (flow) from the pass that made its value to the one that waits for
+ * it. One event per line. */
+pst_status pst_timeline_trace(const pst_job *job, pst_span *const *span, const pst_trace_notes *notes, FILE *out);
 /* A self-contained SVG, one row per rank, F/B/W coloured, micro-batch numbers in the boxes, a time axis and, with
  * `title`, a heading. */
 pst_status pst_timeline_svg(const pst_job *job, pst_span *const *span, const char *title, FILE *out);

@@ -1,5 +1,6 @@
 /* Walking a job to its end, as far as it comes: which SEND belongs to which RECV, when everything starts and ends, and,
- * when it stops short, the cycle of waiting. For simulate.c, check.c and timeline.c only. */
+ * when it stops short, the cycle of waiting. For simulate.c, check.c,
+ * timeline.c and trace_flow.c only. */
 #ifndef PST_PIPELINE_WALK_H
 #define PST_PIPELINE_WALK_H
 #include "pipeline/lanes.h"

@@ -121,12 +121,13 @@ typedef struct {
  * also when there is no plan: what would do. */
 PST_API pst_status pst_plan_graph(const pst_plan_graph_options *options, FILE *out);
 
-/* Shows a checkpoint (EINPUT when a tensor in it is damaged), plan.yaml, safetensors file, Hugging Face folder, or
- * (run.yaml) the graph, plan and memory layout. */
+/* Shows a checkpoint (EINPUT when a tensor in it is damaged), plan.yaml, safetensors file, Hugging Face folder, a graph
+ * as pst_graph_print writes it (EINPUT has the line that is wrong), or (run.yaml) the graph, plan and memory layout. */
 typedef struct {
     size_t size;             /* sizeof(pst_inspect_options) */
     const char *path;
-    const char *what;        /* of a run file: "graph", "tape", "plan", "schedule", "instructions", "memory"; "" plan */
+    const char *what;        /* of a run file: "graph", "tape", "plan", "schedule", "instructions", "memory"; "" plan; of a
+                                graph: "graph", "tape"; "" what it holds and costs */
     int64_t ranks;           /* of a run file; 0: not given */
 } pst_inspect_options;
 PST_API pst_status pst_inspect(const pst_inspect_options *options, FILE *out);

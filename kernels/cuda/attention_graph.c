@@ -94,10 +94,10 @@ static pst_dnn_desc masked(const builder *u, pst_dnn_desc x) {
 
 /* Sizes of products by the samples' lengths let the library pass over tiles of padding. */
 static void scores_of(const builder *u, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_desc c) {
-    pst_dnn_matmul_sized(u->g, a, b, c, u->lengths, u->lengths, NULL);
+    pst_dnn_matmul(u->g, a, b, c, u->lengths, u->lengths, NULL);
 }
 static void sum_of_rows(const builder *u, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_desc c) {
-    pst_dnn_matmul_sized(u->g, a, b, c, u->lengths, NULL, u->lengths);
+    pst_dnn_matmul(u->g, a, b, c, u->lengths, NULL, u->lengths);
 }
 
 static void forward(const builder *u) {

@@ -120,8 +120,8 @@ void pst_dnn_pointwise(pst_dnn_graph *g, cudnnPointwiseMode_t mode, cudnnDataTyp
            {CUDNN_ATTR_OPERATION_POINTWISE_TDESC, t}, {CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y});
 }
 
-void pst_dnn_matmul_sized(pst_dnn_graph *g, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_desc c, pst_dnn_desc m,
-                          pst_dnn_desc n, pst_dnn_desc k) {
+void pst_dnn_matmul(pst_dnn_graph *g, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_desc c, pst_dnn_desc m, pst_dnn_desc n,
+                    pst_dnn_desc k) {
     static const char what[] = "a matrix product";
     cudnnDataType_t type = CUDNN_DATA_FLOAT;
     pst_dnn_desc how = create(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR, what);
@@ -131,10 +131,6 @@ void pst_dnn_matmul_sized(pst_dnn_graph *g, pst_dnn_desc a, pst_dnn_desc b, pst_
            {CUDNN_ATTR_OPERATION_MATMUL_CDESC, c}, {CUDNN_ATTR_OPERATION_MATMUL_DESC, how},
            {CUDNN_ATTR_OPERATION_MATMUL_GEMM_M_OVERRIDE_DESC, m}, {CUDNN_ATTR_OPERATION_MATMUL_GEMM_N_OVERRIDE_DESC, n},
            {CUDNN_ATTR_OPERATION_MATMUL_GEMM_K_OVERRIDE_DESC, k});
-}
-
-void pst_dnn_matmul(pst_dnn_graph *g, pst_dnn_desc a, pst_dnn_desc b, pst_dnn_desc c) {
-    pst_dnn_matmul_sized(g, a, b, c, NULL, NULL, NULL);
 }
 
 void pst_dnn_reduce(pst_dnn_graph *g, cudnnReduceTensorOp_t kind, pst_dnn_desc x, pst_dnn_desc y) {

@@ -5,7 +5,7 @@ int pst_cli_inspect(const pst_cli_call *call) {
     pst_inspect_options o = {.size = sizeof o, .what = ""};
     const pst_option rows[] = {
         {'s', "show", "graph|tape|plan|schedule|instructions|memory", PST_OPTION_STRING, 0, 0,
-         "Of a run file: which of these; the plan by default.", &o.what},
+         "Of a run file: which of these; the plan by default. Of a graph: graph or tape.", &o.what},
         {'n', "ranks", "RANKS", PST_OPTION_INT, 1, PST_RANKS_MAX, "Of a run file: as if started on this many ranks.",
          &o.ranks},
     };
@@ -13,6 +13,7 @@ int pst_cli_inspect(const pst_cli_call *call) {
         "penstock inspect", "PATH",
         "Shows a checkpoint folder (and checks every tensor in it), a safetensors file, a Hugging Face "
         "folder, a plan.yaml, "
+        "a graph as --show graph writes it (and what its operators cost), "
         "or what a run file becomes: "
         "its graph, plan, schedule, instructions and memory layout.",
         rows, sizeof rows / sizeof *rows};

@@ -1,10 +1,11 @@
-/* `penstock inspect`: shows what stands in a checkpoint, a safetensors file or a plan, and what a run file becomes:
- * graph, plan, schedule, instructions, memory. */
+/* `penstock inspect`: shows what stands in a checkpoint, a safetensors file, a plan or a graph's text, and what a run file
+ * becomes: graph, plan, schedule, instructions, memory. */
 #include "base/hash.h"
 #include "base/sized.h"
 #include "engine/checkpoint_parts.h"
 #include "engine/saver.h"
 #include "engine/hf.h"
+#include "engine/inspect_graph.h"
 #include "engine/plan_auto.h"
 #include "engine/planned.h"
 #include "engine/prepare.h"
@@ -162,14 +163,14 @@ static pst_status inspect_plan(const char *path, FILE *out) {
     return PST_OK;
 }
 
-/* A plan says so in its first lines. */
-static int is_plan(const char *path) {
+/* A plan or a graph says so in its first lines. */
+static int says(const char *path, const char *word) {
     char text[4096];
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
     if (fd >= 0) close(fd);
     text[n > 0 ? n : 0] = 0;
-    return strstr(text, "graph_hash:") != NULL;
+    return strstr(text, word) != NULL;
 }
 
 pst_status pst_inspect(const pst_inspect_options *options, FILE *out) {
@@ -180,8 +181,10 @@ pst_status pst_inspect(const pst_inspect_options *options, FILE *out) {
     if (!o->path || !out) return pst_fail(PST_EINPUT, "pst_inspect: %s is NULL", out ? "path" : "out");
     if (!o->what) taken.what = "";
     if (stat(o->path, &s) != 0) return pst_fail(PST_EINPUT, "%s: %s", o->path, strerror(errno));
-    int folder = S_ISDIR(s.st_mode), hf = pst_hf_is(o->path), plan = !folder && !hf && is_plan(o->path);
-    if (!folder && !hf && !plan) return inspect_run(o, out);
+    int folder = S_ISDIR(s.st_mode), hf = pst_hf_is(o->path), plan = !folder && !hf && says(o->path, "graph_hash:");
+    int graph = !folder && !hf && !plan && says(o->path, "penstock-graph ");
+    if (graph && !o->ranks) return pst_inspect_graph(o->path, o->what, out);
+    if (!folder && !hf && !plan && !graph) return inspect_run(o, out);
     if (o->ranks || *o->what)
         return pst_fail(PST_EINPUT, "%s is no run file: --show and --ranks do not go with it", o->path);
     if (plan) return inspect_plan(o->path, out);

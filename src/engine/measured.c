@@ -3,6 +3,7 @@
 #include "engine/measured.h"
 #include "engine/link.h"
 #include "pipeline/plan.h"
+#include "pipeline/timeline.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,10 @@ static int by_operator(const void *a, const void *b) {
     return names ? names : x->pass != y->pass ? x->pass - y->pass : x->is_sum - y->is_sum;
 }
 
+static int is_measured(const json_t *event) {
+    return json_integer_value(json_object_get(event, "pid")) < PST_TRACE_PREDICTED;
+}
+
 /* What an event says; 0: it is none of what was measured, or computes something again. */
 static int read_event(const json_t *event, row *r) {
     const json_t *args = json_object_get(event, "args"), *dur = json_object_get(event, "dur");
@@ -40,7 +45,7 @@ static int read_event(const json_t *event, row *r) {
     const char *pass = json_string_value(json_object_get(args, "pass"));
     const char *operator= json_string_value(json_object_get(args, "operator"));
     if (!category || strcmp(category, "operator") || !name || !pass || !operator|| !json_is_number(dur)) return 0;
-    if (json_integer_value(json_object_get(event, "pid")) || strlen(pass) != 1 || !strchr("FBW", *pass)) return 0;
+    if (!is_measured(event) || strlen(pass) != 1 || !strchr("FBW", *pass)) return 0;
     *r = (row){.node = (char *)(uintptr_t)name,
                .pass = *pass == 'F'   ? PST_PASS_F
                        : *pass == 'B' ? PST_PASS_B
@@ -66,7 +71,7 @@ static int read_message(const json_t *event, message *m) {
     const json_t *peer = json_object_get(args, "peer"), *bytes = json_object_get(args, "bytes");
     const json_t *us = json_object_get(args, "predicted_us");
     const char *category = json_string_value(json_object_get(event, "cat"));
-    if (!category || strcmp(category, "SEND") || json_integer_value(json_object_get(event, "pid"))) return 0;
+    if (!category || strcmp(category, "SEND") || !is_measured(event)) return 0;
     if (!json_is_integer(rank) || !json_is_integer(peer) || !json_is_integer(bytes) || !json_is_number(us)) return 0;
     double ns = json_number_value(us) * 1e3;
     if (json_integer_value(bytes) < 0 || !(ns >= 0 && ns < 1e18)) return 0;

@@ -125,7 +125,7 @@ static pst_status print_picture(const void *what, FILE *f) {
     snprintf(title, sizeof title, "%s, simulated", p->s->schedule->name);
     if (p->kind == CSV) return pst_schedule_csv_write(p->s->schedule, f);
     return p->kind == SVG ? pst_timeline_svg(p->s->job, p->t->span, title, f)
-                          : pst_timeline_trace(p->s->job, p->t->span, title, NULL, NULL, f);
+                          : pst_timeline_trace(p->s->job, p->t->span, &(pst_trace_notes){.title = title}, f);
 }
 
 static pst_status draw(const pst_study *s, const pst_timing *t, const char *path, picture_kind kind) {

@@ -205,6 +205,7 @@ static void say_end(const pst_trainer *t, uint64_t hash, int reported) {
     putchar('\n');
     pst_metrics_work_text(t->metrics, work, sizeof work);
     if (t->trained && !t->study) printf("time        %s\n", work);
+    if (t->trained) pst_explain_times(t);
     printf("metrics     %s/metrics.jsonl\n", t->folder);
     if (t->traced) printf("timeline    %s/timeline.svg, trace.json\n", t->folder);
     if (reported) printf("report      %s/report.html\n", t->folder);

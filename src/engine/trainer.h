@@ -93,6 +93,10 @@ pst_status pst_step_check(pst_trainer *t);
 /* trace.c: gathers the spans of the step just done and draws them; a full disk is said and survived. Collective. */
 pst_status pst_trace_step(pst_trainer *t);
 
+/* explain.c: the end of a run says what its steps took, measured and predicted, on stdout; nothing where its
+ * metrics.jsonl has no steps. */
+void pst_explain_times(const pst_trainer *t);
+
 /* nonfinite.c: whether the step just done was applied, the same answer on every rank. One whose loss or gradient is not
  * finite was not (rank.c): it is repeated under the checker, and the operator and tensor at fault are named. Then
  * train.non_finite says: EINPUT, or OK and skipped_in_row is not 0. Collective. */

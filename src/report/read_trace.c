@@ -1,4 +1,5 @@
 /* trace.json, as pipeline/trace.c writes it: one event per line, so that a large one needs no tree of all of it. */
+#include "pipeline/timeline.h"
 #include "report/data.h"
 #include <math.h>
 #include <stdlib.h>
@@ -26,13 +27,20 @@ static uint32_t part(const json_t *object, const char *key, uint32_t end) {
     return x >= 0 && x < end ? (uint32_t)x : end;
 }
 
+/* 0: measured, 1: predicted, 2: neither is the process of that rank. */
+static uint32_t process_of(const json_t *event, uint32_t rank) {
+    uint32_t pid = part(event, "pid", 2 * PST_TRACE_PREDICTED);
+    if (pid == rank) return 0;
+    return pid == PST_TRACE_PREDICTED + rank ? 1 : 2;
+}
+
 static pst_status add_slice(const json_t *event, pst_report_trace *t) {
     if (!strcmp(pst_report_text(event, "cat"), "operator")) return PST_OK; /* lie within F, B, W */
     const json_t *args = json_object_get(event, "args");
     int kind = kind_of(pst_report_text(event, "cat"));
     if (kind < 0) return PST_OK; /* operators, and what else may come */
     double start = pst_report_number(event, "ts"), dur = pst_report_number(event, "dur");
-    uint32_t rank = part(args, "rank", PST_REPORT_RANKS), process = part(event, "pid", 2);
+    uint32_t rank = part(args, "rank", PST_REPORT_RANKS), process = process_of(event, rank);
     if (rank == PST_REPORT_RANKS || process == 2 || !(start >= 0 && dur >= 0 && start + dur <= MAX_US)) {
         t->n_bad++;
         return PST_OK;
@@ -57,8 +65,8 @@ static pst_status add_slice(const json_t *event, pst_report_trace *t) {
 }
 
 static void read_title(const json_t *event, pst_report_trace *t) {
-    if (strcmp(pst_report_text(event, "name"), "process_name") || part(event, "pid", 2) != 0) return;
-    snprintf(t->title, sizeof t->title, "%s", pst_report_text(json_object_get(event, "args"), "name"));
+    if (strcmp(pst_report_text(event, "name"), "process_labels") || *t->title) return;
+    snprintf(t->title, sizeof t->title, "%s", pst_report_text(json_object_get(event, "args"), "labels"));
 }
 
 /* A line of the array: {...} with or without a comma behind it. */

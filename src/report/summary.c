@@ -1,11 +1,10 @@
 /* The head of a report: what ran, where, how it ended, and the few numbers that matter. */
 #include "report/html.h"
 #include "report/page.h"
+#include "report/typical.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { SETTLING = 6 }; /* steps from which the prediction learns, and one for the machine to warm up */
 
 static int ascending(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
@@ -305,7 +304,7 @@ static void draw_tokens(const pst_report_metrics *m, FILE *out) {
 
 pst_status pst_report_draw_tiles(const pst_report_data *d, FILE *out) {
     const pst_report_metrics *m = &d->metrics;
-    size_t first = m->n > 2 * SETTLING ? SETTLING : m->n > 1;
+    size_t first = pst_report_settled(m);
     char from[PST_HTML_NUMBER], to[PST_HTML_NUMBER];
     if (!m->n) return PST_OK;
     fputs("<section id=\"numbers\"><div class=\"tiles\">\n", out);
@@ -318,8 +317,12 @@ pst_status pst_report_draw_tiles(const pst_report_data *d, FILE *out) {
     draw_tokens(m, out);
     fputs("</div>\n", out);
     if (m->n > 1)
-        fprintf(out, "<p class=\"note\">Throughput, step time and bubble: medians of steps %s to %s.</p>",
-                pst_html_whole(m->step[first], from), pst_html_whole(m->step[m->n - 1], to));
+        fprintf(
+            out,
+            "<p class=\"note\">Throughput, step time and bubble: medians of steps %s to %s. The bubble is the share "
+            "of a step in which a rank has no work, because it waits for another stage; predicted is what the "
+            "simulator computes from the durations of the first few steps.</p>",
+            pst_html_whole(m->step[first], from), pst_html_whole(m->step[m->n - 1], to));
     fputs("</section>\n", out);
     return PST_OK;
 }

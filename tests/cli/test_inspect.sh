@@ -61,6 +61,26 @@ refuses 'is there already; --force' convert runs/run hf
 refuses 'no run file' inspect hf -s plan
 refuses 'no run file' inspect runs/run -n 2
 refuses 'no run file' inspect runs/run/plan.yaml -s graph
+# The graph of a run file, read again: the same text and tape, and what it costs: 2 x 20 x 24 x 24 x (3 + 1 + 4 + 4) FLOP of
+# the linear layers of a block, and 2 x 20 x 24 x 256 of the head, in each pass.
+for what in graph tape; do
+    "$PENSTOCK" inspect run.yaml -n 1 -s $what >$what.txt || fail "inspect run.yaml -s $what"
+    "$PENSTOCK" inspect graph.txt -s $what >again.txt || fail "inspect graph.txt -s $what"
+    cmp $what.txt again.txt || fail "another $what is read than was written"
+done
+shows graph.txt <<END
+micro-batches of 2, F32: 28 parameters with 20880 elements
+reads       tokens \[2,10\], targets \[2,10\]
+linear  *9  *0.79872  *0.79872  *0.79872
+^all  *[0-9]
+END
+hash=$(sed -n 's/^hash  *\([0-9a-f]*\) .*/\1/p' out)
+"$PENSTOCK" inspect run.yaml -n 1 -s plan | grep -q "graph_hash: .*$hash" || fail "the plan has another hash than $hash"
+sed 's/features=72/features=73/' graph.txt >wrong.txt
+refuses '^penstock: wrong.txt:[0-9]*: .*' inspect wrong.txt
+refuses 'has graph and tape, not .memory' inspect graph.txt -s memory
+refuses 'no run file' inspect graph.txt -n 2
+
 head -c 3000 hf/model.safetensors >cut.safetensors
 refuses 'truncated' generate cut.safetensors
 exit $bad

@@ -113,7 +113,7 @@ static void lanes_are_as_in_the_whole(void **unused) {
     remove(cluster_file);
     print_message("%u cases with replicas: off by %.2f%% on average, by %.2f%% at most\n", n, 100 * sum / n,
                   100 * most);
-    assert_true(most < 0.35 && sum / n < 0.08);
+    assert_true(most < 0.24 && sum / n < 0.04); /* docs/measurements.md says so */
 }
 
 int main(void) {

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include "engine/prepare.h"
 #include "engine/runs.h"
+#include "pipeline/trace_check.h"
 
 #define YAML                                                                                                           \
     "name: run\n"                                                                                                      \
@@ -71,11 +72,22 @@ static void slow_messages(const char *folder) {
     json_decref(trace);
 }
 
+/* The trace of a run, measured beside predicted: all that holds of one. */
+static void check_trace(const char *folder) {
+    char path[700];
+    snprintf(path, sizeof path, "%s/trace.json", folder);
+    json_t *trace = json_load_file(path, 0, NULL);
+    trace_check c = trace_holds(trace, 2, 4);
+    assert_true(c.operators > 20 && c.flows > 20);
+    json_decref(trace);
+}
+
 /* Messages between ranks take what they took in the measured run, in that direction, of whatever size. */
 static void check_messages(const char *name, const char *layout, uint32_t least) {
     char from[600];
     run_result two = run_here(YAML, name, 2, "", &layout, 1);
     assert_int_equal(two.exit_status, 0);
+    check_trace(two.folder);
     slow_messages(two.folder);
     snprintf(from, sizeof from, "parallel.measured=%s", two.folder);
     const char *override[] = {from, "parallel.schedule=zb-h1", layout};

@@ -1,6 +1,7 @@
 /* test: label=full timeout=120 */
 /* A model like GPT-3 175B (96 blocks of 8 operators, with embedding and head) on 128 nodes of 8 devices, everything open:
- * how long the search takes, what it looks at, its memory and its gap. */
+ * the search's gap and its memory have limits here. How long it takes is printed, not asserted: docs/measurements.md has
+ * it. */
 #include "partition/search_case.h"
 #include <setjmp.h>
 #include <stdarg.h>
@@ -76,7 +77,8 @@ static double seconds_used(void) {
            (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6;
 }
 
-static void search_and_print(search_case *k, pst_search_result **result, uint32_t rows) {
+/* gap: what the best layout may be above the bound, at most. */
+static void search_and_print(search_case *k, double gap, pst_search_result **result, uint32_t rows) {
     pst_search_result *r;
     double start = seconds_used();
     if (pst_search(&k->problem, &r) != PST_OK) fail_msg("%s", pst_error());
@@ -85,6 +87,7 @@ static void search_and_print(search_case *k, pst_search_result **result, uint32_
     for (uint32_t i = 0; i < r->n_row && i < rows; i++) print_row(&r->row[i]);
     assert_non_null(r->best);
     assert_true(r->bound_ns && r->bound_ns <= r->best->step_ns);
+    assert_true(r->gap >= 0 && r->gap <= gap);
     *result = r;
 }
 
@@ -93,7 +96,7 @@ static void everything_open(void **unused) {
     search_case *k = gpt3();
     pst_search_result *r;
     struct rusage use;
-    search_and_print(k, &r, UINT32_MAX);
+    search_and_print(k, 0.138, &r, UINT32_MAX);
     getrusage(RUSAGE_SELF, &use);
     printf("%ld MiB\n", use.ru_maxrss / 1024);
     assert_true(use.ru_maxrss < 500 << 10);
@@ -109,21 +112,21 @@ static void mixed_devices(void **unused) {
         if (d / 8 % 2) k->device[d].speed = 0.5;
         if (d / 8 % 4 == 3) k->device[d].memory /= 2;
     }
-    search_and_print(k, &mixed, 6);
+    search_and_print(k, 0.121, &mixed, 6);
     for (uint32_t d = 0; d < 1024; d++) k->device[d].speed = 0.5, k->device[d].memory = 40ull << 30;
-    search_and_print(k, &worst, 3);
+    search_and_print(k, 0.135, &worst, 3);
     assert_true(mixed->best->step_ns < worst->best->step_ns);
     pst_search_result_close(mixed), pst_search_result_close(worst), case_close(k);
 }
 
-/* Chunks of one per stage alone: the bound is that of cuts, and close. */
+/* Chunks of one per stage alone: the bound is that of cuts, within 1.9 % of what is found. */
 static void one_chunk_per_stage(void **unused) {
     (void)unused;
     search_case *k = gpt3();
     pst_search_result *r;
     k->problem.n_schedule = 3;
     k->problem.schedule[0] = "1f1b", k->problem.schedule[1] = "zb-h1", k->problem.schedule[2] = "zb-h2";
-    search_and_print(k, &r, 6);
+    search_and_print(k, 0.019, &r, 6);
     pst_search_result_close(r), case_close(k);
 }
 

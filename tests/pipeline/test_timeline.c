@@ -1,5 +1,5 @@
 /* test: label=quick */
-/* The timeline: traces are JSON with every instruction, slices of a lane never overlap; pictures are well formed. */
+/* The timeline as a picture: well formed, as wide as it needs, in colours that everybody can tell apart. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -8,56 +8,9 @@
 
 #include "pipeline/study.h"
 #include "pipeline/timeline.h"
-#include <jansson.h>
+#include <math.h>
 
 static const pst_instr_cost cost = {.latency_ns = 2500, .norm_ns = 100, .gather_ns = 50, .step_ns = 300, .flush = 1};
-
-static void check_lanes(json_t *events) {
-    double until[4096] = {0};
-    size_t i;
-    json_t *e;
-    json_array_foreach(events, i, e) {
-        if (strcmp(json_string_value(json_object_get(e, "ph")), "X")) continue;
-        json_int_t tid =
-            json_integer_value(json_object_get(e, "tid")) + 2048 * json_integer_value(json_object_get(e, "pid"));
-        double ts = json_number_value(json_object_get(e, "ts")), dur = json_number_value(json_object_get(e, "dur"));
-        assert_in_range(tid, 0, 4095);
-        assert_true(ts >= until[tid] - 1e-6 && dur >= 0);
-        until[tid] = ts + dur;
-    }
-}
-
-static void traces_hold_every_instruction(void **state) {
-    (void)state;
-    const char *names[] = {"gpipe", "1f1b", "1f1b-early", "forward"};
-    for (int k = 0; k < 8; k++) { /* every schedule without and with a second process */
-        study s;
-        pst_timing *t;
-        char *text = NULL;
-        size_t bytes, slices = 0, total = 0, i;
-        assert_int_equal(study_open(&s, names[k / 2], 4, 6, 1000, 1500, 1500, &cost), PST_OK);
-        assert_int_equal(pst_simulate(s.job, &t), PST_OK);
-        FILE *out = open_memstream(&text, &bytes);
-        assert_int_equal(pst_timeline_trace(s.job, t->span, "a \"title\"", k % 2 ? t->span : NULL, NULL, out), PST_OK);
-        fclose(out);
-        json_error_t error;
-        json_t *root = json_loads(text, 0, &error), *e;
-        if (!root) fail_msg("line %d: %s", error.line, error.text);
-        json_t *events = json_object_get(root, "traceEvents");
-        json_array_foreach(events, i, e) slices += !strcmp(json_string_value(json_object_get(e, "ph")), "X");
-        for (uint32_t r = 0; r < 4; r++) total += s.job->list[r].n_instr;
-        assert_int_equal(slices, total * (k % 2 ? 2 : 1));
-        assert_non_null(strstr(text, "\"a \\\"title\\\"\""));
-        check_lanes(events);
-        assert_non_null(strstr(
-            text, "\"name\":\"F c0 m1\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"tid\":0,\"ts\":1.000,\"dur\":1.000"));
-        assert_non_null(strstr(text, "\"name\":\"rank 3 recv\""));
-        json_decref(root);
-        free(text);
-        pst_timing_close(t);
-        study_close(&s);
-    }
-}
 
 /* Tags are closed in order; attributes are quoted: enough of an XML parser for what we write. */
 static void assert_well_formed(const char *text) {
@@ -119,10 +72,116 @@ static void pictures_are_well_formed(void **state) {
     free(text);
 }
 
+/* As wide as there is room; its own size follows what there is to see, within limits. */
+static double width_of(const char *schedule, uint32_t p, uint32_t m) {
+    size_t bytes;
+    double width = 0, height = 0;
+    char *text = draw(schedule, p, m, 1000000, "title", &bytes);
+    assert_int_equal(sscanf(text, "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %lf %lf\" width=\"100%%\"",
+                            &width, &height),
+                     2);
+    assert_null(memmem(text, (size_t)(strchr(text, '>') - text), " height=", 8));
+    assert_true(height > 0);
+    free(text);
+    return width;
+}
+
+static void width_follows_content(void **state) {
+    (void)state;
+    double little = width_of("1f1b", 2, 2), some = width_of("zb-h1", 4, 16), much = width_of("zb-h1", 16, 64);
+    assert_true(little > 600 && little < 900);
+    assert_true(some > little && much > some);
+    assert_true(width_of("1f1b", 16, 512) < 3000);
+}
+
+/* --- colours ---------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    double r, g, b; /* linear */
+} colour;
+
+static double linear(unsigned c) { return c <= 10 ? c / 255. / 12.92 : pow((c / 255. + .055) / 1.055, 2.4); }
+
+/* What .CLASS of the scheme is filled with. */
+static colour fill_of(const char *scheme, const char *class) {
+    char key[32];
+    unsigned r, g, b;
+    snprintf(key, sizeof key, ".%s{fill:#", class);
+    const char *at = strstr(scheme, key);
+    assert_non_null(at);
+    assert_int_equal(sscanf(at + strlen(key), "%2x%2x%2x", &r, &g, &b), 3);
+    return (colour){linear(r), linear(g), linear(b)};
+}
+
+static double luminance(colour c) { return .2126 * c.r + .7152 * c.g + .0722 * c.b; }
+
+/* WCAG 2. */
+static double contrast(colour a, colour b) {
+    double x = luminance(a) + .05, y = luminance(b) + .05;
+    return x > y ? x / y : y / x;
+}
+
+/* As who lacks one kind of cone sees it (Machado, Oliveira, Fernandes 2009, severity 1). */
+static colour seen(colour c, int kind) {
+    static const double as[4][9] = {
+        {1, 0, 0, 0, 1, 0, 0, 0, 1},
+        {.152286, 1.052583, -.204868, .114503, .786281, .099216, -.003882, -.048116, 1.051998},
+        {.367322, .860646, -.227968, .280085, .672501, .047413, -.011820, .042940, .968881},
+        {1.255528, -.076749, -.178779, -.078411, .930809, .147602, .004733, .691367, .303900},
+    };
+    const double *m = as[kind];
+    return (colour){fmin(fmax(m[0] * c.r + m[1] * c.g + m[2] * c.b, 0), 1),
+                    fmin(fmax(m[3] * c.r + m[4] * c.g + m[5] * c.b, 0), 1),
+                    fmin(fmax(m[6] * c.r + m[7] * c.g + m[8] * c.b, 0), 1)};
+}
+
+static double lab_part(double t) { return t > .008856 ? cbrt(t) : 7.787 * t + 16. / 116; }
+
+/* Distance in CIELAB: 2 can just be seen. */
+static double apart(colour a, colour b) {
+    const colour c[2] = {a, b};
+    double lab[2][3];
+    for (int k = 0; k < 2; k++) {
+        double x = lab_part((.4124 * c[k].r + .3576 * c[k].g + .1805 * c[k].b) / .95047);
+        double y = lab_part(luminance(c[k]));
+        double z = lab_part((.0193 * c[k].r + .1192 * c[k].g + .9505 * c[k].b) / 1.08883);
+        lab[k][0] = 116 * y, lab[k][1] = 500 * (x - y), lab[k][2] = 200 * (y - z);
+    }
+    return sqrt(pow(lab[0][0] - lab[1][0], 2) + pow(lab[0][1] - lab[1][1], 2) + pow(lab[0][2] - lab[1][2], 2));
+}
+
+static void check_colours(const char *scheme) {
+    static const uint8_t op[] = {PST_OP_F, PST_OP_B, PST_OP_W, PST_OP_BW, PST_OP_STEP};
+    colour fill[5];
+    char class[8];
+    for (int i = 0; i < 5; i++) {
+        snprintf(class, sizeof class, "o%u", op[i]);
+        fill[i] = fill_of(scheme, class);
+        snprintf(class, sizeof class, "t%u", op[i]);
+        assert_true(contrast(fill[i], fill_of(scheme, class)) >= 4.5);
+        for (int k = 0; k < i; k++)
+            for (int kind = 0; kind < 4; kind++)
+                if (apart(seen(fill[i], kind), seen(fill[k], kind)) < 16)
+                    fail_msg("kinds %d and %d look alike to eyes of kind %d", i, k, kind);
+        assert_true(apart(fill[i], fill_of(scheme, "lane")) > 20);
+    }
+}
+
+static void colours_can_be_told_apart(void **state) {
+    (void)state;
+    size_t bytes;
+    char *text = draw("1f1b", 2, 2, 1000000, NULL, &bytes), *dark = strstr(text, "@media (prefers-color-scheme:dark)");
+    assert_non_null(dark);
+    check_colours(text);
+    check_colours(dark);
+    free(text);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(traces_hold_every_instruction),
         cmocka_unit_test(pictures_are_well_formed),
+        cmocka_unit_test(width_follows_content),
+        cmocka_unit_test(colours_can_be_told_apart),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

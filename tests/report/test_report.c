@@ -93,28 +93,30 @@ static void test_many_events(void **state) {
 static void test_trace(void **state) {
     (void)state;
     pst_report_trace t = trace_of(
-        "{\"traceEvents\":[\n{\"name\":\"process_name\",\"ph\":\"M\",\"pid\":0,\"args\":{\"name\":\"a step\"}},\n"
+        "{\"traceEvents\":[\n{\"name\":\"process_labels\",\"ph\":\"M\",\"pid\":0,\"args\":{\"labels\":\"a step\"}},\n"
         "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"ts\":0,\"dur\":10,\"args\":{\"rank\":0,\"chunk\":0,"
         "\"micro_batch\":0}},\n"
         "{\"name\":\"R\",\"cat\":\"RECV\",\"ph\":\"X\",\"pid\":0,\"ts\":10,\"dur\":15,\"args\":{\"rank\":0,\"peer\":1,"
         "\"channel\":7}},\n"
-        "{\"name\":\"S\",\"cat\":\"SEND\",\"ph\":\"X\",\"pid\":0,\"ts\":20,\"dur\":5,\"args\":{\"rank\":1,\"peer\":0,"
+        "{\"name\":\"S\",\"cat\":\"SEND\",\"ph\":\"X\",\"pid\":1,\"ts\":20,\"dur\":5,\"args\":{\"rank\":1,\"peer\":0,"
         "\"channel\":7}},\n"
         "{\"name\":\"BW\",\"cat\":\"BW\",\"ph\":\"X\",\"pid\":0,\"ts\":25,\"dur\":20,\"args\":{\"rank\":0,\"chunk\":0,"
         "\"micro_batch\":0}},\n"
         "{\"name\":\"STEP\",\"cat\":\"STEP\",\"ph\":\"X\",\"pid\":0,\"ts\":45,\"dur\":5,\"args\":{\"rank\":0}},\n"
-        "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"ts\":12,\"dur\":8,\"args\":{\"rank\":1,\"chunk\":1,"
+        "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":1,\"ts\":12,\"dur\":8,\"args\":{\"rank\":1,\"chunk\":1,"
         "\"micro_batch\":0}},\n"
-        "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":1,\"ts\":0,\"dur\":9,\"args\":{\"rank\":0,\"chunk\":0,"
+        "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":100000,\"ts\":0,\"dur\":9,\"args\":{\"rank\":0,\"chunk\":0,"
         "\"micro_batch\":0}},\n"
         "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"ts\":-1,\"dur\":9,\"args\":{\"rank\":0}},\n"
         "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"ts\":1,\"dur\":1e300,\"args\":{\"rank\":0}},\n"
         "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"ts\":1,\"dur\":1,\"args\":{\"rank\":1000000}},\n"
+        "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pid\":0,\"ts\":1,\"dur\":1,\"args\":{\"rank\":1}},\n"
+        "{\"name\":\"message\",\"cat\":\"message\",\"ph\":\"s\",\"id\":0,\"pid\":0,\"tid\":0,\"ts\":9}\n"
         "{\"name\":\"linear\",\"cat\":\"operator\",\"ph\":\"X\",\"pid\":0,\"ts\":0,\"dur\":99,\"args\":{\"rank\":0}},\n"
         "{\"name\":\"F\",\"cat\":\"F\",\"ph\":\"X\",\"pi");
     double us[PST_REPORT_KIND_COUNT];
     assert_string_equal(t.title, "a step");
-    assert_true(t.n == 7 && t.n_rank == 2 && t.n_bad == 4 && t.end[0] == 50 && t.end[1] == 9);
+    assert_true(t.n == 7 && t.n_rank == 2 && t.n_bad == 5 && t.end[0] == 50 && t.end[1] == 9);
     pst_report_times(&t, 0, 0, us);
     assert_true(us[PST_REPORT_F] == 10 && us[PST_REPORT_BW] == 20 && us[PST_REPORT_FLUSH] == 5);
     assert_true(us[PST_REPORT_TRANSFER] == 5 && us[PST_REPORT_IDLE] == 10);

@@ -1,0 +1,25 @@
+/* What a run says at its end of the time of its steps: measured beside predicted, and what these words mean. */
+#include "base/status.h"
+#include "engine/trainer.h"
+#include "report/typical.h"
+#include <math.h>
+
+enum { FEW = 6 }; /* steps below which a run is a trial of who needs no explanation */
+
+void pst_explain_times(const pst_trainer *t) {
+    pst_report_typical s;
+    if (pst_report_typical_step(t->folder, &s) != PST_OK || !isfinite(s.step_ms) || !isfinite(s.predicted_step_ms)) {
+        pst_error_clear();
+        return; /* metrics that could not be written were said */
+    }
+    int waits = t->p->grid.pipeline > 1 && isfinite(s.bubble) && isfinite(s.predicted_bubble);
+    printf("step time   %.1f ms measured, %.1f ms predicted (medians of steps %.0f to %.0f)\n", s.step_ms,
+           s.predicted_step_ms, s.first, s.last);
+    if (waits) printf("bubble      %.1f%% measured, %.1f%% predicted\n", 100 * s.bubble, 100 * s.predicted_bubble);
+    if (s.last - s.first < FEW) return;
+    if (waits)
+        puts("            The bubble is the share of a step in which a rank has no work, because it waits for another\n"
+             "            stage; most schedules have some.");
+    puts("            Predicted is what the simulator computes with the durations that the first steps showed;\n"
+         "            measured differs where the machine got busier, or less busy, since then.");
+}

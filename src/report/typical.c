@@ -1,0 +1,37 @@
+/* A typical step of a run: medians of what was measured and of what was predicted. */
+#include "report/typical.h"
+#include "report/page.h"
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+enum { SETTLING = 6 }; /* steps from which the prediction learns, and one for the machine to warm up */
+
+size_t pst_report_settled(const pst_report_metrics *m) { return m->n > 2 * SETTLING ? SETTLING : m->n > 1; }
+
+static pst_status find(const pst_report_metrics *m, pst_report_typical *t) {
+    static const pst_report_curve curve[] = {PST_REPORT_STEP_MS, PST_REPORT_PREDICTED_STEP_MS, PST_REPORT_BUBBLE,
+                                             PST_REPORT_PREDICTED_BUBBLE};
+    double *const median[] = {&t->step_ms, &t->predicted_step_ms, &t->bubble, &t->predicted_bubble};
+    size_t first = pst_report_settled(m);
+    if (!m->n) return pst_fail(PST_EINPUT, "there are no steps");
+    for (size_t k = 0; k < sizeof curve / sizeof *curve; k++)
+        PST_TRY(pst_report_median(m->curve[curve[k]] + first, m->n - first, median[k]));
+    t->first = m->step[first];
+    t->last = m->step[m->n - 1];
+    return PST_OK;
+}
+
+pst_status pst_report_typical_step(const char *run, pst_report_typical *typical) {
+    char path[1300];
+    pst_report_metrics m = {0};
+    if (snprintf(path, sizeof path, "%s/metrics.jsonl", run) >= (int)sizeof path)
+        return pst_fail(PST_EINPUT, "the path '%.60s...' is too long", run);
+    FILE *file = fopen(path, "r");
+    if (!file) return pst_fail(PST_EINPUT, "%s: %s", path, strerror(errno));
+    pst_status status = pst_report_read_metrics(file, &m);
+    fclose(file);
+    if (status == PST_OK) status = find(&m, typical);
+    pst_report_release_metrics(&m);
+    return status;
+}
