@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/statvfs.h>
 #include <ucs/config/global_opts.h>
 #include <ucs/debug/debug.h>
 #include <unistd.h>
@@ -76,9 +77,26 @@ static ucs_status_t create_worker(pst_ucx *u) {
     return rc;
 }
 
-static pst_status open_worker(pst_ucx *u) {
+/* Ranks of a host receive in files of /dev/shm; UCX says of none of this what it lacks. */
+static pst_status fail_worker(ucs_status_t rc, const pst_world *world) {
+    enum { MIB_PER_RANK = 5 };
+    struct statvfs shm;
+    if (world->local_size > 1 && !statvfs("/dev/shm", &shm)) {
+        double mib = (double)shm.f_bavail * (double)shm.f_frsize / 0x1p20;
+        int read_only = (shm.f_flag & ST_RDONLY) != 0;
+        if (read_only || mib < MIB_PER_RANK)
+            return pst_fail(
+                PST_ENOMEM,
+                "/dev/shm %s, and each of %u ranks needs %d MiB there: mount -o remount,rw,size=1g /dev/shm, "
+                "in a container --shm-size=1g",
+                read_only ? "is read-only" : "is full", world->local_size, MIB_PER_RANK);
+    }
+    return pst_ucx_fail(PST_ENOMEM, "open a worker (penstock doctor says what is missing)", rc);
+}
+
+static pst_status open_worker(pst_ucx *u, const pst_world *world) {
     ucs_status_t rc = create_worker(u);
-    if (rc != UCS_OK) return pst_ucx_fail(PST_ENOMEM, "open a worker (penstock doctor says what is missing)", rc);
+    if (rc != UCS_OK) return fail_worker(rc, world);
     rc = ucp_worker_get_efd(u->worker, &u->fd);
     return rc == UCS_OK ? PST_OK : pst_ucx_fail(PST_ENOMEM, "open a wake-up descriptor", rc);
 }
@@ -162,7 +180,7 @@ static pst_status connect_all(pst_ucx *u, pst_world *world, pst_status mine) {
 
 pst_status pst_ucx_connect(pst_ucx *u, pst_world *world, pst_status mine) {
     if (mine == PST_OK) mine = open_context(u, world);
-    if (mine == PST_OK) mine = open_worker(u);
+    if (mine == PST_OK) mine = open_worker(u, world);
     return connect_all(u, world, mine);
 }
 

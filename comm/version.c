@@ -1,5 +1,6 @@
 /* See version.h. */
 #include "comm/version.h"
+#include "base/limit.h"
 #include <pmix.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +38,10 @@ void pst_comm_ucx_resources(char *text, size_t bytes) {
     char *list = NULL;
     size_t list_bytes = 0;
     text[0] = 0;
+    if (pst_limit_tasks(1) < 1) { /* UCX aborts where it gets no thread */
+        snprintf(text, bytes, "(not asked: no thread can be started)");
+        return;
+    }
     if (!getenv("UCX_LOG_LEVEL")) ucs_global_opts_set_value("LOG_LEVEL", "fatal"); /* what fails is told here */
     ucs_status_t rc = ucp_config_read(NULL, NULL, &config);
     if (rc == UCS_OK) {

@@ -2,6 +2,7 @@
 #include "base/log.h"
 #include "comm/launch.h"
 #include "engine/bind.h"
+#include "engine/limits.h"
 #include "engine/planned.h"
 #include "engine/trainer.h"
 #include <errno.h>
@@ -233,6 +234,7 @@ static pst_status prepare(pst_trainer *t, uint32_t n_rank) {
     pst_status status = pst_bind_rank(t->world, t->config);
     if (status == PST_OK) status = pst_registry_joins(t->config->parallel.transport, t->world, n_rank);
     if (status == PST_OK) status = pst_setup_prepare(t->config, t->options, t->plan, n_rank, t->world, &t->data, &t->p);
+    if (status == PST_OK) status = pst_limits_of_run(t);
     return pst_group_agree_world(t->world, status);
 }
 
