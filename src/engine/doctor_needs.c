@@ -220,10 +220,10 @@ static int check_direct(const char *name, char detail[DETAIL]) {
     return 1;
 }
 
-static int check_infiniband(const char *name, char detail[DETAIL]) {
+static int check_rdma(const char *name, char detail[DETAIL]) {
     (void)name;
-    snprintf(detail, DETAIL, "/sys/class/infiniband");
-    return access("/sys/class/infiniband", R_OK) == 0 || say_errno(detail, "/sys/class/infiniband");
+    pst_comm_ucx_between(detail, DETAIL);
+    return !strncmp(detail, "RDMA", 4);
 }
 
 /* The module of GPUs and what it needs. */
@@ -271,8 +271,8 @@ static const struct {
     {"other", "srun", "starting ranks with srun --mpi=pmix", "apt-get install slurm-client", on_path},
     {"other", "perf", "measuring kernels with hardware counters", "apt-get install linux-perf", on_path},
     {"other", "tensorboard", "looking at a run's tb/", "pip install tensorboard", on_path},
-    {"other", "InfiniBand", "RDMA between hosts (UCX uses TCP without)",
-     "an adapter and its driver; apt-get install ibverbs-providers", check_infiniband},
+    {"other", "RDMA", "messages between hosts (TCP without)",
+     "an adapter for InfiniBand or RoCE and its driver; apt-get install ibverbs-providers; UCX_TLS unset", check_rdma},
     {"other", "locked memory", "RDMA between hosts", "ulimit -l unlimited (systemd: LimitMEMLOCK=infinity)",
      check_locked},
     {"other", "CUDA", "computing on GPUs",
