@@ -364,7 +364,7 @@ void pst_setup_announce(const pst_trainer *t) {
            p->options.n_rank > 1 ? "s" : "", *grid ? " (" : "", grid, *grid ? ")" : "", p->options.threads,
            p->options.threads > 1 ? "s" : "", p->plan->schedule, p->plan->n_micro, p->plan->micro_batch);
     if (*p->solved) printf("schedule:  solved, %s\n", p->solved);
-    printf("predicted: bubble %.1f%%, peak memory %.1f MiB on the largest rank\n", p->timing->bubble * 100,
+    printf("predicted: bubble %.1f%%, arena %.1f MiB on the largest rank\n", p->timing->bubble * 100,
            (double)most / 1048576.0);
     say_messages(t);
     say_crowded(t);
