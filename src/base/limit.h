@@ -16,11 +16,11 @@ typedef struct {
     uint64_t file;    /* bytes of the largest file */
 } pst_limit_needs;
 
-/* What a process of a job of so many ranks needs that computes with so many threads in so many bytes: as counted and found
- * by halving, with room to spare. 1 rank: no transport, no launcher. */
+/* What a process needs of a job of so many ranks, which computes with so many threads in so many bytes: as counted and
+ * found by halving, with room to spare. 1 rank: no transport, no launcher. */
 pst_limit_needs pst_limit_of_rank(uint32_t ranks, uint32_t threads, uint64_t arena_bytes);
-/* ENOMEM names the limit that is too small, what it is, what is needed, and how to raise it. The number of open files is
- * raised, where the hard limit has room. */
+/* ENOMEM names the limit that is too small, what it is, what is needed, and how to raise it. The number of open files
+ * is raised, where the hard limit has room. */
 pst_status pst_limit_check(const pst_limit_needs *needs);
 /* How many of n threads could be started at once: it starts them, and they end. Any thread. */
 uint32_t pst_limit_tasks(uint32_t n);

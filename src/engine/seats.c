@@ -44,7 +44,8 @@ pst_seat_group pst_seats_crowd(const pst_seat *seat, uint32_t n, uint32_t rank) 
     return worst;
 }
 
-pst_status pst_seats_read(pst_world *w, pst_seat **out) {
+/* All of them, which the caller frees. */
+static pst_status read_all(pst_world *w, pst_seat **out) {
     pst_seat *seat = calloc(w->size, sizeof *seat);
     pst_status status = seat ? PST_OK : pst_fail(PST_ENOMEM, "no memory for the places of %u ranks", w->size);
     for (uint32_t r = 0; status == PST_OK && r < w->size; r++) status = pst_compare_seat(w, r, seat + r);
@@ -53,10 +54,21 @@ pst_status pst_seats_read(pst_world *w, pst_seat **out) {
     return status;
 }
 
+pst_seat_group pst_seats_most_crowded(pst_world *w) {
+    pst_seat *seat;
+    if (!w->sharing || read_all(w, &seat) != PST_OK) {
+        pst_error_clear();
+        return (pst_seat_group){0};
+    }
+    pst_seat_group out = pst_seats_crowd(seat, w->size, w->rank);
+    free(seat);
+    return out;
+}
+
 pst_status pst_seats_count(pst_world *w) {
     pst_seat *seat;
     cpu_set_t all;
-    PST_TRY(pst_seats_read(w, &seat));
+    PST_TRY(read_all(w, &seat));
     pst_seat_group g = pst_seats_group(seat, w->size, w->rank);
     CPU_ZERO(&all);
     for (uint32_t r = 0; g.ranks && r < w->size; r++)

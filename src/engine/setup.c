@@ -300,15 +300,9 @@ void pst_setup_close(pst_trainer *t) {
 /* More threads than processors on rank 0's host is no fault, but slow. */
 static void say_crowded(const pst_trainer *t) {
     pst_world *w = t->group->world;
-    pst_seat *seat;
     uint32_t threads = t->p->options.threads;
-    if (w->size == 1 || !w->sharing) return;
-    if (pst_seats_read(w, &seat) != PST_OK) {
-        pst_error_clear();
-        return;
-    }
-    pst_seat_group g = pst_seats_crowd(seat, w->size, w->rank);
-    free(seat);
+    if (w->size == 1) return;
+    pst_seat_group g = pst_seats_most_crowded(w);
     if ((uint64_t)g.ranks * threads <= g.processors) return;
     printf("crowded:   %u ranks of %u thread%s take turns on %u processor%s of %s\n", g.ranks, threads,
            threads > 1 ? "s" : "", g.processors, g.processors > 1 ? "s" : "", w->host);

@@ -10,7 +10,7 @@ if [ "$(id -u)" = 0 ]; then
     as_nobody='setpriv --reuid=65534 --regid=65534 --clear-groups'
     $as_nobody "$PENSTOCK" --version >/dev/null 2>&1 && user=$as_nobody
 else
-    user=env
+    user='env'
 fi
 
 # dash has another letter for processes

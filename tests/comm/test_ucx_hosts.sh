@@ -13,7 +13,8 @@ hosts() {
     port=$((port + 1))
     export RANK=1 WORLD_SIZE=2 MASTER_ADDR=127.0.0.1 MASTER_PORT=$port
     # shellcheck disable=SC2016
-    timeout 60 $isolate sh -c 'hostname other; exec "$@"' sh env "$@" "$PENSTOCK" train run.yaml log.level=debug >1.log 2>&1 &
+    timeout 60 $isolate sh -c 'hostname other; exec "$@"' sh \
+        env "$@" "$PENSTOCK" train run.yaml log.level=debug >1.log 2>&1 &
     job=$!
     rc=0
     RANK=0 timeout 60 env "$@" "$PENSTOCK" train run.yaml log.level=debug >0.log 2>&1 || rc=$?

@@ -46,6 +46,7 @@ for option in '' '--bind-to none' '--bind-to core' '--bind-to socket'; do
         fail "mpirun $option: status $?: $(cat log)"
     alone log "mpirun $option: ranks"
 done
-timeout 60 mpirun -n 2 --bind-to none taskset -c "$first" "$PENSTOCK" train run.yaml >log 2>&1 || fail "mpirun: $(cat log)"
+timeout 60 mpirun -n 2 --bind-to none taskset -c "$first" "$PENSTOCK" train run.yaml >log 2>&1 ||
+    fail "mpirun: $(cat log)"
 grep -q '^crowded: *2 ranks of 1 thread take turns on 1 processor ' log || fail "mpirun on one processor: $(cat log)"
 exit $bad
