@@ -1,6 +1,7 @@
 /* The launcher of one host: starts the ranks, waits on one signalfd for everything that happens to them or to itself,
  * and says which rank was to blame. The first to fail decides; the others get a grace to leave by themselves. */
 #include "base/clock.h"
+#include "base/limit.h"
 #include "comm/launch_environment.h"
 #include "comm/launch_parts.h"
 #include "comm/ucx_sweep.h"
@@ -185,7 +186,20 @@ static void watch_ranks(launcher *l) {
 
 /* --- the whole --------------------------------------------------------------------------------------------------- */
 
+enum { LAUNCHER_FILES = 24, LAUNCHER_TASKS = 3 };
+
+/* Of the launcher and its ranks, which inherit its limits. A connection to each rank; between hosts UCX has two to each
+ * rank elsewhere. */
+static pst_status check_limits(const launcher *l) {
+    pst_limit_needs needs = pst_limit_of_rank(2, 1, 0);
+    if (l->hosts) needs.files += 2 * (uint64_t)(l->hosts->size - l->n);
+    if (needs.files < LAUNCHER_FILES + (uint64_t)l->n) needs.files = LAUNCHER_FILES + (uint64_t)l->n;
+    needs.tasks = LAUNCHER_TASKS + l->n * (1 + needs.tasks);
+    return pst_limit_check(&needs);
+}
+
 static pst_status prepare(launcher *l) {
+    PST_TRY(check_limits(l));
     PST_TRY(pst_launch_signals_open(&l->signals));
     l->null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
     if (l->null_fd < 0) return pst_fail(PST_ENOMEM, "no descriptors for the launcher: %m");

@@ -70,8 +70,10 @@ pst_status pst_launch_environment(const launcher *l, uint32_t rank, char ***out)
     int ok = env != NULL;
     for (char **at = environ; ok && *at; at++)
         if (!left_by_another(*at)) ok = environment_add(&env, &n, strdup(*at));
-    /* UCX patches mmap and friends when it is loaded, for registration caches that one host does not need. */
-    if (ok && !getenv("UCX_MEM_MMAP_HOOK_MODE")) ok = environment_add(&env, &n, strdup("UCX_MEM_MMAP_HOOK_MODE=none"));
+    /* UCX patches mmap and friends when it is loaded, for RDMA's registration caches, which one host does not need. */
+    int alone = !l->hosts || l->hosts->size == l->n;
+    if (ok && alone && !getenv("UCX_MEM_MMAP_HOOK_MODE"))
+        ok = environment_add(&env, &n, strdup("UCX_MEM_MMAP_HOOK_MODE=none"));
     ok = ok && add_number(&env, &n, "PENSTOCK_LAUNCHER", (long)getpid()) &&
          add_number(&env, &n, "PENSTOCK_HEARTBEAT_FD", l->page_fd) && (!l->hosts || add_tcp(l, rank, &env, &n));
     pst_status status = ok ? PST_OK : pst_fail(PST_ENOMEM, "no memory for rank %u", l->first + rank);

@@ -1,5 +1,7 @@
 /* Transport `ucx`, its beginning and end: UCX's context and worker, and the peers' addresses by way of the world. */
+#include "base/log.h"
 #include "comm/secret.h"
+#include "comm/ucx_choose.h"
 #include "comm/ucx_guard.h"
 #include "comm/ucx_parts.h"
 #include "comm/world.h"
@@ -8,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/statvfs.h>
 #include <ucs/config/global_opts.h>
 #include <ucs/debug/debug.h>
 #include <unistd.h>
@@ -38,15 +41,31 @@ static void look_for_cuda(pst_ucx *u) {
         wants_cuda && ucp_context_query(u->context, &attr) == UCS_OK && attr.memory_types >> UCS_MEMORY_TYPE_CUDA & 1;
 }
 
-/* Shared memory with CMA on one host: large messages move in one poll, small ones without a system call. `cuda` is UCX's
- * name for all that it has for GPUs; it passes over what it has not. */
-static pst_status open_context(pst_ucx *u, const pst_world *world) {
+enum { TRANSPORTS = 64 };
+
+/* Collective. */
+static pst_status choose(pst_world *world, char transports[TRANSPORTS]) {
+    pst_ucx_rdma mine;
+    uint32_t common = 0;
+    char why[PST_UCX_WHY] = "all ranks are on one host";
+    int local = world->local_size == world->size;
+    if (!local) {
+        pst_ucx_rdma_here(&mine);
+        pst_ucx_calm_down(); /* asking has made it quieter */
+        PST_TRY(pst_ucx_agree(world, &mine, &common, why));
+        if (!mine.kinds && *mine.device && world->local_rank == 0)
+            pst_log(PST_LOG_WARN, "messages to other hosts go over TCP: %s", mine.why);
+    }
+    pst_ucx_transports(local, common, wants_cuda, transports, TRANSPORTS);
+    pst_log(PST_LOG_DEBUG, "UCX's transports: %s (%s)", getenv("UCX_TLS") ? getenv("UCX_TLS") : transports,
+            getenv("UCX_TLS") ? "UCX_TLS" : why);
+    return PST_OK;
+}
+
+static pst_status open_context(pst_ucx *u, const pst_world *world, const char *transports) {
     ucp_config_t *config;
-    char transports[64];
     ucs_status_t rc = ucp_config_read(NULL, NULL, &config);
     if (rc != UCS_OK) return pst_ucx_fail(PST_EINPUT, "read its variables", rc);
-    snprintf(transports, sizeof transports, "%s%s",
-             world->local_size == world->size ? "posix,self,cma" : "tcp,self,posix,cma", wants_cuda ? ",cuda" : "");
     if (!getenv("UCX_TLS")) rc = ucp_config_modify(config, "TLS", transports);
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_ESTIMATED_NUM_PPN,
@@ -76,9 +95,26 @@ static ucs_status_t create_worker(pst_ucx *u) {
     return rc;
 }
 
-static pst_status open_worker(pst_ucx *u) {
+/* Ranks of a host receive in files of /dev/shm; UCX says of none of this what it lacks. */
+static pst_status fail_worker(ucs_status_t rc, const pst_world *world) {
+    enum { MIB_PER_RANK = 5 };
+    struct statvfs shm;
+    if (world->local_size > 1 && !statvfs("/dev/shm", &shm)) {
+        double mib = (double)shm.f_bavail * (double)shm.f_frsize / 0x1p20;
+        int read_only = (shm.f_flag & ST_RDONLY) != 0;
+        if (read_only || mib < MIB_PER_RANK)
+            return pst_fail(
+                PST_ENOMEM,
+                "/dev/shm %s, and each of %u ranks needs %d MiB there: mount -o remount,rw,size=1g /dev/shm, "
+                "in a container --shm-size=1g",
+                read_only ? "is read-only" : "is full", world->local_size, MIB_PER_RANK);
+    }
+    return pst_ucx_fail(PST_ENOMEM, "open a worker (penstock doctor says what is missing)", rc);
+}
+
+static pst_status open_worker(pst_ucx *u, const pst_world *world) {
     ucs_status_t rc = create_worker(u);
-    if (rc != UCS_OK) return pst_ucx_fail(PST_ENOMEM, "open a worker (penstock doctor says what is missing)", rc);
+    if (rc != UCS_OK) return fail_worker(rc, world);
     rc = ucp_worker_get_efd(u->worker, &u->fd);
     return rc == UCS_OK ? PST_OK : pst_ucx_fail(PST_ENOMEM, "open a wake-up descriptor", rc);
 }
@@ -161,8 +197,11 @@ static pst_status connect_all(pst_ucx *u, pst_world *world, pst_status mine) {
 }
 
 pst_status pst_ucx_connect(pst_ucx *u, pst_world *world, pst_status mine) {
-    if (mine == PST_OK) mine = open_context(u, world);
-    if (mine == PST_OK) mine = open_worker(u);
+    char transports[TRANSPORTS];
+    pst_status common = choose(world, transports);
+    if (common != PST_OK) return mine != PST_OK ? mine : common;
+    if (mine == PST_OK) mine = open_context(u, world, transports);
+    if (mine == PST_OK) mine = open_worker(u, world);
     return connect_all(u, world, mine);
 }
 

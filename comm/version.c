@@ -1,5 +1,7 @@
 /* See version.h. */
 #include "comm/version.h"
+#include "base/limit.h"
+#include "comm/ucx_choose.h"
 #include <pmix.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,18 +20,6 @@ const char *pst_comm_pmix_version(void) {
     return text;
 }
 
-/* UCX tells its resources in a printed list only: "# resource 1 : md 1 dev 1 flags -- tcp/lo". */
-static void read_resources(FILE *list, char *text, size_t bytes) {
-    char line[256];
-    size_t used = 0;
-    while (fgets(line, sizeof line, list)) {
-        const char *name = strstr(line, " resource ") ? strstr(line, "-- ") : NULL;
-        if (!name || used >= bytes) continue;
-        name += 3;
-        used += (size_t)snprintf(text + used, bytes - used, "%s%.*s", used ? " " : "", (int)strcspn(name, " \n"), name);
-    }
-}
-
 void pst_comm_ucx_resources(char *text, size_t bytes) {
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES, .features = UCP_FEATURE_TAG};
     ucp_config_t *config;
@@ -37,6 +27,10 @@ void pst_comm_ucx_resources(char *text, size_t bytes) {
     char *list = NULL;
     size_t list_bytes = 0;
     text[0] = 0;
+    if (pst_limit_tasks(1) < 1) { /* UCX aborts where it gets no thread */
+        snprintf(text, bytes, "(not asked: no thread can be started)");
+        return;
+    }
     if (!getenv("UCX_LOG_LEVEL")) ucs_global_opts_set_value("LOG_LEVEL", "fatal"); /* what fails is told here */
     ucs_status_t rc = ucp_config_read(NULL, NULL, &config);
     if (rc == UCS_OK) {
@@ -50,10 +44,16 @@ void pst_comm_ucx_resources(char *text, size_t bytes) {
     FILE *out = open_memstream(&list, &list_bytes);
     if (out) {
         ucp_context_print_info(context, out);
-        fclose(out);
-        FILE *in = list_bytes ? fmemopen(list, list_bytes, "r") : NULL;
-        if (in) read_resources(in, text, bytes), fclose(in);
+        if (!fclose(out)) pst_ucx_resources_of(list, text, bytes);
         free(list);
     }
     ucp_cleanup(context);
+}
+
+void pst_comm_ucx_between(char *text, size_t bytes) {
+    pst_ucx_rdma rdma;
+    pst_ucx_rdma_here(&rdma);
+    if (rdma.kinds & PST_UCX_GIVEN) snprintf(text, bytes, "as the environment says, %s", rdma.why);
+    else if (rdma.kinds) snprintf(text, bytes, "RDMA on %s, where all hosts of a job have it", rdma.device);
+    else snprintf(text, bytes, "TCP: %s", rdma.why);
 }

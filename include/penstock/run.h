@@ -16,7 +16,7 @@ typedef struct {
     int64_t ranks;           /* -n: 0 when not given */
     const char *runs;        /* folder of runs, "runs" by default */
     const char *resume;      /* checkpoint folder, run folder, or "" */
-    int canary;              /* check at the end that exactly the predicted bytes were touched */
+    int canary;              /* check at the end that nothing was written behind any arena */
     int quiet;
     char *const *argv;       /* the program's own arguments, to start ranks with; NULL: never start any */
     const char *hostfile;    /* start them on the hosts of this file, over ssh; NULL or "": on this host */

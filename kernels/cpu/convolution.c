@@ -111,7 +111,6 @@ uint64_t pst_convolution_weight_scratch(const pst_graph *g, const pst_node *node
 /* Where a product's scratch lies, behind the patches and what they are rounded up by. */
 static void take_scratch(pst_gemm *gemm, const job *j, pst_pass pass, pst_device *device) {
     uint8_t *at = (uint8_t *)j->patches + patch_bytes(j, pass);
-    if (!j->plain) memset(at - 64, 0, 64); /* the patches are written later */
     gemm->wide = (float *)(void *)at, gemm->widen = j->ops->widen;
     if (!gemm->c)
         gemm->band =
@@ -221,7 +220,6 @@ static pst_status turn_and_multiply(pst_device *device, const pst_call *call, co
     turn_job turning = {j, call->arg[0], call->scratch};
     job t = turned(j);
     uint8_t *behind = (uint8_t *)call->scratch + weight_bytes(j);
-    memset(behind - 64, 0, 64); /* what it is rounded up by */
     pst_device_run(device, turn_tile, &turning, j->h * j->w);
     t.x = call->arg[1], t.patches = behind;
     return multiply(device, &t, call->scratch, call->arg[2]);

@@ -153,7 +153,6 @@ static pst_status launch(pst_device *device, const pst_call *call, pst_pass pass
     pst_cuda_attention_shape s = shape_of(call->graph, call->node, pass);
     pst_dnn_entry *e;
     PST_TRY(find(d, &s, &e));
-    pst_cuda_mark(device, call->scratch, scratch_bytes(&s));
     if (!e->plan.plan) return plain(device, call, pass);
     pst_cuda_attention a = operands(call, &s);
     uint8_t *scratch = (uint8_t *)(((uintptr_t)call->scratch + ALIGNMENT - 1) & ~(uintptr_t)(ALIGNMENT - 1));

@@ -114,7 +114,6 @@ static pst_status begin(pst_device *device, const pst_call *call, pst_pass pass,
     pst_cuda_convolution_shape s = shape_of(call->graph, call->node, pass);
     pst_dnn_entry *e;
     PST_TRY(find((pst_cuda_device *)device, &s, &e));
-    pst_cuda_mark(device, call->scratch, scratch_of(call->graph, call->node, pass));
     *found = e;
     return PST_OK;
 }

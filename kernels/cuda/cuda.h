@@ -34,7 +34,6 @@ typedef struct {
     struct pst_dnn_entry *attentions, *convolutions; /* plans of attention.c and convolution.c */
     struct pst_cuda_scalings *scalings;     /* likewise fp8.c */
     struct pst_cuda_captures *captures;     /* of capture.c; NULL: nothing was captured yet */
-    uint32_t marks;              /* see pst_cuda_mark */
 } pst_cuda_device;
 
 static inline cudaStream_t pst_cuda_stream(const pst_device *d) {
@@ -50,9 +49,6 @@ pst_status pst_cudnn_status(cudnnStatus_t status, const char *what);
 pst_status pst_cuda_launched(const char *kernel);
 /* What the last pst_cuda_launched of this thread said, and NULL from now on. */
 const char *pst_cuda_take_name(void);
-/* device.c: scratch counts as used up to its end, though a library may leave that as it is. So that the memory that is
- * found touched is the memory that was predicted, the last bytes are written before the first few thousand launches. */
-void pst_cuda_mark(pst_device *device, void *scratch, uint64_t bytes);
 
 extern const pst_device_ops pst_device_cuda; /* device.c */
 /* capture.c: as in pst_device_ops; a launch while a capture is under way. */

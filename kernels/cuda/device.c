@@ -180,14 +180,6 @@ static pst_status staging(pst_device *device, uint64_t bytes, void **base) {
     return PST_OK;
 }
 
-void pst_cuda_mark(pst_device *device, void *scratch, uint64_t bytes) {
-    enum { MARKS = 4096, LAST = 16 };
-    pst_cuda_device *d = (pst_cuda_device *)device;
-    if (d->marks == MARKS || pst_cuda_capturing(device)) return;
-    d->marks++;
-    cudaMemsetAsync((uint8_t *)scratch + bytes - LAST, 0, LAST, pst_cuda_stream(device)); /* pst_cuda_launched asks */
-}
-
 /* --- work --------------------------------------------------------------------------------------------------------- */
 
 static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call, uint64_t after_ns, uint64_t ns,

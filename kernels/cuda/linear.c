@@ -112,7 +112,6 @@ static pst_status forward(pst_device *device, const pst_call *call) {
     sizes s = sizes_of(call->graph, call->node);
     const void *bias = s.bias ? call->arg[2] : NULL;
     void *y = call->arg[2 + s.bias], *z = s.act ? call->arg[3 + s.bias] : y;
-    pst_cuda_mark(device, call->scratch, product_bytes(&s, PST_PASS_F));
     PST_TRY(multiply(device, call, &s, PST_PASS_F, call->arg[1], call->arg[0], bias, 0, z));
     if (!s.act) return PST_OK;
     pst_cuda_activation(pst_cuda_stream(device), s.dtype, s.act, z, y, s.rows * s.n);
@@ -128,14 +127,12 @@ static pst_status backward(pst_device *device, const pst_call *call) {
         pst_cuda_slope(pst_cuda_stream(device), s.dtype, s.act, call->arg[1], call->arg[2], call->arg[3], s.rows * s.n);
         PST_TRY(pst_cuda_launched("the slope of linear's activation"));
     }
-    pst_cuda_mark(device, call->scratch, product_bytes(&s, PST_PASS_B));
     return multiply(device, call, &s, PST_PASS_B, call->arg[0], dz, NULL, 0, call->arg[s.act ? 4 : 2]);
 }
 
 /* IN0 DOUT0|SAVED1 DPARAM0 [DPARAM1] */
 static pst_status weight(pst_device *device, const pst_call *call) {
     sizes s = sizes_of(call->graph, call->node);
-    pst_cuda_mark(device, call->scratch, scratch_w(call->graph, call->node, 1));
     if (s.bias) {
         pst_cuda_columns columns = {.dy = call->arg[1],
                                     .sum = {call->arg[3]},

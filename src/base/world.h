@@ -27,7 +27,9 @@ typedef struct {
 struct pst_world {
     const pst_world_ops *ops;
     uint32_t rank, size, local_rank, local_size;
-    uint32_t sharing;                                  /* of these, on this rank's processors; 0: not known */
+    uint32_t sharing, processors;                      /* ranks that share processors with this one, itself included,
+                                                          and what they have together; 0: not known */
+    uint32_t host_processors;                          /* that the ranks of this host have together; 0: not known */
     char host[64], job[64];                            /* host of this rank; a name unique to the job */
     int launched_by_us;                                /* our own launcher watches this process */
 };

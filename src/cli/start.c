@@ -1,12 +1,15 @@
 /* The program itself, which needs nothing but the C library: it loads the commands (penstock-commands.so, everything
  * else in this folder) and with them libpenstock and what that is linked with. Where a library is missing, which on a
- * bare machine is the rule, it says which ones, and what package of Debian has them, instead of dying in the loader. */
+ * bare machine is the rule, it says which ones, and what package of Debian has them, instead of dying in the loader;
+ * where a limit of the system (ulimit) is too small to load them, it names the limit. */
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 enum { OUT_OF_RESOURCES = 4, PATH_BYTES = 4096 };
@@ -82,6 +85,60 @@ static int cannot_start(const char *why, int argc, char **argv) {
     return OUT_OF_RESOURCES;
 }
 
+/* --- limits ------------------------------------------------------------------------------------------------------- */
+
+/* What it takes to load everything and plan something, with a little more; runs ask for theirs themselves. Of the stack
+ * PMIx wants most, 200 KiB. */
+enum { LEAST_FILES = 12, USUAL_FILES = 1024 };
+static const rlim_t KIB = 1024, LEAST_ADDRESS = 72 << 20, LEAST_DATA = 12 << 20;
+static const rlim_t LEAST_STACK = 1 << 20, USUAL_STACK = 8 << 20;
+
+/* What a shell has left of a resource: up to what is usual, where it may be had. */
+static rlim_t raise_limit(__rlimit_resource_t resource, rlim_t usual) {
+    struct rlimit limit;
+    if (getrlimit(resource, &limit)) return RLIM_INFINITY;
+    if (limit.rlim_cur >= usual || limit.rlim_cur >= limit.rlim_max) return limit.rlim_cur;
+    struct rlimit more = {.rlim_cur = limit.rlim_max < usual ? limit.rlim_max : usual, .rlim_max = limit.rlim_max};
+    return setrlimit(resource, &more) ? limit.rlim_cur : more.rlim_cur;
+}
+
+static rlim_t limit_of(__rlimit_resource_t resource) {
+    struct rlimit limit;
+    return getrlimit(resource, &limit) ? RLIM_INFINITY : limit.rlim_cur;
+}
+
+static int is_short(const char *what, const char *option, const char *item, rlim_t limit, rlim_t needed, rlim_t unit) {
+    if (limit >= needed) return 0;
+    const char *of = unit == 1 ? "" : " KiB";
+    fprintf(stderr,
+            "penstock: %s: the limit (ulimit %s) is %llu%s, this program needs %llu%s; raise it: ulimit %s %llu, or %s "
+            "in /etc/security/limits.conf\n",
+            what, option, (unsigned long long)(limit / unit), of, (unsigned long long)(needed / unit), of, option,
+            (unsigned long long)(needed / unit), item);
+    return 1;
+}
+
+/* Threads take the size of their stacks from the limit as it was when the program began. */
+static rlim_t make_stacks(void) {
+    pthread_attr_t attr;
+    rlim_t before = limit_of(RLIMIT_STACK),
+           now = before < LEAST_STACK ? raise_limit(RLIMIT_STACK, USUAL_STACK) : before;
+    if (now == before || pthread_attr_init(&attr)) return now;
+    pthread_attr_setstacksize(&attr, now);
+    pthread_setattr_default_np(&attr);
+    pthread_attr_destroy(&attr);
+    return now;
+}
+
+static int are_limits_short(void) {
+    return is_short("open files", "-n", "nofile", raise_limit(RLIMIT_NOFILE, USUAL_FILES), LEAST_FILES, 1) ||
+           is_short("address space", "-v", "as", limit_of(RLIMIT_AS), LEAST_ADDRESS, KIB) ||
+           is_short("private memory", "-d", "data", limit_of(RLIMIT_DATA), LEAST_DATA, KIB) ||
+           is_short("stack", "-s", "stack", make_stacks(), LEAST_STACK, KIB);
+}
+
+/* --- starting ----------------------------------------------------------------------------------------------------- */
+
 /* A program started with a standard stream closed would give its number to the next file it opens. The wrong
  * direction is on purpose: writing to a closed stdout has to fail. */
 static void open_standard_streams(void) {
@@ -123,6 +180,7 @@ int main(int argc, char **argv) {
     char why[512] = "";
     int (*run)(int argc, char **argv) = NULL;
     open_standard_streams();
+    if (are_limits_short()) return OUT_OF_RESOURCES;
     if (pst_cli_main) return pst_cli_main(argc, argv);
     void *commands = load_commands(why, sizeof why);
     if (commands) *(void **)&run = dlsym(commands, "pst_cli_main");

@@ -26,8 +26,8 @@ int pst_cli_train(const pst_cli_call *call) {
          "Go on from the newest checkpoint of this run, in its folder; or from this checkpoint, in a new folder where "
          "it is not the newest. Without RUN.yaml, with the settings that lie there. The layout may differ.",
          &o.resume},
-        {0, "canary", NULL, PST_OPTION_FLAG, 0, 0, "Check at the end what was really touched of each rank's memory.",
-         &o.canary},
+        {0, "canary", NULL, PST_OPTION_FLAG, 0, 0,
+         "Check at the end that nothing was written behind any rank's memory.", &o.canary},
         {'q', "quiet", NULL, PST_OPTION_FLAG, 0, 0, "Print nothing but errors.", &o.quiet},
     };
     const pst_command command = {

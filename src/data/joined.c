@@ -1,16 +1,17 @@
-/* Files are opened when they are first touched, at most MAX_OPEN at a time (a folder may hold more files than a process
- * may open); then the one opened longest ago gives way. They are read, not mapped: a file that is cut short while it is
- * mapped would kill the process. */
+/* Files are opened when they are first touched, at most MAX_OPEN at a time, or a share of what the process may open (a
+ * folder may hold more files than that); then the one opened longest ago gives way. They are read, not mapped: a file
+ * that is cut short while it is mapped would kill the process. */
 #include "data/joined.h"
 #include "base/hash.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MAX_OPEN = 64 };
+enum { MAX_OPEN = 64, LIMIT_SHARE = 4 /* of the files that the process may open */ };
 /* Above this size the few bytes of a sample are read at random places of a file that the page cache may not hold:
  * reading ahead would fetch 128 KiB for each. */
 static const uint64_t RANDOM_BYTES = 1ull << 30;
@@ -20,8 +21,14 @@ struct pst_joined {
     uint64_t *start;         /* [n + 1] where each file begins in the text */
     int *fd;                 /* [n] -1: not open */
     uint32_t open[MAX_OPEN]; /* ring of the open files */
-    uint32_t n_open, next;
+    uint32_t n_open, next, most_open;
 };
+
+static uint32_t most_open(void) {
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur >= MAX_OPEN * LIMIT_SHARE) return MAX_OPEN;
+    return limit.rlim_cur < 2 * LIMIT_SHARE ? 1 : (uint32_t)limit.rlim_cur / LIMIT_SHARE;
+}
 
 pst_status pst_joined_open(pst_file_list *list, pst_joined **out) {
     uint32_t n = list->n;
@@ -32,6 +39,7 @@ pst_status pst_joined_open(pst_file_list *list, pst_joined **out) {
     if (!j->start || !j->fd) goto no_memory;
     for (uint32_t i = 0; i < n; i++) j->start[i + 1] = j->start[i] + list->file[i].bytes, j->fd[i] = -1;
     j->list = *list;
+    j->most_open = most_open();
     *list = (pst_file_list){0};
     *out = j;
     return PST_OK;
@@ -87,7 +95,7 @@ static pst_status open_file(pst_joined *j, uint32_t i) {
         return status;
     }
     if (f->bytes >= RANDOM_BYTES) posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-    if (j->n_open == MAX_OPEN) {
+    if (j->n_open == j->most_open) {
         uint32_t old = j->open[j->next];
         close(j->fd[old]);
         j->fd[old] = -1;
@@ -95,7 +103,7 @@ static pst_status open_file(pst_joined *j, uint32_t i) {
         j->n_open++;
     }
     j->open[j->next] = i;
-    j->next = (j->next + 1) % MAX_OPEN;
+    j->next = (j->next + 1) % j->most_open;
     j->fd[i] = fd;
     return PST_OK;
 }

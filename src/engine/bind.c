@@ -80,7 +80,10 @@ static pst_status bind_share(pst_world *w, const pst_config *c, const pst_seat *
                           CPU_COUNT(&mine->mask), why);
     if (status == PST_OK && why) pst_log(PST_LOG_DEBUG, "not bound: %s", why);
     if (status == PST_OK && set) status = apply(t, set);
-    if (status == PST_OK && set) w->sharing = 1;
+    if (status == PST_OK && set) {
+        w->sharing = 1;
+        w->processors = (uint32_t)hwloc_bitmap_weight(set);
+    }
     hwloc_bitmap_free(set);
     hwloc_bitmap_free(allowed);
     hwloc_topology_destroy(t);

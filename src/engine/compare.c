@@ -1,6 +1,7 @@
 /* See compare.h. The resolved run file is text with a line per key, the same keys in every program of one build. */
 #include "engine/compare.h"
 #include "base/hash.h"
+#include "engine/seats.h"
 #include "penstock/run.h"
 #include <elf.h>
 #include <link.h>
@@ -213,7 +214,7 @@ pst_status pst_compare_ranks(pst_world *w, const pst_config *config) {
     if (status == PST_OK) status = common;
     if (status == PST_OK) status = compare(w, &mine, run);
     free(run);
-    return status;
+    return status == PST_OK ? pst_seats_count(w) : status;
 }
 
 /* --- what was made of the files ----------------------------------------------------------------------------------- */

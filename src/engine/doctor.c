@@ -163,11 +163,18 @@ static json_t *module(void) {
     return json_pack("{s:s,s:n,s:o}", "name", m->name, "why_not", "about", lines);
 }
 
+static json_t *between_hosts(void) {
+    char by[512], text[640];
+    pst_comm_ucx_between(by, sizeof by);
+    snprintf(text, sizeof text, "messages go by %s; not encrypted: use a private network or WireGuard", by);
+    return json_string(text);
+}
+
 static json_t *gather(void) {
-    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "penstock", pst_version(), "cpu", cpu(), "memory",
-                     memory(), "topology", topology(), "binding", binding(), "libraries", libraries(), "module",
-                     module(), "worlds", backends("world"), "transports", backends("transport"), "devices",
-                     backends("device"), "needs", pst_doctor_needs());
+    return json_pack("{s:s,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "penstock", pst_version(), "cpu", cpu(),
+                     "memory", memory(), "topology", topology(), "binding", binding(), "libraries", libraries(),
+                     "module", module(), "between_hosts", between_hosts(), "worlds", backends("world"), "transports",
+                     backends("transport"), "devices", backends("device"), "needs", pst_doctor_needs());
 }
 
 /* --- text ------------------------------------------------------------------------------------------------------- */
@@ -255,6 +262,7 @@ static void print_text(json_t *j, FILE *out) {
     fputc('\n', out);
     json_array_foreach(json_object_get(json_object_get(j, "module"), "about"), i, each)
         fprintf(out, "%-13s %s\n", i ? "" : text_of(json_object_get(j, "module"), "name"), json_string_value(each));
+    fprintf(out, "between hosts %s\n", text_of(j, "between_hosts"));
     print_backends(j, "worlds", out);
     print_backends(j, "transports", out);
     print_backends(j, "devices", out);

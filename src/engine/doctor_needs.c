@@ -1,5 +1,6 @@
 /* What training needs or likes to have on a machine: one row each, with a check that looks, what it is for, and what
  * would mend it (a Debian package, a setting). */
+#include "base/limit.h"
 #include "comm/version.h"
 #include "engine/doctor.h"
 #include "engine/machine.h"
@@ -94,6 +95,34 @@ static int check_limit(int resource, rlim_t least, char detail[DETAIL]) {
 static int check_files(const char *name, char detail[DETAIL]) {
     (void)name;
     return check_limit(RLIMIT_NOFILE, LEAST_FILES, detail);
+}
+
+/* Of a rank for each processor, two at least, and their launcher. */
+static int check_tasks(const char *name, char detail[DETAIL]) {
+    (void)name;
+    uint32_t ranks = pst_machine_cpus() > 2 ? pst_machine_cpus() : 2;
+    uint64_t each = 1 + pst_limit_of_rank(2, 1, 0).tasks;
+    uint32_t wanted = ranks < 64 ? (uint32_t)(ranks * each) : (uint32_t)(64 * each), got = pst_limit_tasks(wanted);
+    check_limit(RLIMIT_NPROC, 0, detail);
+    size_t used = strlen(detail);
+    snprintf(detail + used, DETAIL - used, "; %u of %u that %u ranks have can be started", got, wanted,
+             wanted / (uint32_t)each);
+    return got == wanted;
+}
+
+static int check_stack(const char *name, char detail[DETAIL]) {
+    (void)name;
+    return check_limit(RLIMIT_STACK, PST_LIMIT_STACK, detail);
+}
+
+static int check_file_size(const char *name, char detail[DETAIL]) {
+    (void)name;
+    return check_limit(RLIMIT_FSIZE, pst_limit_of_rank(2, 1, 0).file, detail);
+}
+
+static int check_private(const char *name, char detail[DETAIL]) {
+    (void)name;
+    return check_limit(RLIMIT_DATA, RLIM_INFINITY, detail);
 }
 
 static int check_locked(const char *name, char detail[DETAIL]) {
@@ -197,10 +226,10 @@ static int check_direct(const char *name, char detail[DETAIL]) {
     return 1;
 }
 
-static int check_infiniband(const char *name, char detail[DETAIL]) {
+static int check_rdma(const char *name, char detail[DETAIL]) {
     (void)name;
-    snprintf(detail, DETAIL, "/sys/class/infiniband");
-    return access("/sys/class/infiniband", R_OK) == 0 || say_errno(detail, "/sys/class/infiniband");
+    pst_comm_ucx_between(detail, DETAIL);
+    return !strncmp(detail, "RDMA", 4);
 }
 
 /* The module of GPUs and what it needs. */
@@ -224,6 +253,10 @@ static const struct {
      "a larger tmpfs on /dev/shm; in a container --shm-size=1g", check_shm},
     {"needed", "temporary folder", "starting ranks", "TMPDIR=FOLDER that can be written", check_temporary},
     {"needed", "open files", "connections between ranks", "ulimit -n 1024", check_files},
+    {"needed", "processes", "starting ranks and their threads",
+     "ulimit -u unlimited; in a container a larger --pids-limit", check_tasks},
+    {"needed", "stack", "what libraries put on it when ranks start", "ulimit -s 8192", check_stack},
+    {"needed", "file size", "memory that ranks share, and checkpoints", "ulimit -f unlimited", check_file_size},
     {"needed", "UCX shared memory", "messages between ranks of one host",
      "apt-get install --reinstall libucx0; UCX_TLS unset", check_local},
     {"needed", "PENSTOCK_ISA", "lowering the instruction set", "unset it, or give a level that this CPU has",
@@ -239,14 +272,15 @@ static const struct {
      "a folder on a disk's file system", check_direct},
     {"other", "writable folder", "runs/ (or --runs DIR)", "another folder, or --runs DIR", check_folder},
     {"other", "address space", "arenas of any size", "ulimit -v unlimited", check_address_space},
+    {"other", "private memory", "arenas of any size", "ulimit -d unlimited", check_private},
     {"other", "UCX TCP", "ranks on several hosts", "a network interface that is up (ip link)", check_tcp},
     {"other", "mpirun", "starting ranks with mpirun (penstock train -n needs no launcher)",
      "apt-get install openmpi-bin", on_path},
     {"other", "srun", "starting ranks with srun --mpi=pmix", "apt-get install slurm-client", on_path},
     {"other", "perf", "measuring kernels with hardware counters", "apt-get install linux-perf", on_path},
     {"other", "tensorboard", "looking at a run's tb/", "pip install tensorboard", on_path},
-    {"other", "InfiniBand", "RDMA between hosts (UCX uses TCP without)",
-     "an adapter and its driver; apt-get install ibverbs-providers", check_infiniband},
+    {"other", "RDMA", "messages between hosts (TCP without)",
+     "an adapter for InfiniBand or RoCE and its driver; apt-get install ibverbs-providers; UCX_TLS unset", check_rdma},
     {"other", "locked memory", "RDMA between hosts", "ulimit -l unlimited (systemd: LimitMEMLOCK=infinity)",
      check_locked},
     {"other", "CUDA", "computing on GPUs",

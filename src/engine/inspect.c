@@ -96,7 +96,7 @@ static pst_status take_plan(const pst_inspect_options *o, pst_config **c, pst_pl
     PST_TRY(pst_prepare_ranks(*c, o->ranks, &options->n_rank));
     if ((*c)->parallel.threads) options->threads = (uint32_t)(*c)->parallel.threads;
     if (!pst_config_is_auto(*c)) return PST_OK;
-    options->threads = pst_setup_threads(*c, options->n_rank);
+    options->threads = pst_setup_threads(*c, NULL, options->n_rank);
     return pst_plan_auto_here(c, options->n_rank, plan);
 }
 

@@ -20,7 +20,7 @@ pst_status pst_plan_solve(const pst_config *config, const pst_graph *graph, uint
     pst_prepare_options options = {.graph = graph, .isa = pst_prepare_isa_to_look(config)};
     PST_TRY(pst_planned_refuse(config));
     PST_TRY(pst_prepare_ranks(config, ranks, &options.n_rank));
-    options.threads = pst_setup_threads(config, options.n_rank);
+    options.threads = pst_setup_threads(config, NULL, options.n_rank);
     options.n_eval_micro = (uint32_t)(config->train.batch / config->train.micro_batch);
     PST_TRY(pst_prepare(config, &options, &p));
     *plan = p->plan;

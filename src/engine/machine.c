@@ -22,8 +22,7 @@ uint32_t pst_machine_cpus(void) {
 
 uint32_t pst_machine_threads(uint32_t ranks) {
     uint32_t cpus = pst_machine_cpus();
-    int bound = getenv("PMIX_RANK") && !getenv("PENSTOCK_LAUNCHER") && cpus < online();
-    if (bound || ranks == 0) return cpus;
+    if (ranks == 0) return cpus;
     return cpus > ranks ? cpus / ranks : 1;
 }
 

@@ -187,10 +187,11 @@ static json_t *peaks(const pst_metrics *m, const pst_report *report) {
     return list;
 }
 
-static json_t *residents(const pst_metrics *m, const pst_report *report) {
+static json_t *residents(const pst_metrics *m, const pst_report *report, int most) {
     json_t *list = json_array();
     for (uint32_t r = 0; r < m->p->options.n_rank; r++)
-        json_array_append_new(list, json_integer((json_int_t)report[r].resident_bytes));
+        json_array_append_new(
+            list, json_integer((json_int_t)(most ? report[r].most_resident_bytes : report[r].resident_bytes)));
     return list;
 }
 
@@ -217,12 +218,12 @@ void pst_metrics_step_done(pst_metrics *m, const pst_metrics_step *s, const pst_
     const pst_prepared *p = m->p;
     double tokens = (double)p->config->train.batch * p->model_config.context, rate = tokens / s->step_s;
     double mfu = m->peak_flops > 0 ? (double)p->flops / s->step_s / m->peak_flops : 0;
-    json_t *line =
-        json_pack("{s:I,s:o,s:f,s:o,s:f,s:I,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o}", "step", (json_int_t)s->step, "loss",
-                  number(s->loss), "lr", s->lr, "grad_norm", number(s->grad_norm), "mfu", mfu, "tokens",
-                  (json_int_t)s->tokens, "step_ms", s->step_s * 1e3, "predicted_step_ms", s->predicted_step_s * 1e3,
-                  "tokens_per_s", rate, "bubble", s->bubble, "predicted_bubble", s->predicted_bubble, "peak_bytes",
-                  peaks(m, report), "predicted_peak_bytes", peaks(m, NULL), "resident_bytes", residents(m, report));
+    json_t *line = json_pack(
+        "{s:I,s:o,s:f,s:o,s:f,s:I,s:f,s:f,s:f,s:f,s:f,s:o,s:o,s:o,s:o}", "step", (json_int_t)s->step, "loss",
+        number(s->loss), "lr", s->lr, "grad_norm", number(s->grad_norm), "mfu", mfu, "tokens", (json_int_t)s->tokens,
+        "step_ms", s->step_s * 1e3, "predicted_step_ms", s->predicted_step_s * 1e3, "tokens_per_s", rate, "bubble",
+        s->bubble, "predicted_bubble", s->predicted_bubble, "peak_bytes", peaks(m, report), "predicted_peak_bytes",
+        peaks(m, NULL), "resident_bytes", residents(m, report, 0), "most_resident_bytes", residents(m, report, 1));
     if (line && report->works) add_work(m, report, s->step_s, line);
     if (line && s->post) json_object_set_new(line, "rolled_back_ranks", json_integer(s->rolled_back));
     if (line && s->scales) {

@@ -16,6 +16,7 @@ typedef struct {
     uint64_t op_ns[PST_OP_COUNT];    /* mean duration of this rank's instructions by opcode */
     uint64_t peak_bytes;             /* highest byte of the arena that was ever written, + 1 */
     uint64_t resident_bytes;         /* anonymous and shared memory of the rank's process (all ranks' with self) */
+    uint64_t most_resident_bytes;    /* the most that was ever resident of it, files of libraries included */
     pst_work work;                   /* time by kind of work, */
     uint64_t works;                  /* where it was measured: else 0 */
     uint64_t stop;                   /* this rank was asked to stop */

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "engine/group.h"
 #include "engine/machine.h"
+#include "engine/seats.h"
 #include "engine/plan_run.h"
 #include "engine/trainer.h"
 #include <stdlib.h>
@@ -81,7 +82,7 @@ static pst_status set_machine(pst_config *c, const pst_world *world, uint32_t n_
     uint32_t here = several ? world->local_size : n_rank;
     PST_TRY(pst_registry_device(c->parallel.device, &config, &device));
     uint64_t free_ = pst_prepare_free(device, here);
-    c->parallel.threads = pst_setup_threads(c, several && world->sharing ? world->sharing : here);
+    c->parallel.threads = pst_setup_threads(c, world, here);
     *memory = free_ - free_ / 16;
     return PST_OK;
 }
@@ -97,11 +98,16 @@ static pst_status print_best(pst_planning *x, FILE *f) {
     return status;
 }
 
-static pst_status search(const pst_config *c, uint32_t n_rank, uint64_t memory, FILE *f) {
+static pst_status search(const pst_config *c, const pst_world *world, uint32_t n_rank, uint64_t memory, FILE *f) {
     const pst_plan_run_options o = {
         .cluster = "", .profile = "", .plan = "", .report = "", .ranks = n_rank, .time_limit = SEARCH_S};
     char change[PST_PLANNING_ADVICE] = "", cluster[PST_PLANNING_ADVICE] = "";
-    pst_planning x = {.config = c, .options = &o, .open = "", .all_ranks = 1, .memory = memory};
+    pst_planning x = {.config = c,
+                      .options = &o,
+                      .open = "",
+                      .all_ranks = 1,
+                      .memory = memory,
+                      .processors = pst_seats_processors(world)};
     pst_status status = pst_planning_search(&x);
     if (status == PST_OK && x.result->best) status = print_best(&x, f);
     else if (status == PST_OK) {
@@ -127,7 +133,7 @@ static pst_status find(const pst_config *config, const pst_world *world, uint32_
     PST_TRY(pst_config_copy(config, &c));
     pst_status status = set_machine(c, world, n_rank, &memory);
     FILE *f = status == PST_OK ? open_memstream(&found, bytes) : NULL;
-    if (f) status = search(c, n_rank, memory, f);
+    if (f) status = search(c, world, n_rank, memory, f);
     if ((!f || fclose(f)) && status == PST_OK) status = pst_fail(PST_ENOMEM, "no memory for a plan");
     pst_config_close(c);
     if (status == PST_OK) *text = found;

@@ -177,7 +177,7 @@ pst_status pst_planning_profile(pst_planning *x, const pst_graph *graph) {
                         path, *head->device ? "device" : "processor", *head->device ? head->model : head->cpu);
     }
     const pst_device_kind *kind = x->nominal ? NULL : &x->cluster->kind[k];
-    PST_TRY(pst_profile_suits(x->profile, kind, x->config, pst_planning_threads(x, n), graph, 0));
+    PST_TRY(pst_profile_suits(x->profile, kind, x->config, pst_planning_threads(x, n), x->processors, graph, 0));
     pst_profile_warn(x->profile, x->config, n, pst_planning_threads(x, n));
     return PST_OK;
 }
@@ -249,6 +249,7 @@ pst_status pst_planning_prepare(pst_planning *x, const pst_search_layout *l, pst
                              .threads = pst_planning_threads(x, n_rank),
                              .isa = isa_of(x),
                              .device = x->device,
+                             .processors = x->processors,
                              .n_eval_micro = l->n_micro};
     pst_config_close(x->settled), x->settled = NULL;
     PST_TRY(pst_planning_plan(x, l, &plan));

@@ -33,6 +33,7 @@ typedef struct {
     const pst_device_ops *device; /* what computes on them; NULL: of a cluster, it is not known */
     const pst_device_kind *datasheet; /* of this machine's; NULL: a nominal processor core, or measured */
     int all_ranks;               /* 1: devices are ranks that are there: none may be left over */
+    pst_processors processors;   /* of ranks that are there */
     uint64_t memory;             /* bytes that a rank may use where parallel.memory does not say; 0: what its device has */
     pst_model_config model;
     const pst_model_row *row;

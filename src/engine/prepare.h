@@ -12,6 +12,12 @@
 #include "pipeline/layout.h"
 #include "pipeline/simulate.h"
 
+/* What the ranks of a host may use together. */
+typedef struct {
+    uint32_t n; /* 0: what this process may use */
+    int bound;  /* a launcher has given ranks parts of a machine, which may have more */
+} pst_processors;
+
 typedef struct {
     uint32_t n_rank;            /* ranks of the job: stages x replicas x tensor ranks */
     uint32_t threads;           /* CPU threads per rank; scratch depends on it */
@@ -20,6 +26,7 @@ typedef struct {
     uint32_t local;             /* 1 + number of this process among those of its host, which of several GPUs it takes; 0:
                                    a process has many ranks, or it is the only one, and their numbers say it */
     uint32_t ranks_here;        /* of this job on this host; 0: it is never opened */
+    pst_processors processors;  /* of the host, for parallel.profile */
     uint32_t n_eval_micro;      /* micro-batches per evaluation pass */
     int infer;                  /* graph without loss, no backward: generation */
     const pst_plan *plan;       /* schedule, micro-batches, cut and ranks as this plan says instead of as configured and

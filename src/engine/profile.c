@@ -113,7 +113,7 @@ static pst_status read_take(const pst_profile_options *o, const pst_config *c, p
     *take = (pst_profile_take){.run = o->file[0],
                                .override = o->override,
                                .n_override = o->n_override,
-                               .threads = pst_setup_threads(c, n_rank),
+                               .threads = pst_setup_threads(c, NULL, n_rank),
                                .device = "cpu",
                                .seconds = o->seconds > 0 ? o->seconds : 1};
     PST_TRY(read_choices("--micro-batches", o->micro_batches, (uint32_t)c->train.micro_batch, &take->n_micro_batch,

@@ -31,7 +31,7 @@ pst_status pst_profile_open_for(pst_prepared *p);
 /* EINPUT: the profile, of parallel.profile, is of another machine, precision or model; see above. kind: a cluster's, which
  * the profile is of (costs.h); NULL: it is to be this machine's. */
 pst_status pst_profile_suits(const pst_profile *profile, const pst_device_kind *kind, const pst_config *config,
-                             uint32_t threads, const pst_graph *graph, int quiet);
+                             uint32_t threads, pst_processors processors, const pst_graph *graph, int quiet);
 /* Warns of ranks that would have to take turns on the processors. */
 void pst_profile_warn(const pst_profile *profile, const pst_config *config, uint32_t n_rank, uint32_t threads);
 /* Messages and the flush, once lists and layout are there. */

@@ -8,10 +8,12 @@
 
 /* A machine on which nothing is computed may be any, and so may one that plans for GPUs of a cluster. */
 static pst_status check_machine(const pst_config *c, const pst_device_kind *kind, uint32_t threads,
-                                const pst_profile *profile) {
+                                pst_processors processors, const pst_profile *profile) {
     pst_profile_head here;
     const pst_profile_head *head = pst_profile_head_of(profile);
     pst_profile_here(c, threads, &here);
+    if (processors.n) here.cpus = processors.n;
+    if (processors.bound && here.cpus < head->cpus) here.cpus = head->cpus;
     if (!strcmp(c->parallel.device, "timed"))
         memcpy(here.cpu, head->cpu, sizeof here.cpu), memcpy(here.isa, head->isa, sizeof here.isa),
             here.cpus = head->cpus;
@@ -46,9 +48,9 @@ static pst_status check_shapes(const char *path, const pst_profile *profile, con
 }
 
 pst_status pst_profile_suits(const pst_profile *profile, const pst_device_kind *kind, const pst_config *c,
-                             uint32_t threads, const pst_graph *graph, int quiet) {
+                             uint32_t threads, pst_processors processors, const pst_graph *graph, int quiet) {
     int force = !strcmp(c->parallel.profile_force, "true");
-    pst_status status = check_machine(c, kind, threads, profile);
+    pst_status status = check_machine(c, kind, threads, processors, profile);
     if (status == PST_EINPUT && force) {
         if (!quiet)
             pst_log(PST_LOG_WARN, "parallel.profile: %s is used all the same: %s", c->parallel.profile, pst_error());
@@ -88,7 +90,8 @@ pst_status pst_profile_open_for(pst_prepared *p) {
         pst_profile_close(p->profile), p->profile = NULL;
         return PST_OK;
     }
-    status = pst_profile_suits(p->profile, p->costs.kind, p->config, p->options.threads, p->graph, p->options.quiet);
+    status = pst_profile_suits(p->profile, p->costs.kind, p->config, p->options.threads, p->options.processors,
+                               p->graph, p->options.quiet);
     if (status == PST_OK && !p->options.quiet)
         pst_profile_warn(p->profile, p->config, p->options.n_rank, p->options.threads);
     p->costs.profile = p->profile, p->costs.busy = busy_ranks(p);

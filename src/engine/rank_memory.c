@@ -107,9 +107,9 @@ static pst_status last_touched(const pst_rank *r, uint64_t from, uint64_t to, ui
     return PST_OK;
 }
 
-pst_status pst_rank_touched(const pst_rank *r, uint64_t *end) {
-    if (r->far && r->arena.canary) return last_touched(r, 0, r->arena.bytes, end);
-    *end = r->far ? 0 : pst_arena_touched(&r->arena, 0, r->arena.bytes);
+pst_status pst_rank_touched(const pst_rank *r, uint64_t from, uint64_t *end) {
+    if (r->far && r->arena.canary) return last_touched(r, from, r->arena.bytes, end);
+    *end = r->far ? from : pst_arena_touched(&r->arena, from, r->arena.bytes);
     return PST_OK;
 }
 

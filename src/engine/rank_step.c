@@ -129,11 +129,8 @@ static pst_status may_step(const pst_rank *r, int *may) {
 }
 
 static pst_status step_ahead(pst_rank *r) {
-    uint32_t last = r->graph->n_param;
     PST_TRY(may_step(r, &r->stepped));
-    if (r->stepped) return apply(r, 1.0, 1);
-    while (last > 0 && !steps(r, last - 1)) last--; /* the memory that was predicted is touched in any case */
-    return last > 0 ? copy_array(r, last - 1, r->p->optim->n_state, 0) : PST_OK;
+    return r->stepped ? apply(r, 1.0, 1) : PST_OK;
 }
 
 /* The answer: sum of losses, norm, clip factor. good: the weights stay numbers. */

@@ -12,6 +12,7 @@
 #include "engine/machine.h"
 #include "engine/planned.h"
 #include "engine/save.h"
+#include "engine/seats.h"
 #include "engine/trainer.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -24,8 +25,8 @@
 
 /* --- what can be known to be wrong ------------------------------------------------------------------------------ */
 
-uint32_t pst_setup_threads(const pst_config *c, uint32_t sharing) {
-    return c->parallel.threads ? (uint32_t)c->parallel.threads : pst_machine_threads(sharing);
+uint32_t pst_setup_threads(const pst_config *c, const pst_world *world, uint32_t ranks_here) {
+    return c->parallel.threads ? (uint32_t)c->parallel.threads : pst_seats_threads(world, ranks_here);
 }
 
 /* What a rank may use: as configured, else its share of what the machine has free; a device with memory of its own says
@@ -84,7 +85,8 @@ pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, cons
                           pst_prepared **prepared) {
     pst_prepared *p;
     uint32_t ranks_here = world && world->size > 1 ? world->local_size : options.n_rank;
-    options.threads = pst_setup_threads(c, world && world->size > 1 && world->sharing ? world->sharing : ranks_here);
+    options.threads = pst_setup_threads(c, world, ranks_here);
+    options.processors = pst_seats_processors(world);
     options.local = world && world->size > 1 ? 1 + world->local_rank : 0;
     options.ranks_here = ranks_here;
     options.n_eval_micro = (uint32_t)(c->train.batch / c->train.micro_batch);
@@ -286,12 +288,13 @@ void pst_setup_close(pst_trainer *t) {
 
 /* More threads than processors on rank 0's host is no fault, but slow. */
 static void say_crowded(const pst_trainer *t) {
-    const pst_world *w = t->group->world;
-    uint32_t ranks = w->sharing ? w->sharing : w->local_size, processors = pst_machine_cpus();
+    pst_world *w = t->group->world;
     uint32_t threads = t->p->options.threads;
-    if (w->size == 1 || (uint64_t)ranks * threads <= processors) return;
-    printf("crowded:   %u ranks of %u thread%s take turns on %u processor%s of %s\n", ranks, threads,
-           threads > 1 ? "s" : "", processors, processors > 1 ? "s" : "", w->host);
+    if (w->size == 1) return;
+    pst_seat_group g = pst_seats_most_crowded(w);
+    if ((uint64_t)g.ranks * threads <= g.processors) return;
+    printf("crowded:   %u ranks of %u thread%s take turns on %u processor%s of %s\n", g.ranks, threads,
+           threads > 1 ? "s" : "", g.processors, g.processors > 1 ? "s" : "", w->host);
 }
 
 /* How messages get to and from a device that the host cannot reach. */
@@ -354,7 +357,7 @@ void pst_setup_announce(const pst_trainer *t) {
            p->options.n_rank > 1 ? "s" : "", *grid ? " (" : "", grid, *grid ? ")" : "", p->options.threads,
            p->options.threads > 1 ? "s" : "", p->plan->schedule, p->plan->n_micro, p->plan->micro_batch);
     if (*p->solved) printf("schedule:  solved, %s\n", p->solved);
-    printf("predicted: bubble %.1f%%, peak memory %.1f MiB on the largest rank\n", p->timing->bubble * 100,
+    printf("predicted: bubble %.1f%%, arena %.1f MiB on the largest rank\n", p->timing->bubble * 100,
            (double)most / 1048576.0);
     say_messages(t);
     say_crowded(t);

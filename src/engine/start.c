@@ -6,6 +6,7 @@
 #include "comm/world.h"
 #include "engine/compare.h"
 #include "engine/handed.h"
+#include "engine/limits.h"
 #include "engine/plan_auto.h"
 #include "engine/planned.h"
 #include "engine/trainer.h"
@@ -95,6 +96,7 @@ static pst_status check_job(const pst_config *c, const pst_train_options *o, con
 /* In this process alone; *plan: of the file, or found here. */
 static pst_status train_alone(pst_config **c, const pst_train_options *o, pst_plan **plan, uint32_t n_rank) {
     pst_world *world;
+    PST_TRY(pst_limits_of_process(1));
     PST_TRY(pst_registry_world()->open(&world));
     pst_status status = pst_config_is_auto(*c) ? pst_plan_auto(c, o, world, n_rank, PST_OK, plan) : PST_OK;
     if (status == PST_OK) return pst_train_here(*c, o, *plan, world, n_rank);
@@ -118,6 +120,7 @@ static pst_status train_single(pst_config **c, const pst_train_options *o, pst_p
 static pst_status train_rank(pst_config **c, const pst_train_options *o, pst_plan **plan) {
     pst_world *world;
     uint32_t n_rank;
+    PST_TRY(pst_limits_of_process(2));
     PST_TRY(pst_registry_world()->open(&world));
     pst_log_set_rank((int)world->rank);
     pst_status status = pst_compare_ranks(world, *c);

@@ -37,13 +37,14 @@ static uint64_t kib_after(const char *text, const char *key) {
     return at ? strtoull(at + strlen(key), NULL, 10) * 1024 : 0;
 }
 
-/* Anonymous and shared resident bytes of this process; 0 where the system does not tell. */
-static uint64_t resident_bytes(int proc_status) {
+/* Of this process: anonymous and shared resident bytes; and the most that were ever resident, files of libraries
+ * included. 0 where the system does not tell. */
+static void resident_bytes(int proc_status, uint64_t *own, uint64_t *most) {
     char text[4096];
     ssize_t n = proc_status < 0 ? -1 : pread(proc_status, text, sizeof text - 1, 0);
-    if (n < 0) return 0;
-    text[n] = 0;
-    return kib_after(text, "\nRssAnon:") + kib_after(text, "\nRssShmem:");
+    text[n < 0 ? 0 : n] = 0;
+    *own = kib_after(text, "\nRssAnon:") + kib_after(text, "\nRssShmem:");
+    *most = kib_after(text, "\nVmHWM:");
 }
 
 /* What one rank measured in the step just done. */
@@ -73,14 +74,21 @@ static pst_report report_of(const pst_rank *r, uint64_t peak_bytes) {
     return out;
 }
 
+/* Whether to look how far the arena has been written by now: reading what is not takes time. */
+static int looks(const pst_trainer *t) {
+    return !(t->step & (t->step - 1)) || t->step == (uint64_t)t->config->train.steps;
+}
+
 /* Every rank's report to all; what any was asked to do is known to all from here on. */
 static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
-    uint64_t resident = resident_bytes(t->proc_status), stop = t->asked && *t->asked;
+    uint64_t resident, most_resident, stop = t->asked && *t->asked;
+    resident_bytes(t->proc_status, &resident, &most_resident);
     for (uint32_t i = 0; i < t->group->n_local; i++) {
-        uint64_t peak_bytes;
-        PST_TRY(pst_rank_touched(t->group->local[i], &peak_bytes));
+        uint64_t peak_bytes = t->own[i].peak_bytes; /* of the step before */
+        if (!peak_bytes || looks(t)) PST_TRY(pst_rank_touched(t->group->local[i], peak_bytes, &peak_bytes));
         t->own[i] = report_of(t->group->local[i], peak_bytes);
         t->own[i].wall_ns = wall_ns, t->own[i].resident_bytes = resident, t->own[i].stop = stop;
+        t->own[i].most_resident_bytes = most_resident;
         t->own[i].saving = pst_saving_state(t);
     }
     PST_TRY(pst_group_all_gather(t->group, t->own, sizeof *t->own, t->report));

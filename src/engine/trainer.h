@@ -65,7 +65,7 @@ void pst_train_say_once(pst_world *world);
  * mkdir -p of everything above the last name; room for what steps measure (t->report, own, fit). */
 void pst_setup_log(const char *level);
 void pst_setup_say_warmup(const pst_config *c); /* that it was cut to all the steps there are, if it was */
-uint32_t pst_setup_threads(const pst_config *c, uint32_t sharing);
+uint32_t pst_setup_threads(const pst_config *c, const pst_world *world, uint32_t ranks_here);
 /* The job's processes in the order of its ranks (parallel.devices, or the plan's; plan may be NULL). */
 pst_status pst_setup_seat(const pst_config *c, const pst_plan *plan, uint32_t n_rank, pst_world **world);
 pst_status pst_setup_plan(const pst_config *c, pst_prepare_options options, const pst_world *world,

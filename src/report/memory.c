@@ -1,4 +1,5 @@
-/* Memory per rank: what was predicted, region by region, above what was touched and what was resident. */
+/* Memory per rank: the arena, which is predicted, region by region, above what was written of it and the process, which
+ * has libraries, too. */
 #include "report/html.h"
 #include "report/page.h"
 #include <math.h>
@@ -39,7 +40,7 @@ static void draw_predicted(const pst_report_data *d, uint32_t rank, double full,
     char text[PST_HTML_NUMBER];
     const char *name;
     int k = 0;
-    fputs("<div class=\"which\">predicted</div><div class=\"bar\">", out);
+    fputs("<div class=\"which\">arena</div><div class=\"bar\">", out);
     json_object_foreach((json_t *)all, name, list) {
         double bytes = region_bytes(list, rank);
         if (bytes > 0) {
@@ -55,13 +56,13 @@ static void draw_predicted(const pst_report_data *d, uint32_t rank, double full,
     fprintf(out, "</div><div class=\"value\">%s</div>\n", pst_html_bytes(d->metrics.memory[rank].predicted_peak, text));
 }
 
-static void draw_plain(const char *which, const char *look, double bytes, double full, const char *remark, FILE *out) {
+static void draw_plain(const char *which, const char *look, double bytes, double full, FILE *out) {
     char text[PST_HTML_NUMBER];
     if (isnan(bytes)) return;
     fprintf(out,
             "<div class=\"which\">%s</div><div class=\"bar thin\"><i class=\"%s\" style=\"width:%.3f%%\"></i></div>",
             which, look, bytes / full * 100);
-    fprintf(out, "<div class=\"value\">%s%s</div>\n", pst_html_bytes(bytes, text), remark);
+    fprintf(out, "<div class=\"value\">%s</div>\n", pst_html_bytes(bytes, text));
 }
 
 static void draw_ranks(const pst_report_data *d, double limit, FILE *out) {
@@ -72,14 +73,10 @@ static void draw_ranks(const pst_report_data *d, double limit, FILE *out) {
     else fputs("<div class=\"bars\">\n", out);
     for (uint32_t r = 0; r < m->n_rank && r < PST_REPORT_ROWS; r++) {
         const pst_report_memory *of = &m->memory[r];
-        const char *remark = of->peak < of->predicted_peak    ? ", less than predicted"
-                             : of->peak > of->predicted_peak  ? ", more than predicted"
-                             : of->peak == of->predicted_peak ? ", exactly as predicted"
-                                                              : "";
         fprintf(out, "<div class=\"who\">rank %u</div>\n", r);
         if (!isnan(of->predicted_peak)) draw_predicted(d, r, full, out);
-        draw_plain("touched", "touched", of->peak, full, remark, out);
-        if (of->resident > 0 && !one_process(d)) draw_plain("resident", "resident", of->resident, full, "", out);
+        draw_plain("written", "touched", of->peak, full, out);
+        if (of->resident > 0 && !one_process(d)) draw_plain("resident", "resident", of->resident, full, out);
     }
     fputs("</div>\n", out);
 }
@@ -99,9 +96,12 @@ static void draw_legend(const pst_report_data *d, FILE *out) {
         }
         k++;
     }
-    fputs("<span class=\"key\"><i class=\"touched\"></i>touched: highest byte ever written</span>", out);
+    fputs(
+        "<span class=\"key\"><i class=\"touched\"></i>written: up to the highest byte ever written of the arena</span>",
+        out);
     if (!one_process(d))
-        fputs("<span class=\"key\"><i class=\"resident\"></i>resident: the whole process, libraries included</span>",
+        fputs("<span class=\"key\"><i class=\"resident\"></i>resident: the whole process, with libraries, which are "
+              "not predicted</span>",
               out);
     fputs("</p>\n", out);
 }
@@ -119,9 +119,8 @@ static void draw_table(const pst_report_data *d, FILE *out) {
         pst_html_text(out, name);
         fputs("</th>", out);
     }
-    fputs(
-        "<th class=\"n\">predicted</th><th class=\"n\">touched</th><th class=\"n\">resident</th></tr></thead><tbody>\n",
-        out);
+    fputs("<th class=\"n\">arena</th><th class=\"n\">written</th><th class=\"n\">resident</th></tr></thead><tbody>\n",
+          out);
     for (uint32_t r = 0; r < m->n_rank && r < PST_REPORT_ROWS; r++) {
         fprintf(out, "<tr><td>%u</td>", r);
         json_object_foreach((json_t *)regions(d), name, list)

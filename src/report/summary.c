@@ -271,11 +271,9 @@ static void draw_memory(const pst_report_metrics *m, FILE *out) {
         if (!(m->memory[r].peak <= m->memory[largest].peak)) largest = r;
     if (!m->n_rank || isnan(m->memory[largest].peak)) return;
     const pst_report_memory *of = &m->memory[largest];
-    open_tile("Peak memory", pst_html_bytes(of->peak, value), out);
-    if (of->peak == of->predicted_peak)
-        fputs(m->n_rank > 1 ? "largest rank, to the byte as predicted" : "to the byte as predicted", out);
-    else
-        fprintf(out, "%spredicted %s", m->n_rank > 1 ? "largest rank, " : "", pst_html_bytes(of->predicted_peak, text));
+    open_tile("Arena", pst_html_bytes(isnan(of->predicted_peak) ? of->peak : of->predicted_peak, value), out);
+    fprintf(out, "%swritten %s", m->n_rank > 1 ? "largest rank, " : "", pst_html_bytes(of->peak, text));
+    if (of->resident > 0) fprintf(out, "; process %s", pst_html_bytes(of->resident, text));
     close_tile(out);
 }
 

@@ -13,6 +13,16 @@ eval: {every: 3, sets: {same: text.txt}}
 END
 "$PENSTOCK" train run.yaml -n 2 >out 2>err || fail "train: $(cat err)"
 grep -q '^report  *runs/run/report.html$' out || fail "the report is not named"
+grep -q '^memory  *rank [01]: arena [0-9.]* MiB as predicted, written [0-9.]*; its process, .* at most [0-9.]* MiB res' out ||
+    fail "the memory is not told: $(cat out)"
+# bytes KEY RANK: of the last step
+bytes() { sed -n "s/.*\"$1\": *\[\([0-9]*\), *\([0-9]*\)\].*/\\$(($2 + 1))/p" runs/run/metrics.jsonl | tail -n 1; }
+for r in 0 1; do
+    [ "$(bytes peak_bytes $r)" -le "$(bytes predicted_peak_bytes $r)" ] &&
+        [ "$(bytes resident_bytes $r)" -gt "$(bytes predicted_peak_bytes $r)" ] &&
+        [ "$(bytes most_resident_bytes $r)" -gt "$(bytes resident_bytes $r)" ] ||
+        fail "memory of rank $r: $(tail -n 2 runs/run/metrics.jsonl)"
+done
 page=runs/run/report.html
 [ -s $page ] || fail "no report"
 # holds FILE PATTERN...
@@ -21,7 +31,8 @@ holds() {
     shift
     for pattern; do grep -q -e "$pattern" "$file" || fail "$file: no '$pattern'"; done
 }
-holds $page 'Evaluation sets' 'same [0-9.]* nats per token, at step 6' 'Loss' 'validation' 'Predicted' 'rank 1' 'exactly as predicted' 'step-00000006' 'class="state good">done'
+holds $page 'Evaluation sets' 'same [0-9.]* nats per token, at step 6' 'Loss' 'validation' 'Predicted' 'rank 1' \
+    'written: up to the highest byte' 'step-00000006' 'class="state good">done'
 grep -o 'https*://[^"< ]*' $page && fail "the page refers to others"
 
 "$PENSTOCK" report runs/run -o other.html >out 2>err || fail "report -o: $(cat err)"

@@ -39,7 +39,7 @@ static void same(const char *name, int ranks, int captured, const char *const *w
     assert_int_equal(cpu.steps, 9);
     run_assert_same(&far, &cpu, name);
     assert_true(far.validation == cpu.validation);
-    for (int k = 0; k < far.n_rank; k++) assert_int_equal(far.peak[k], far.predicted[k]);
+    for (int k = 0; k < far.n_rank; k++) assert_in_range(far.peak[k], 1, far.predicted[k]);
     int captures = after[0] - before[0], replays = after[1] - before[1];
     if (captured ? captures < ranks || replays < FEWEST * captures : captures + replays)
         fail_msg("%s: %d captures, %d replays", name, captures, replays);

