@@ -73,7 +73,7 @@ const pst_row pst_rows[] = {
          "Dynamic loss scale: multiplies it when a step overflows, which is skipped."),
     TEXT(train, non_finite, "stop", 0, "stop|skip",
          "When a loss or gradient is not finite, which no step ever applies: end the run, or go on with the next "
-         "batch."),
+         "batch (status 2 when no step was applied)."),
     WHOLE(train, validate_every, "0", 0, 1e12, "Steps between validations; 0: only at the end."),
     REAL(train, hang_factor, "10", 1, 1000, 0,
          "A rank hangs when an instruction lasts this many times as long as expected..."),

@@ -198,7 +198,8 @@ static void say_end(const pst_trainer *t, uint64_t hash, int reported) {
         printf("checkpoint  %s/checkpoints/step-%08" PRIu64 "\n", t->folder, t->step);
     fflush(stdout);
     pst_nonfinite_advice(t, advice);
-    if (t->skipped && !t->scaler.dynamic) /* there it is how the scale is found */
+    int fails = t->skipped == t->step && !t->stopped; /* and says why */
+    if (!fails && t->skipped && !t->scaler.dynamic) /* there it is how the scale is found */
         pst_log(PST_LOG_WARN, "%" PRIu64 " of %" PRIu64 " steps were skipped, for they were not finite: %s", t->skipped,
                 t->step, advice);
 }
@@ -215,6 +216,17 @@ static pst_status lost_weights(const pst_trainer *t) {
     return pst_group_agree(t->group, status);
 }
 
+/* No step has changed the weights. */
+static pst_status all_skipped(const pst_trainer *t) {
+    char advice[PST_NONFINITE_ADVICE];
+    pst_nonfinite_advice(t, advice);
+    pst_status status = pst_fail(PST_EINPUT,
+                                 "all %" PRIu64 " steps were skipped, because the loss or a gradient was not finite; "
+                                 "the weights have not changed; %s",
+                                 t->step, advice);
+    return pst_group_agree(t->group, status);
+}
+
 static pst_status finish(pst_trainer *t) {
     uint64_t hash = 0;
     int reported = 0;
@@ -225,6 +237,7 @@ static pst_status finish(pst_trainer *t) {
     if (t->metrics) reported = write_report(t);
     if (t->metrics && !t->options->quiet) say_end(t, hash, reported);
     if (t->checkpointed != t->step && !t->study) return lost_weights(t);
+    if (!t->stopped && t->skipped && t->skipped == t->step) return all_skipped(t);
     return t->options->canary && !t->study && t->trained ? check_memory(t) : PST_OK;
 }
 
