@@ -148,11 +148,73 @@ static void test_interrupt_twice(void **state) {
     }
 }
 
+/* --- as a library ------------------------------------------------------------------------------------------------- */
+
+static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGQUIT};
+enum { N_CAUGHT = sizeof caught / sizeof *caught };
+static volatile sig_atomic_t own_calls;
+
+static void own_handler(int number) { own_calls += number > 0; }
+
+/* A child that sends a signal to this process, once its run has made three steps. */
+static pid_t signal_later(const char *name, int number) {
+    char folder[600];
+    snprintf(folder, sizeof folder, "%s/%s/run", run_folder(), name);
+    pid_t parent = getpid(), pid = fork();
+    if (pid) return pid;
+    for (double end = process_now() + 60; process_steps(folder) < 3 && process_now() < end;) process_sleep_ms(2);
+    kill(parent, number);
+    _exit(0);
+}
+
+/* size: of the options, as this or an earlier version has them. */
+static pst_status train_here(const char *name, const char *yaml, size_t size, int *stopped) {
+    char runs[300];
+    pst_config *c = NULL;
+    snprintf(runs, sizeof runs, "%s/%s", run_folder(), name);
+    pst_train_options o = {.size = size, .ranks = 2, .runs = runs, .quiet = 1, .stopped = stopped};
+    const char *self[] = {"parallel.transport=self"};
+    assert_int_equal(pst_config_parse(yaml, "test.yaml", self, 1, &c), PST_OK);
+    pst_status status = pst_train(c, &o);
+    pst_config_close(c);
+    return status;
+}
+
+static void check_own_handlers(void) {
+    own_calls = 0;
+    for (int i = 0; i < N_CAUGHT; i++) raise(caught[i]);
+    assert_int_equal(own_calls, N_CAUGHT);
+}
+
+/* The caller is told, and its handlers are put back. */
+static void test_library(void **state) {
+    (void)state;
+    const int asks[] = {SIGINT, SIGTERM, SIGHUP};
+    const char *brief = MODEL(2, 32, 24) "train: {steps: 2, batch: 4, micro_batch: 1, warmup: 0}\n";
+    int stopped = -1;
+    for (int i = 0; i < N_CAUGHT; i++) signal(caught[i], own_handler);
+    for (int i = 0; i < 3; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "library-%d", i);
+        pid_t child = signal_later(name, asks[i]);
+        assert_int_equal(train_here(name, ENDLESS(0), sizeof(pst_train_options), &stopped), PST_OK);
+        waitpid(child, NULL, 0);
+        assert_int_equal(stopped, asks[i]);
+        check_own_handlers();
+    }
+    assert_int_equal(train_here("library-all", brief, sizeof(pst_train_options), &stopped), PST_OK);
+    assert_int_equal(stopped, 0);
+    stopped = -1;
+    assert_int_equal(train_here("library-old", brief, offsetof(pst_train_options, stopped), &stopped), PST_OK);
+    assert_int_equal(stopped, -1);
+    for (int i = 0; i < N_CAUGHT; i++) signal(caught[i], SIG_DFL);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_interrupt),       cmocka_unit_test(test_ucx_signals), cmocka_unit_test(test_hangups),
         cmocka_unit_test(test_nohup),           cmocka_unit_test(test_save),        cmocka_unit_test(test_quit),
-        cmocka_unit_test(test_interrupt_twice),
+        cmocka_unit_test(test_interrupt_twice), cmocka_unit_test(test_library),
     };
     return cmocka_run_group_tests(tests, job_open, job_close);
 }
