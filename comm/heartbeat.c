@@ -268,6 +268,8 @@ void pst_heartbeat_tell(pst_heartbeat *h, uint32_t rank, const char *where) {
     atomic_store(&h->page->told, line + 1);
 }
 
+void pst_heartbeat_stopped(pst_heartbeat *h, int signal) { atomic_store(&h->page->stopped, (uint32_t)signal); }
+
 void pst_heartbeat_note(pst_heartbeat *h, const char *note) {
     snprintf(h->page->note, sizeof h->page->note, "%s", note);
     atomic_store(&h->page->noted, 1);

@@ -41,6 +41,8 @@ int pst_heartbeat_dead(pst_heartbeat *h, uint32_t *rank);
 void pst_heartbeat_tell(pst_heartbeat *h, uint32_t rank, const char *where);
 /* What the launcher adds should a rank or link fail from now on. Of one rank, once. */
 void pst_heartbeat_note(pst_heartbeat *h, const char *note);
+/* The job was saved after this signal, and its ranks leave with the status that belongs to it (launch.h). */
+void pst_heartbeat_stopped(pst_heartbeat *h, int signal);
 /* Why this rank leaves with EPEER: for the launcher to say when it knows nothing better. The first one stays. */
 void pst_heartbeat_excuse(pst_heartbeat *h, const char *why);
 /* Our own failure, for the others to name: they see it at their next check. */
@@ -69,6 +71,8 @@ int pst_heartbeat_page_hung(const pst_heartbeat_page *page, uint32_t *rank, int 
  * nothing. They live as long as the page. */
 const char *pst_heartbeat_page_told(const pst_heartbeat_page *page, uint32_t rank);
 const char *pst_heartbeat_page_note(const pst_heartbeat_page *page);
+/* The signal that a rank has named with pst_heartbeat_stopped; 0: none has. */
+int pst_heartbeat_page_stopped(const pst_heartbeat_page *page);
 const char *pst_heartbeat_page_why(const pst_heartbeat_page *page);
 /* "F chunk 2 micro-batch 3" of a rank, "its start" when it has run nothing yet. Returns buffer. */
 const char *pst_heartbeat_page_where(const pst_heartbeat_page *page, uint32_t rank, char *buffer, uint32_t bytes);

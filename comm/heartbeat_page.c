@@ -99,6 +99,8 @@ const char *pst_heartbeat_page_told(const pst_heartbeat_page *page, uint32_t ran
     return atomic_load(&page->told) == rank + 1 ? page->verdict : NULL;
 }
 
+int pst_heartbeat_page_stopped(const pst_heartbeat_page *page) { return (int)atomic_load(&page->stopped); }
+
 const char *pst_heartbeat_page_note(const pst_heartbeat_page *page) {
     return atomic_load(&page->noted) ? page->note : NULL;
 }

@@ -28,7 +28,8 @@ struct pst_heartbeat_page {
     _Atomic uint32_t told;      /* line + 1 of a dead rank: `verdict` says where it was; 0: nobody has told */
     _Atomic uint32_t noted;     /* `note` is complete */
     _Atomic uint32_t excused;   /* a rank that has followed another one writes `why` (1), or has (2) */
-    uint8_t pad[16];
+    _Atomic uint32_t stopped;   /* the signal after which the ranks have saved and leave; 0: none */
+    uint8_t pad[12];
     char why[PAGE_VERDICT];
     char verdict[PAGE_VERDICT]; /* complete once fault says HUNG, or told is not 0 */
     char note[PAGE_VERDICT];

@@ -1,5 +1,6 @@
 /* See inject.h. A wrapper passes everything on but the one message; every request keeps the inner transport's name. */
 #include "comm/inject.h"
+#include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -35,13 +36,21 @@ static pst_status complain(const char *text) {
         text);
 }
 
+static pst_status complain_rank(const char *text, uint64_t rank, uint32_t n_rank) {
+    char there[48] = "rank 0 only";
+    if (n_rank > 1) snprintf(there, sizeof there, "ranks 0 to %u", n_rank - 1);
+    return pst_fail(PST_EINPUT, "PENSTOCK_FAULT='%s': there is no rank %" PRIu64 "; this job has %s", text, rank,
+                    there);
+}
+
 static int read_number(const char **at, const char *key, uint64_t *value) {
     size_t n = strlen(key);
     char *end;
     if (strncmp(*at, key, n) || (*at)[n] < '0' || (*at)[n] > '9') return 0;
+    errno = 0;
     *value = strtoull(*at + n, &end, 10);
     *at = end;
-    return 1;
+    return !errno;
 }
 
 static pst_status parse(const char *text, inject_kind *kind, uint64_t *rank, uint64_t *at, uint64_t *ms) {
@@ -56,13 +65,14 @@ static pst_status parse(const char *text, inject_kind *kind, uint64_t *rank, uin
     return *rest ? complain(text) : PST_OK;
 }
 
-pst_status pst_inject_open(uint32_t rank, pst_inject **fault) {
+pst_status pst_inject_open(uint32_t rank, uint32_t n_rank, pst_inject **fault) {
     const char *text = getenv("PENSTOCK_FAULT");
     inject_kind kind = DROP;
     uint64_t at, of_rank, ms = 0;
     *fault = NULL;
     if (!text || !*text) return PST_OK;
     PST_TRY(parse(text, &kind, &of_rank, &at, &ms));
+    if (of_rank >= n_rank) return complain_rank(text, of_rank, n_rank);
     if (of_rank != rank) return PST_OK;
     pst_inject *f = calloc(1, sizeof *f);
     if (!f) return pst_fail(PST_ENOMEM, "no memory for a fault");

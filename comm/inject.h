@@ -8,8 +8,9 @@
  * delay (it leaves M ms later), stop (SIGSTOP), stall (the rank's thread sleeps for ever), spin (it computes for ever).
  * skip:rank=R,collective=N: R does not take part in its N-th collective. */
 typedef struct pst_inject pst_inject;
-/* *fault: NULL when this rank shall not misbehave. EINPUT: the variable makes no sense. */
-pst_status pst_inject_open(uint32_t rank, pst_inject **fault);
+/* *fault: NULL when this rank shall not misbehave. EINPUT: the variable makes no sense, or names none of the
+ * n_rank ranks. */
+pst_status pst_inject_open(uint32_t rank, uint32_t n_rank, pst_inject **fault);
 void pst_inject_close(pst_inject *fault);
 /* 1: leave this collective out. */
 int pst_inject_skips(pst_inject *fault);

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -73,12 +74,13 @@ static void rank_ended(launcher *l, uint32_t rank, int wait_status) {
         l->any_killed = 1;
         snprintf(what, sizeof what, "was killed by signal %d", signal);
         if (r->killed_by_us) return;
-        if (l->interrupts && (signal == SIGINT || signal == SIGTERM))
+        if (l->last_signal && (signal == SIGINT || signal == SIGTERM || signal == SIGHUP))
             pst_launch_blame(l, CULPRIT, rank, 128 + l->last_signal, NULL); /* the user wanted it */
         else pst_launch_blame(l, signal == SIGABRT ? ABORTED : CULPRIT, rank, 3, what);
         return;
     }
-    int status = WEXITSTATUS(wait_status);
+    int status = WEXITSTATUS(wait_status), stopped = pst_heartbeat_page_stopped(l->page);
+    if (stopped && status == pst_launch_stop_exit(stopped)) status = 0; /* as all the others */
     if (!status && pst_heartbeat_page_alive(l->page, rank) && !l->ending) {
         pst_launch_blame(l, CULPRIT, rank, 3,
                          "exited with status 0 without a word"); /* a library that called exit(), say */
@@ -87,7 +89,8 @@ static void rank_ended(launcher *l, uint32_t rank, int wait_status) {
         l->any_left_early |= r->left_early;
         pst_heartbeat_page_mark_gone(l->page, rank);
     } else {
-        int has_said = status == 2 || status == 4 || status == 5; /* why, on stderr; and 3 follows another */
+        int has_said = status == 2 || status == 4 || status == 5;           /* why, on stderr; and 3 follows another */
+        if (l->last_signal && status == 128 + l->last_signal) has_said = 1; /* at once, as it was told */
         snprintf(what, sizeof what, "exited with status %d", status);
         pst_launch_blame(l, status == 3 ? FOLLOWER : CULPRIT, rank, status, has_said ? NULL : what);
     }
@@ -216,16 +219,20 @@ static void release(launcher *l) {
     free(l->rank);
 }
 
-static int settle(launcher *l) {
+static void settle(launcher *l, pst_launch_end *end) {
     pst_launch_settle_blame(l);
-    int exit_status = l->blame ? l->exit_status : l->interrupts > 1 ? 128 + l->last_signal : 0;
     const char *note = pst_heartbeat_page_note(l->page);
-    if (note && exit_status == pst_status_exit(PST_EPEER)) pst_launch_say("%s", note);
-    return exit_status;
+    int killed = l->interrupts > 1 || l->last_signal == SIGQUIT;
+    *end = (pst_launch_end){0};
+    if (l->blame) end->exit_status = l->exit_status;
+    else if (killed) end->exit_status = 128 + l->last_signal;
+    else if ((end->stopped = pst_heartbeat_page_stopped(l->page)))
+        end->exit_status = pst_launch_stop_exit(end->stopped);
+    if (note && end->exit_status == pst_status_exit(PST_EPEER)) pst_launch_say("%s", note);
 }
 
 pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const argv[], uint32_t grace_ms,
-                            int *exit_status) {
+                            pst_launch_end *end) {
     launcher l = {.n = n, .hosts = hosts, .argv = argv, .page_fd = -1, .signals.fd = -1, .null_fd = -1};
     if (!n || n > 65535) return pst_fail(PST_EINPUT, "cannot start %u ranks: 1 to 65535", n);
     l.grace_ns = grace_ms * UINT64_C(1000000);
@@ -241,21 +248,28 @@ pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const 
     if (status != PST_OK && l.live) pst_launch_kill_ranks(&l, pst_monotonic_ns());
     watch_ranks(&l);
     if (l.any_killed) pst_ucx_sweep();
-    if (status == PST_OK) *exit_status = settle(&l);
+    if (status == PST_OK) settle(&l, end);
     release(&l);
     return status;
 }
 
-pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms, int *exit_status) {
-    return pst_launch_ranks(n, NULL, argv, grace_ms, exit_status);
+pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms, pst_launch_end *end) {
+    return pst_launch_ranks(n, NULL, argv, grace_ms, end);
 }
 
-pst_status pst_launch_ended(int exit_status) {
-    if (!exit_status) return PST_OK;
-    if (exit_status > 128) { /* gone as an interrupted program goes */
-        signal(exit_status - 128, SIG_DFL);
-        raise(exit_status - 128);
-    }
+int pst_launch_stop_exit(int signal) { return signal == SIGINT ? 0 : 128 + signal; }
+
+/* Gone as an interrupted program goes; of SIGQUIT without a picture of a launcher that did nothing wrong. */
+static void end_by(int signal) {
+    if (signal == SIGQUIT) setrlimit(RLIMIT_CORE, &(struct rlimit){0, 0});
+    sigaction(signal, &(struct sigaction){.sa_handler = SIG_DFL}, NULL);
+    raise(signal);
+}
+
+pst_status pst_launch_ended(const pst_launch_end *end) {
+    int exit_status = end->exit_status;
+    if (!exit_status || end->stopped) return PST_OK;
+    if (exit_status > 128) end_by(exit_status - 128);
     for (pst_status s = PST_EINPUT; s <= PST_EINTERNAL; s++)
         if (pst_status_exit(s) == exit_status)
             return pst_error_clear(), s; /* the ranks and the launcher have said why */

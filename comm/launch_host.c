@@ -105,12 +105,19 @@ static pst_status meet(pst_launch_host_job *job) {
     return PST_OK;
 }
 
-pst_status pst_launch_host(char *const argv[], uint32_t grace_ms, int *exit_status) {
+/* What an exit status alone does not tell, and ssh not at all when this process is ended by a signal. */
+static void tell_end(const pst_launch_end *end) {
+    if (end->stopped) pst_launch_host_tell("stopped %d", end->stopped);
+    else if (end->exit_status > 128) pst_launch_host_tell("cut %d", end->exit_status - 128);
+}
+
+pst_status pst_launch_host(char *const argv[], uint32_t grace_ms, pst_launch_end *end) {
     pst_launch_host_job job;
     uint32_t n;
     PST_TRY(read_job(&job, &n));
     pst_status status = meet(&job);
-    if (status == PST_OK) status = pst_launch_ranks(n, &job, argv, grace_ms, exit_status);
+    if (status == PST_OK) status = pst_launch_ranks(n, &job, argv, grace_ms, end);
+    if (status == PST_OK) tell_end(end);
     if (job.listener >= 0) close(job.listener);
     return status;
 }

@@ -33,6 +33,7 @@ typedef struct {
     uint64_t ended_ns; /* when it had, while its standard error is still open; PST_NEVER: all is settled */
     int in, err;       /* -1: closed */
     int ready, wait_status;
+    int stopped, cut; /* the signal after which its ranks have saved and left; that ended them at once; 0: none */
     char port[8];
     char line[4096]; /* the beginning of a line of its standard error */
     size_t used;
@@ -46,6 +47,7 @@ typedef struct {
     const pst_hosts *file;
     char secret[33];
     int running, interrupts, last_signal, said_late;
+    int stopped; /* some host's */
     uint64_t interrupted_ns, began_ns;
     uint32_t wait_s;
     uint64_t close_ns, kill_ns; /* PST_NEVER: not yet */
@@ -91,9 +93,11 @@ static void go(head *j) {
 
 static void obey(head *j, host_process *h, const char *text) {
     if (!strncmp(text, "followed ", 9)) snprintf(h->followed, sizeof h->followed, "%s", text + 9);
+    if (sscanf(text, "stopped %d", &h->stopped) == 1) j->stopped = h->stopped;
+    (void)!sscanf(text, "cut %d", &h->cut);
     if (h->ready || sscanf(text, "ready %7s", h->port) != 1) return;
     h->ready = 1;
-    if (++j->n_ready == j->n) go(j);
+    if (++j->n_ready == j->n && !j->last_signal) go(j);
 }
 
 /* --- what the hosts say ------------------------------------------------------------------------------------------- */
@@ -127,7 +131,8 @@ static void hear(head *j, host_process *h) {
 /* How a host's end is to be taken. One that never was ready has not begun: whatever it said, it is the one. */
 static host_end judge(const host_process *h) {
     int status = WIFEXITED(h->wait_status) ? WEXITSTATUS(h->wait_status) : 255;
-    if (!status && h->ready) return FINE;
+    if ((!status || h->stopped) && h->ready) return FINE;
+    if (h->cut) return FAILED;
     if (!h->ready || status == 255) return LOST; /* 255: ssh's own */
     return *h->followed ? FOLLOWED : FAILED;
 }
@@ -148,18 +153,30 @@ static void reap(head *j, uint64_t now) {
 
 /* --- signals ------------------------------------------------------------------------------------------------------ */
 
-static void forward(head *j, int signal) {
+static void tell_signal(host_process *h, int signal) {
     char text[32];
     snprintf(text, sizeof text, "signal %d\n", signal);
-    tell_all(j, text);
+    tell(h, text);
 }
 
+/* Before they begin, hosts wait for nothing else, and hear the end of their input. */
+static void forward(head *j, int signal) {
+    for (uint32_t i = 0; j->running && i < j->n; i++) tell_signal(&j->host[i], signal);
+}
+
+/* As in launch_signals.c: one rank is enough to save, and a terminal that closes sends several SIGHUP. */
 static void interrupt(head *j, int signal) {
     uint64_t now = pst_monotonic_ns();
+    if (signal == SIGUSR1) {
+        if (j->running) tell_signal(&j->host[0], signal);
+        return;
+    }
+    if (signal == SIGHUP && j->last_signal) return;
     if (j->interrupts && now - j->interrupted_ns < PST_LAUNCH_SAME_NS && signal != SIGQUIT) return;
     j->interrupted_ns = now;
     j->last_signal = signal;
-    if (++j->interrupts > 1 || signal == SIGQUIT || !j->running) begin_end(j, j->running ? SECOND : 0);
+    j->interrupts += signal != SIGHUP;
+    if (j->interrupts > 1 || signal == SIGQUIT || !j->running) begin_end(j, j->running ? SECOND : 0);
     forward(j, signal);
 }
 
@@ -238,15 +255,21 @@ static void say_lost(const head *j, const host_process *h) {
                    h->ready ? "is lost" : "could not be reached or started", how);
 }
 
+/* By the user's own signal, and nothing was saved. */
+static int ended_at_once(const head *j) {
+    int at_once = !j->running || j->interrupts > 1 || j->last_signal == SIGQUIT;
+    return j->last_signal && at_once && j->end != FAILED;
+}
+
 /* Says what nobody else has said. */
 static int settle(const head *j) {
     const host_process *h = &j->host[j->culprit];
-    if (j->interrupts && (!j->running || j->interrupts > 1) && j->end != FAILED) return 128 + j->last_signal;
+    if (ended_at_once(j)) return 128 + j->last_signal;
     switch (j->end) {
-    case FINE: return 0;
+    case FINE: return j->stopped ? pst_launch_stop_exit(j->stopped) : 0;
     case FOLLOWED: pst_launch_say("%s", h->followed); return 3;
     case LOST: say_lost(j, h); return h->ready ? 3 : 2;
-    default: return WEXITSTATUS(h->wait_status);
+    default: return h->cut ? 128 + h->cut : WEXITSTATUS(h->wait_status);
     }
 }
 
@@ -283,7 +306,8 @@ static uint32_t hosts_for(const pst_hosts *hosts, uint32_t ranks) {
     return n;
 }
 
-pst_status pst_launch_hosts(pst_hosts *hosts, uint32_t ranks, uint32_t wait_s, char *const argv[], int *exit_status) {
+pst_status pst_launch_hosts(pst_hosts *hosts, uint32_t ranks, uint32_t wait_s, char *const argv[],
+                            pst_launch_end *end) {
     head j = {
         .size = ranks, .file = hosts, .wait_s = wait_s, .signals.fd = -1, .close_ns = PST_NEVER, .kill_ns = PST_NEVER};
     if (!ranks || ranks > hosts->slots)
@@ -302,7 +326,10 @@ pst_status pst_launch_hosts(pst_hosts *hosts, uint32_t ranks, uint32_t wait_s, c
     if (status == PST_OK) status = start_all(&j, argv);
     if (status != PST_OK) begin_end(&j, 0);
     if (j.live) watch(&j, fds);
-    if (status == PST_OK) *exit_status = settle(&j);
+    if (status == PST_OK) {
+        end->exit_status = settle(&j);
+        end->stopped = j.end == FINE && !ended_at_once(&j) ? j.stopped : 0;
+    }
     pst_launch_signals_close(&j.signals);
     for (uint32_t i = 0; j.host && i < j.n; i++) hang_up(&j.host[i]);
     free(j.host);

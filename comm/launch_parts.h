@@ -50,8 +50,8 @@ typedef struct {
     pst_heartbeat_page *page;
     int page_fd, null_fd;
     pst_launch_signals signals;
-    int interrupts, last_signal;
-    uint64_t interrupted_ns; /* when the last one came */
+    int interrupts, last_signal; /* SIGINT, SIGTERM and SIGQUIT are counted; the last may be a SIGHUP */
+    uint64_t interrupted_ns;     /* when the last one came */
     int suspended;      /* stopped together with ranks of other hosts */
     int control_ended;
     int any_killed;     /* by whatever signal */
@@ -85,7 +85,7 @@ void pst_launch_suspend(launcher *l, int stop);
 
 /* launch.c: the ranks of this host; hosts may be NULL. */
 pst_status pst_launch_ranks(uint32_t n, pst_launch_host_job *hosts, char *const argv[], uint32_t grace_ms,
-                            int *exit_status);
+                            pst_launch_end *end);
 /* launch_host.c: what has come over the control pipe. */
 void pst_launch_host_read(launcher *l);
 /* A line that only the starting launcher reads. */

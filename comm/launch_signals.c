@@ -8,9 +8,12 @@
 #define GRACE_AFTER_KILL_NS UINT64_C(1000000000)
 
 pst_status pst_launch_signals_open(pst_launch_signals *s) {
-    static const int wanted[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP};
+    static const int wanted[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1};
+    struct sigaction hangup;
     sigemptyset(&s->waited);
     for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) sigaddset(&s->waited, wanted[i]);
+    /* A signal that waits is read even where it is ignored. */
+    if (!sigaction(SIGHUP, NULL, &hangup) && hangup.sa_handler == SIG_IGN) sigdelset(&s->waited, SIGHUP);
     pthread_sigmask(SIG_BLOCK, &s->waited, &s->before);
     sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, &s->child);
     s->fd = signalfd(-1, &s->waited, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -51,13 +54,35 @@ static void suspend(launcher *l) {
     pst_launch_suspend(l, 0);
 }
 
-void pst_launch_interrupt(launcher *l, int signal) {
+/* A terminal that closes sends several, and none of them means: at once. */
+static void hang_up(launcher *l) {
+    if (l->last_signal) return;
+    l->last_signal = SIGHUP;
+    pst_launch_signal_ranks(l, SIGHUP);
+}
+
+/* One of them is enough for all to save. */
+static void save(launcher *l) {
+    for (uint32_t i = 0; i < l->n; i++) {
+        if (!l->rank[i].pid) continue;
+        kill(l->rank[i].pid, SIGUSR1);
+        return;
+    }
+}
+
+static void end_ranks(launcher *l, int signal) {
     uint64_t now = pst_monotonic_ns();
     if (l->interrupts && now - l->interrupted_ns < PST_LAUNCH_SAME_NS && signal != SIGQUIT) return;
     l->interrupted_ns = now;
     l->last_signal = signal;
-    if (++l->interrupts == 1 && signal != SIGQUIT) pst_launch_signal_ranks(l, signal == SIGHUP ? SIGTERM : signal);
+    if (++l->interrupts == 1 && signal != SIGQUIT) pst_launch_signal_ranks(l, signal);
     else pst_launch_kill_ranks(l, now);
+}
+
+void pst_launch_interrupt(launcher *l, int signal) {
+    if (signal == SIGUSR1) save(l);
+    else if (signal == SIGHUP) hang_up(l);
+    else end_ranks(l, signal);
 }
 
 void pst_launch_read_signals(launcher *l) {

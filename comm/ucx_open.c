@@ -5,6 +5,7 @@
 #include "comm/ucx_guard.h"
 #include "comm/ucx_parts.h"
 #include "comm/world.h"
+#include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,14 +16,41 @@
 #include <ucs/debug/debug.h>
 #include <unistd.h>
 
+/* Signals of a program that crashes: UCX may explain those, where the user asks it to. */
+static int is_crash(int number) {
+    static const int crash[] = {SIGSEGV, SIGILL, SIGBUS, SIGFPE, SIGABRT, SIGTRAP, SIGSYS};
+    for (size_t i = 0; i < sizeof crash / sizeof *crash; i++)
+        if (crash[i] == number) return 1;
+    return 0;
+}
+
+static int is_of_ucx(int number) {
+    struct sigaction now;
+    Dl_info at;
+    if (sigaction(number, NULL, &now) || now.sa_handler == SIG_DFL || now.sa_handler == SIG_IGN) return 0;
+    return dladdr(*(void **)&now.sa_handler, &at) && at.dli_fname && strstr(at.dli_fname, "libucs");
+}
+
+/* UCX installs handlers when it is loaded: for crashes, and UCX_DEBUG_SIGNO (SIGHUP) to write down what it does. They
+ * run on the stack of whoever computes, where oneDNN keeps live data below the stack pointer, and they hide what was
+ * there before: a SIGHUP that is ignored (nohup) would no longer be so in ranks that are started. Which signals they
+ * are for, variables may say, so each one is looked at. */
+static void undo_handlers(void) {
+    int explains = getenv("UCX_HANDLE_ERRORS") || getenv("UCX_ERROR_SIGNALS");
+    for (int number = 1; number < NSIG; number++)
+        if (!(explains && is_crash(number)) && is_of_ucx(number)) ucs_debug_disable_signal(number);
+}
+
+/* UCX's own libraries have been loaded by now. */
+__attribute__((constructor)) static void undo_handlers_when_loaded(void) { undo_handlers(); }
+
 /* UCX has read its variables when it was loaded; what it does by default to its host program is undone here. */
 void pst_ucx_calm_down(void) {
-    static const int handled[] = {SIGSEGV, SIGILL, SIGBUS, SIGFPE, SIGABRT};
     if (!getenv("UCX_LOG_LEVEL")) ucs_global_opts_set_value("LOG_LEVEL", "error");
     if (!getenv("UCX_WARN_UNUSED_ENV_VARS")) ucs_global_opts_set_value("WARN_UNUSED_ENV_VARS", "n");
+    undo_handlers();
     if (getenv("UCX_HANDLE_ERRORS") || getenv("UCX_ERROR_SIGNALS")) return;
     ucs_global_opts_set_value("HANDLE_ERRORS", "none");
-    for (size_t i = 0; i < sizeof handled / sizeof *handled; i++) ucs_debug_disable_signal(handled[i]);
 }
 
 pst_status pst_ucx_fail(pst_status status, const char *what, ucs_status_t rc) {
@@ -74,6 +102,7 @@ static pst_status open_context(pst_ucx *u, const pst_world *world, const char *t
         .estimated_num_ppn = world->local_size,
     };
     if (rc == UCS_OK) rc = ucp_init(&params, config, &u->context);
+    undo_handlers(); /* of what that may have loaded */
     ucp_config_release(config);
     if (rc != UCS_OK) return pst_ucx_fail(PST_ENOMEM, "start", rc);
     look_for_cuda(u);

@@ -29,7 +29,7 @@ typedef struct pst_ucx {
     struct pst_ucx *left_behind;
 } pst_ucx;
 
-/* Before our own handlers of signals are installed: UCX takes its own away. */
+/* UCX's handlers of signals and its messages give way to ours. */
 void pst_ucx_calm_down(void);
 pst_status pst_ucx_fail(pst_status status, const char *what, ucs_status_t rc);
 /* Opens context, worker and a way to every rank. u->ep is there. Collective; whoever has failed before (mine) takes

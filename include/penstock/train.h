@@ -14,8 +14,11 @@
  * know of would leave them waiting: when opening has met one, or a session that has failed is closed, the process says
  * so on stderr and asks the launcher to end the job, this process with it. A session belongs to one thread at a time.
  * Several may be open in one process; in one that a launcher started, only one in its life. Nothing is printed to
- * stdout; stderr gets what log.level lets through. A signal handler of the program that may interrupt a call here must
- * be installed with SA_ONSTACK: oneDNN keeps live data below the stack pointer. */
+ * stdout; stderr gets what log.level lets through. A session installs no signal
+ * handlers: a program that is to save when it is asked to end notes the signal in a handler of its own, on every rank,
+ * agrees on it between steps, and calls pst_session_save. A handler that may interrupt a call here must be installed
+ * with SA_ONSTACK: oneDNN keeps live data below the stack pointer. Those that UCX installs when it is loaded (SIGHUP,
+ * crashes) are taken away when this library is loaded. */
 #ifndef PENSTOCK_TRAIN_H
 #define PENSTOCK_TRAIN_H
 #include "penstock/plan.h"

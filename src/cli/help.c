@@ -10,12 +10,15 @@ static const struct {
     int status;
     const char *means;
 } exits[] = {
-    {0, "done"},
+    {0, "done; train: also saved and stopped by Ctrl-C"},
     {2, "wrong input"},
     {3, "a rank or link failed"},
     {4, "out of resources"},
     {5, "internal error"},
-    {130, "interrupted (train: by a second Ctrl-C; 143: by SIGTERM)"},
+    {129, "SIGHUP (train: saved and stopped)"},
+    {130, "interrupted (train: by a second Ctrl-C, nothing saved)"},
+    {131, "SIGQUIT (nothing saved)"},
+    {143, "SIGTERM (train: saved and stopped)"},
 };
 enum { N_EXIT = sizeof exits / sizeof *exits, MAX_COMMAND = 32 };
 

@@ -1,5 +1,6 @@
 /* penstock train */
 #include "cli.h"
+#include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -34,11 +35,14 @@ int pst_cli_train(const pst_cli_call *call) {
         "penstock train", "RUN.yaml|--resume PATH [key=value ...]",
         "Trains as the run file says and writes runs/NAME/: run.yaml, plan.yaml, metrics.jsonl, tb/ (for TensorBoard), "
         "timeline.svg, trace.json, report.html, checkpoints/. The first Ctrl-C finishes the step and writes a "
-        "checkpoint; a second one exits at once.",
+        "checkpoint; a second one exits at once. SIGTERM and SIGHUP save, too, and exit with 143 and 129; SIGUSR1 "
+        "saves "
+        "and goes on.",
         rows, sizeof rows / sizeof *rows};
     size_t n = 0;
-    int done;
+    int done, stopped = 0;
     pst_config *config = NULL;
+    signal(SIGUSR1, SIG_IGN); /* while the run trains it saves a checkpoint; before, there is nothing to save */
     if (pst_cli_parse(&command, call, &n, &done)) return done;
     int own = o.resume && (!n || (strchr(call->argv[1], '=') && access(call->argv[1], F_OK)));
     if (pst_cli_operands(&command, n, !own, (size_t)-1)) return pst_status_exit(PST_EINPUT);
@@ -47,8 +51,11 @@ int pst_cli_train(const pst_cli_call *call) {
     if (!*o.runs) return pst_cli_wrong("--runs '': expected the path of a folder");
     pst_status status = own ? load_own(o.resume, (const char *const *)call->argv + 1, n, &config)
                             : pst_config_load(call->argv[1], (const char *const *)call->argv + 2, n - 1, &config);
+    o.stopped = &stopped;
     if (status == PST_OK) status = pst_train(config, &o);
     done = pst_cli_end(status);
+    /* Batch systems take 0 for a run that is complete; after a person's Ctrl-C all is as it should be. */
+    if (!done && stopped && stopped != SIGINT) done = 128 + stopped;
     pst_config_close(config);
     return done;
 }

@@ -72,7 +72,7 @@ static const pst_row rows[] = {
          "Dynamic loss scale: multiplies it when a step overflows, which is skipped."),
     TEXT(train, non_finite, "stop", 0, "stop|skip",
          "When a loss or gradient is not finite, which no step ever applies: end the run, or go on with the next "
-         "batch."),
+         "batch (status 2 when no step was applied)."),
     REAL(train, hang_factor, "10", 1, 1000, 0,
          "A rank hangs when an instruction lasts this many times as long as expected..."),
     REAL(train, hang_slack, "1", 0, 3600, 0, "... and this many seconds more; 0: hangs are not looked for."),

@@ -52,10 +52,10 @@ static pst_status read_found(const char *path, json_t **found) {
 }
 
 static pst_status start_ranks(const pst_bench *b, const pst_bench_suite *suite, uint32_t n, const char *path,
-                              int *exit_status) {
+                              pst_launch_end *end) {
     setenv(FOUND, path, 1);
     setenv(SUITE, suite->name, 1);
-    pst_status status = pst_launch_local(n, b->options->argv, 2000, exit_status);
+    pst_status status = pst_launch_local(n, b->options->argv, 2000, end);
     unsetenv(FOUND);
     unsetenv(SUITE);
     return status;
@@ -70,9 +70,9 @@ pst_status pst_bench_ranks_measure(const pst_bench *b, const pst_bench_suite *su
     int fd = mkstemp(path);
     if (fd < 0) return pst_fail(PST_ENOMEM, "%s: %s", path, strerror(errno));
     close(fd);
-    int exit_status = 0;
-    pst_status status = start_ranks(b, suite, n, path, &exit_status);
-    if (status == PST_OK && !exit_status) status = read_found(path, found);
+    pst_launch_end end = {0};
+    pst_status status = start_ranks(b, suite, n, path, &end);
+    if (status == PST_OK && !end.exit_status) status = read_found(path, found);
     unlink(path);
-    return status == PST_OK ? pst_launch_ended(exit_status) : status;
+    return status == PST_OK ? pst_launch_ended(&end) : status;
 }

@@ -1,4 +1,5 @@
 /* Data into the ranks that need it, losses out of the rank that has them. */
+#include "engine/stop.h"
 #include "engine/trainer.h"
 #include <inttypes.h>
 #include <math.h>
@@ -206,11 +207,13 @@ static pst_status add_totals(pst_trainer *t, total *all) {
     return PST_OK;
 }
 
-/* Sets t->stopped when any rank was asked to stop. */
+/* Sets t->stopped when any rank was asked to stop, t->saves when one was asked to save. */
 static pst_status hear_stop(pst_trainer *t) {
     const uint64_t *asked;
-    PST_TRY(pst_group_numbers(t->group, t->asked && *t->asked, &asked));
-    for (uint32_t r = 0; r < t->group->n_rank; r++) t->stopped |= asked[r] != 0;
+    uint64_t all = 0;
+    PST_TRY(pst_group_numbers(t->group, t->obeys ? pst_stop_asked() : 0, &asked));
+    for (uint32_t r = 0; r < t->group->n_rank; r++) all |= asked[r];
+    pst_step_hear(t, all);
     return PST_OK;
 }
 

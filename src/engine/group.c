@@ -60,7 +60,7 @@ pst_status pst_group_open(pst_world *world, const char *transport, uint32_t n_ra
  * of memory is this rank's alone. */
 static pst_status inject(pst_group *g, uint32_t rank, pst_transport **t) {
     pst_inject *fresh;
-    pst_status status = pst_inject_open(rank, &fresh);
+    pst_status status = pst_inject_open(rank, g->n_rank, &fresh);
     if (status == PST_EINPUT && g->world->launched_by_us) return pst_group_agree_world(g->world, status);
     if (status != PST_OK) return status;
     if (!fresh) return PST_OK;

@@ -21,7 +21,10 @@ static pst_status replay(pst_trainer *t, const pst_culprit **first) {
 }
 
 void pst_nonfinite_advice(const pst_trainer *t, char out[PST_NONFINITE_ADVICE]) {
-    if (t->scaler.scale > 1 && !t->scaler.dynamic)
+    if (t->scaler.dynamic)
+        snprintf(out, PST_NONFINITE_ADVICE, "lower train.loss_scale_start (the scale is %g), or train.lr (%g)",
+                 t->scaler.scale, t->config->train.lr);
+    else if (t->scaler.scale > 1)
         snprintf(out, PST_NONFINITE_ADVICE, "lower train.loss_scale (%g), or 0 for a dynamic one", t->scaler.scale);
     else snprintf(out, PST_NONFINITE_ADVICE, "lower train.lr (%g)", t->config->train.lr);
 }

@@ -27,12 +27,18 @@ static pst_status check_local(const pst_config *c, const pst_train_options *o, c
     return PST_OK;
 }
 
+/* What a job that this process has started says to the caller. */
+static pst_status ended(const pst_train_options *o, const pst_launch_end *end) {
+    if (o->stopped) *o->stopped = end->stopped;
+    return pst_launch_ended(end);
+}
+
 /* Starts local ranks of this program and waits for them. The first of them finds a plan that is still to be found. */
 static pst_status train_local(const pst_config *c, const pst_train_options *o, const pst_plan *plan, uint32_t n_rank) {
-    int exit_status = 0;
+    pst_launch_end end = {0};
     if (!pst_config_is_auto(c)) PST_TRY(check_local(c, o, plan, n_rank));
-    PST_TRY(pst_launch_local(n_rank, o->argv, 3000, &exit_status));
-    return pst_launch_ended(exit_status);
+    PST_TRY(pst_launch_local(n_rank, o->argv, 3000, &end));
+    return ended(o, &end);
 }
 
 /* Starts ranks on the hosts of a file: as many as asked for, else as the layout says, else as there are slots for whole
@@ -40,21 +46,21 @@ static pst_status train_local(const pst_config *c, const pst_train_options *o, c
 static pst_status train_hosts(const pst_config *c, const pst_train_options *o) {
     pst_hosts hosts;
     uint32_t n_rank;
-    int exit_status = 0;
+    pst_launch_end end = {0};
     PST_TRY(pst_hosts_read(o->hostfile, &hosts));
     int64_t lanes = pst_prepare_lanes(c),
             slots = c->parallel.pipeline || c->parallel.n_tensors > 1 ? 0 : hosts.slots / lanes * lanes;
     pst_status status = pst_prepare_ranks(c, o->ranks ? o->ranks : slots, &n_rank);
-    if (status == PST_OK) status = pst_launch_hosts(&hosts, n_rank, (uint32_t)c->parallel.wait, o->argv, &exit_status);
+    if (status == PST_OK) status = pst_launch_hosts(&hosts, n_rank, (uint32_t)c->parallel.wait, o->argv, &end);
     pst_hosts_close(&hosts);
-    return status == PST_OK ? pst_launch_ended(exit_status) : status;
+    return status == PST_OK ? ended(o, &end) : status;
 }
 
 /* This host's part of a job that train_hosts has started elsewhere. */
 static pst_status train_host(const pst_train_options *o) {
-    int exit_status = 0;
-    PST_TRY(pst_launch_host(o->argv, 3000, &exit_status));
-    return pst_launch_ended(exit_status);
+    pst_launch_end end = {0};
+    PST_TRY(pst_launch_host(o->argv, 3000, &end));
+    return ended(o, &end);
 }
 
 /* 1: this process is no rank, and has done what its role asks for. */
@@ -154,6 +160,7 @@ pst_status pst_train(const pst_config *config, const pst_train_options *options)
     pst_config *c;
     if (!config) return pst_fail(PST_EINPUT, "pst_train: config is NULL");
     PST_TRY(pst_sized_take("pst_train", options, &o, sizeof o));
+    if (o.stopped) *o.stopped = 0;
     if (!o.resume) o.resume = "";
     if (!o.runs) o.runs = "runs";
     if (o.hostfile && !*o.hostfile) o.hostfile = NULL;

@@ -150,13 +150,10 @@ static pst_status report(const pst_simulate_options *o, pst_study *s, const pst_
 static pst_status start_local(const pst_simulate_options *o, uint32_t n_rank) {
     const pst_transport_ops *ops;
     const pst_world local = {.size = n_rank, .local_size = n_rank};
-    int exit_status = 0;
+    pst_launch_end end = {0};
     PST_TRY(pst_registry_transport(o->transport, &local, &ops));
-    PST_TRY(pst_launch_local(n_rank, o->argv, 1000, &exit_status));
-    if (!exit_status) return PST_OK;
-    for (pst_status s = PST_EINPUT; s <= PST_EINTERNAL; s++)
-        if (pst_status_exit(s) == exit_status) return pst_error_clear(), s; /* ranks and launcher have said why */
-    return pst_fail(PST_EINTERNAL, "the job failed with exit status %d", exit_status);
+    PST_TRY(pst_launch_local(n_rank, o->argv, 1000, &end));
+    return pst_launch_ended(&end);
 }
 
 /* Starts the ranks, is one of them, or (self) is all of them. Rank 0 reports. */

@@ -5,53 +5,12 @@
 #include "engine/bind.h"
 #include "engine/limits.h"
 #include "engine/planned.h"
+#include "engine/stop.h"
 #include "engine/trainer.h"
-#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <signal.h>
 #include <string.h>
 #include <unistd.h>
-
-/* --- stopping --------------------------------------------------------------------------------------------------- */
-
-static volatile sig_atomic_t stop_signals;
-static _Atomic uint64_t stopped_ns;
-static const char *stop_text; /* what this process says for all when it is asked to stop; NULL: nothing */
-
-static void on_signal(int number) {
-    uint64_t now = pst_monotonic_ns();
-    if (stop_signals && now - stopped_ns < PST_LAUNCH_SAME_NS) return;
-    stopped_ns = now;
-    if (stop_signals++) _exit(128 + number); /* the second one means: at once */
-    int error = errno;
-    ssize_t written = stop_text ? write(STDERR_FILENO, stop_text, strlen(stop_text)) : 0;
-    (void)written;
-    errno = error;
-}
-
-typedef struct {
-    struct sigaction interrupt, terminate;
-    stack_t stack;
-} saved_signals;
-
-/* The handler has a stack of its own: oneDNN 2.6's sgemm keeps live data below the stack pointer, which a handler's
- * frame on the computing thread's stack would destroy. */
-static void catch_signals(saved_signals *saved) {
-    static char stack[64 << 10];
-    const stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK | SA_RESTART};
-    stop_signals = 0;
-    sigaltstack(&own, &saved->stack);
-    sigaction(SIGINT, &action, &saved->interrupt);
-    sigaction(SIGTERM, &action, &saved->terminate);
-}
-
-static void release_signals(const saved_signals *saved) {
-    sigaction(SIGINT, &saved->interrupt, NULL);
-    sigaction(SIGTERM, &saved->terminate, NULL);
-    sigaltstack(&saved->stack, NULL);
-}
 
 /* --- one step --------------------------------------------------------------------------------------------------- */
 
@@ -165,7 +124,9 @@ static pst_status loop(pst_trainer *t) {
         if (t->stopped || t->step == steps) return PST_OK; /* finish() does the rest */
         if (due(t->config->eval.every, t->step)) PST_TRY(validate(t));
         /* The best weights are worth a checkpoint, whenever they come. */
-        if (due(t->config->checkpoint.every, t->step) || t->validation_loss < t->best_loss) PST_TRY(checkpoint(t, 0));
+        int wanted = t->saves || t->validation_loss < t->best_loss;
+        t->saves = 0;
+        if (wanted || due(t->config->checkpoint.every, t->step)) PST_TRY(checkpoint(t, 0));
     }
     return PST_OK;
 }
@@ -224,7 +185,8 @@ static void say_end(const pst_trainer *t, uint64_t hash, int reported) {
         printf("checkpoint  %s/checkpoints/step-%08" PRIu64 "\n", t->folder, t->step);
     fflush(stdout);
     pst_nonfinite_advice(t, advice);
-    if (t->skipped && !t->scaler.dynamic) /* there it is how the scale is found */
+    int fails = t->skipped == t->step && !t->stopped; /* and says why */
+    if (!fails && t->skipped && !t->scaler.dynamic)   /* there it is how the scale is found */
         pst_log(PST_LOG_WARN, "%" PRIu64 " of %" PRIu64 " steps were skipped, for they were not finite: %s", t->skipped,
                 t->step, advice);
 }
@@ -241,6 +203,17 @@ static pst_status lost_weights(const pst_trainer *t) {
     return pst_group_agree(t->group, status);
 }
 
+/* No step has changed the weights. */
+static pst_status all_skipped(const pst_trainer *t) {
+    char advice[PST_NONFINITE_ADVICE];
+    pst_nonfinite_advice(t, advice);
+    pst_status status = pst_fail(PST_EINPUT,
+                                 "all %" PRIu64 " steps were skipped, because the loss or a gradient was not finite; "
+                                 "the weights have not changed; %s",
+                                 t->step, advice);
+    return pst_group_agree(t->group, status);
+}
+
 static pst_status finish(pst_trainer *t) {
     uint64_t hash = 0;
     int reported = 0;
@@ -251,6 +224,7 @@ static pst_status finish(pst_trainer *t) {
     if (t->metrics) reported = write_report(t);
     if (t->metrics && !t->options->quiet) say_end(t, hash, reported);
     if (t->checkpointed != t->step && !t->study) return lost_weights(t);
+    if (!t->stopped && t->skipped && t->skipped == t->step) return all_skipped(t);
     return t->options->canary && !t->study && t->trained ? check_memory(t) : PST_OK;
 }
 
@@ -284,6 +258,16 @@ void pst_train_say_once(pst_world *world) {
     pst_error_clear();
 }
 
+/* All is saved. A launcher that is not ours may end the others when the first leaves with a status that is not 0: none
+ * does before rank 0 has written everything. */
+static void note_stop(const pst_trainer *t) {
+    pst_group *g = t->group;
+    if (t->options->stopped) *t->options->stopped = t->stopped;
+    if (!t->stopped) return;
+    if (g->heartbeat) pst_heartbeat_stopped(g->heartbeat, t->stopped);
+    if (g->world && g->world->size > 1 && g->world->ops->fence(g->world) != PST_OK) pst_error_clear();
+}
+
 pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const pst_plan *plan, pst_world *world,
                           uint32_t n_rank) {
     pst_trainer t = {.config = c,
@@ -291,19 +275,20 @@ pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const
                      .plan = plan,
                      .world = world,
                      .study = !strcmp(c->parallel.device, "timed"),
-                     .asked = &stop_signals,
+                     .obeys = 1,
                      .proc_status = -1,
                      .lock = -1};
-    saved_signals saved;
+    pst_stop_before before;
     static const char text[] = "\nstopping after this step (again: at once, nothing saved)\n";
-    stop_text = world->rank || o->quiet ? NULL : text + !isatty(STDERR_FILENO); /* there ^C stands on the line */
-    catch_signals(&saved);
+    /* On a terminal ^C stands on the line. */
+    pst_stop_open(&before, world->rank || o->quiet ? NULL : text + !isatty(STDERR_FILENO));
     int launched = world->launched_by_us;
     if (plan && !world->rank && !o->quiet) pst_planned_warn(c, plan);
     pst_status status = run(&t, n_rank);
-    release_signals(&saved);
     pst_saving_close(&t);
     pst_metrics_close(t.metrics);
+    if (status == PST_OK) note_stop(&t);
+    pst_stop_close(&before);
     /* Our launcher names the culprit, once; but that of one host among several knows nothing of a link that never
      * was. */
     int led = status == PST_EPEER && launched && (t.group || !world->ops->check);

@@ -77,4 +77,18 @@ chmod +x half
 printf '192.0.2.1\n192.0.2.2\n' >hosts
 PENSTOCK_SSH=$folder/half refused 2 'hosts:1: host 192.0.2.1 (192.0.2.1) with ranks 0 to 0 could not be reached or started'
 [ "$(wc -l <out)" = 1 ] || fail "more than the culprit is named: $(cat out)"
+
+# A signal before the host has answered: nothing begins, and that is no success.
+printf '#!/bin/sh\nsleep 0.7; exec sh -c "$2"\n' >slow
+chmod +x slow
+echo 'localhost slots=2' >hosts
+PENSTOCK_SSH="$folder/slow" timeout -s KILL 30 "$PENSTOCK" train run.yaml --hostfile hosts name=early >out 2>&1 &
+job=$!
+i=0
+while [ $i -lt 100 ] && ! head=$(pgrep -P $job); do sleep 0.05; i=$((i + 1)); done
+sleep 0.3
+kill -TERM "$head"
+wait $job
+rc=$?
+[ $rc = 143 ] && [ ! -s out ] || fail "SIGTERM before it begins: status $rc: $(cat out)"
 exit $bad

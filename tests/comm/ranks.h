@@ -94,11 +94,11 @@ static inline pst_status rank_collective(rank_state *r, pst_coll_kind kind, void
 /* Starts n ranks of this program in a scenario; the launcher runs in this process. */
 static inline int launch(uint32_t n, const char *scenario, const char *argument, uint32_t grace_ms) {
     char *argv[] = {(char *)"test", (char *)"rank", (char *)scenario, (char *)argument, NULL};
-    int exit_status = -1;
-    if (pst_launch_local(n, argv, grace_ms, &exit_status) != PST_OK) {
+    pst_launch_end end = {-1, 0};
+    if (pst_launch_local(n, argv, grace_ms, &end) != PST_OK) {
         fprintf(stderr, "launch: %s\n", pst_error());
         return -1;
     }
-    return exit_status;
+    return end.exit_status;
 }
 #endif

@@ -78,6 +78,7 @@ static int read_the_dead(rank_state *r) {
 static int run_until_asked(rank_state *r, int obey) {
     signal(SIGINT, obey ? on_signal : SIG_IGN);
     signal(SIGTERM, obey ? on_signal : SIG_IGN);
+    signal(SIGHUP, obey ? on_signal : SIG_IGN);
     RANK_CHECK(rank_collective(r, PST_COLL_BARRIER, NULL, 0, PST_I32, 0) == PST_OK);
     printf("ready %d\n", (int)getpid());
     fflush(stdout);
@@ -182,8 +183,8 @@ static void exit_statuses_are_joined(void **state) {
     assert_int_equal(launch(3, "status", "0", 100), 0);
     assert_int_equal(launch(2, "status", "5", 100), 5);
     char *argv[] = {NULL};
-    int status;
-    assert_int_equal(pst_launch_local(0, argv, 100, &status), PST_EINPUT);
+    pst_launch_end end;
+    assert_int_equal(pst_launch_local(0, argv, 100, &end), PST_EINPUT);
 }
 
 static void a_killed_rank_is_named(void **state) {

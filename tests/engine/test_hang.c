@@ -203,10 +203,29 @@ static void test_one_process(void **state) {
 
 static void test_nonsense(void **state) {
     (void)state;
-    process p = run_with("drop:rank=1", 2, "nonsense");
-    int status = process_wait(&p, LIMIT_S);
-    if (status != 2 || !strstr(process_said(&p), "PENSTOCK_FAULT='drop:rank=1'"))
-        fail_msg("exit status %d: %s", status, process_said(&p));
+    static const struct {
+        const char *fault;
+        int n;
+        const char *why;
+    } cases[] = {
+        {"drop:rank=1", 2, "expected drop|"},
+        {"melt:rank=1,message=3", 2, "expected drop|"},
+        {"drop:rank=1,message=0", 2, "expected drop|"},
+        {"drop:rank=1,message=5x", 2, "expected drop|"},
+        {"drop:rank=1,message=99999999999999999999", 2, "expected drop|"},
+        {"stop:rank=2,message=5", 2, "there is no rank 2; this job has ranks 0 to 1"},
+        {"skip:rank=99999999999,collective=5", 2, "there is no rank 99999999999"},
+        {"drop:rank=1,message=5", 1, "there is no rank 1; this job has rank 0 only"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char start[128];
+        process p = run_with(cases[i].fault, cases[i].n, "nonsense");
+        int status = process_wait(&p, LIMIT_S);
+        const char *said = process_said(&p);
+        snprintf(start, sizeof start, "PENSTOCK_FAULT='%s': ", cases[i].fault);
+        if (status != 2 || !strstr(said, start) || !strstr(said, cases[i].why))
+            fail_msg("%s: exit status %d: %s", cases[i].fault, status, said);
+    }
 }
 
 /* --- no false alarm ----------------------------------------------------------------------------------------------- */

@@ -101,4 +101,23 @@ while [ $i -lt 300 ] && ! grep -q '"loss":' runs/kill/metrics.jsonl 2>/dev/null;
 kill -9 "$(grep -lsz '^PMIX_RANK=2$' $(grep -lsz "^SLURM_CONF=$folder/" /proc/[0-9]*/environ) | cut -d / -f 3)"
 wait $run && fail 'a killed rank is nothing'
 grep -qE 'rank 2 on n2|the link to rank 2 failed' kill.log || fail "nobody names rank 2: $(cat kill.log)"
+
+# What --signal=USR1 and the end of the time ask for: a checkpoint, and training goes on; then the last one, and a
+# status that no scheduler takes for success.
+job name=asked train.steps=100000 >asked.log 2>&1 &
+run=$!
+# until_there TEST...
+until_there() {
+    i=0
+    while [ $i -lt 300 ] && ! "$@" 2>/dev/null; do sleep 0.1; i=$((i + 1)); done
+}
+until_there grep -q '"loss":' runs/asked/metrics.jsonl
+scancel --signal=USR1 "$(squeue -h -t running -o %i)"
+until_there grep -q '"event": *"checkpoint"' runs/asked/metrics.jsonl
+grep -q '"event": *"checkpoint"' runs/asked/metrics.jsonl || fail "SIGUSR1 saves nothing: $(cat asked.log)"
+scancel --signal=TERM "$(squeue -h -t running -o %i)"
+wait $run
+rc=$?
+[ $rc = 143 ] || fail "SIGTERM to the job: status $rc, not 143: $(cat asked.log)"
+grep -q 'stopped after step' asked.log || fail "SIGTERM to the job: $(cat asked.log)"
 exit $bad

@@ -443,6 +443,19 @@ static void test_bounds(void **state) {
     free_events(&e);
 }
 
+/* A run whose weights are those that it began with has not trained: here gradients overflow fp16 in every step. */
+static void test_all_skipped(void **state) {
+    (void)state;
+    const char *yaml = MLP TRAIN(5) ", precision: fp16, loss_scale: 16777216, non_finite: skip}\n";
+    for (int layout = 0; layout < 4; layout += 3) {
+        run_result r = run_layout(yaml, "all", layout, NULL);
+        const char *text = said("all", layout), *why = strstr(text, "all 5 steps were skipped, because ");
+        if (r.exit_status != 2 || !why || !strstr(why, "lower train.loss_scale"))
+            fail_msg("exit status %d: %s", r.exit_status, text);
+        assert_null(strstr(why + 1, "all 5 steps")); /* one rank says it */
+    }
+}
+
 static int clean(void **state) {
     (void)state;
     run_folder_remove();
@@ -452,7 +465,7 @@ static int clean(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_finite), cmocka_unit_test(test_spoilt_weights), cmocka_unit_test(test_high_rate),
-        cmocka_unit_test(test_skip),   cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_skip),   cmocka_unit_test(test_bounds),         cmocka_unit_test(test_all_skipped),
     };
     return cmocka_run_group_tests(tests, NULL, clean);
 }

@@ -1,0 +1,101 @@
+/* See stop.h. Handlers only note what was asked. */
+#include "engine/stop.h"
+#include "base/clock.h"
+#include "comm/launch.h"
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t interrupted, terminated, hung_up, save;
+static _Atomic uint64_t stopped_ns, saved_ns;
+static const char *said;
+
+static void on_save(int number) {
+    (void)number;
+    if (pst_monotonic_ns() - saved_ns >= PST_LAUNCH_SAME_NS) save = 1;
+}
+
+static void say(void) {
+    int error = errno;
+    ssize_t written = said ? write(STDERR_FILENO, said, strlen(said)) : 0;
+    (void)written;
+    errno = error;
+}
+
+static void on_quit(int number) { _exit(128 + number); }
+
+static void on_hangup(int number) {
+    (void)number;
+    if (!interrupted && !terminated && !hung_up) say();
+    hung_up = 1;
+}
+
+static void on_stop(int number) {
+    uint64_t now = pst_monotonic_ns();
+    int again = interrupted || terminated;
+    if (again && now - stopped_ns < PST_LAUNCH_SAME_NS) return;
+    if (again) _exit(128 + number);
+    stopped_ns = now;
+    if (number == SIGTERM) terminated = 1;
+    else interrupted = 1;
+    if (!hung_up) say();
+}
+
+/* The handlers have a stack of their own: oneDNN 2.6's sgemm keeps live data below the stack pointer, which a handler's
+ * frame on the computing thread's stack would destroy. */
+void pst_stop_open(pst_stop_before *before, const char *text) {
+    static char stack[64 << 10];
+    const stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
+    struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_ONSTACK | SA_RESTART};
+    interrupted = 0;
+    terminated = 0;
+    hung_up = 0;
+    save = 0;
+    said = text;
+    sigemptyset(&action.sa_mask);
+    sigaddset(&action.sa_mask, SIGINT);
+    sigaddset(&action.sa_mask, SIGTERM);
+    sigaddset(&action.sa_mask, SIGHUP);
+    sigaddset(&action.sa_mask, SIGUSR1);
+    sigaltstack(&own, &before->stack);
+    sigaction(SIGINT, &action, &before->interrupt);
+    sigaction(SIGTERM, &action, &before->terminate);
+    action.sa_handler = on_save;
+    sigaction(SIGUSR1, &action, &before->save);
+    action.sa_handler = on_quit;
+    sigaction(SIGQUIT, &action, &before->quit);
+    sigaction(SIGHUP, NULL, &before->hangup);
+    if (before->hangup.sa_handler == SIG_IGN) return;
+    action.sa_handler = on_hangup;
+    sigaction(SIGHUP, &action, NULL);
+}
+
+void pst_stop_close(const pst_stop_before *before) {
+    sigaction(SIGINT, &before->interrupt, NULL);
+    sigaction(SIGTERM, &before->terminate, NULL);
+    sigaction(SIGHUP, &before->hangup, NULL);
+    sigaction(SIGUSR1, &before->save, NULL);
+    sigaction(SIGQUIT, &before->quit, NULL);
+    sigaltstack(&before->stack, NULL);
+}
+
+uint64_t pst_stop_asked(void) {
+    uint64_t asked = 0;
+    if (interrupted) asked |= PST_STOP_INTERRUPT;
+    if (hung_up) asked |= PST_STOP_HANGUP;
+    if (terminated) asked |= PST_STOP_TERMINATE;
+    if (save) asked |= PST_STOP_SAVE;
+    return asked;
+}
+
+void pst_stop_saves(void) {
+    saved_ns = pst_monotonic_ns();
+    save = 0;
+}
+
+/* What a batch system takes for a failure outweighs what it does not. */
+int pst_stop_signal(uint64_t asked) {
+    if (asked & PST_STOP_TERMINATE) return SIGTERM;
+    if (asked & PST_STOP_HANGUP) return SIGHUP;
+    return asked & PST_STOP_INTERRUPT ? SIGINT : 0;
+}
