@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* MAX_BOXES: beyond it boxes of one kind and row become one path without tooltips. LEAST: px below which the few boxes of
- * the flush would not be seen. */
+/* MAX_BOXES: beyond it boxes of one kind and row become one path without tooltips. LEAST: px below which the few boxes
+ * of the flush would not be seen. */
 enum { MAX_BOXES = 4000, MAX_LINES = 1500, LEAST = 2 };
 
 typedef pst_picture picture;
@@ -134,8 +134,8 @@ static void measure(picture *p) {
  * the page's size counts. */
 static void open_picture(const picture *p) {
     fprintf(p->out,
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"100%%\" class=\"timeline\" role=\"img\" "
-            "style=\"height:auto;min-width:%.0fpx;max-width:%.0fpx\">\n",
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" width=\"100%%\" "
+            "class=\"timeline\" role=\"img\" style=\"height:auto;min-width:%.0fpx;max-width:%.0fpx\">\n",
             p->width, p->height, .5 * p->width, 2 * p->width);
 }
 

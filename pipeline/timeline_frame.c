@@ -126,15 +126,17 @@ static void print_style(const pst_picture *p) {
     fputs("<style>\ntext{font-family:Inter,'Segoe UI','Helvetica Neue',Helvetica,Arial,sans-serif;fill:#1d242d}\n"
           ".h{font-weight:600}.s,.a,.e{fill:#566170}.a,.m{text-anchor:middle}.r{text-anchor:end}\n"
           ".m{font-variant-numeric:tabular-nums}.alt{fill-opacity:.82}\n"
-          ".timeline{background:#fff}.back{fill:#fff}.lane{fill:#eef0f3}.grid{stroke:#d3d8de}.x{stroke:#566170;stroke-opacity:.75;fill:none}\n",
+          ".timeline{background:#fff}.back{fill:#fff}.lane{fill:#eef0f3}.grid{stroke:#d3d8de}\n"
+          ".x{stroke:#566170;stroke-opacity:.75;fill:none}\n",
           p->out);
     print_fills(p->out, 0);
     print_sizes(p, 1);
     fprintf(p->out, "@media (max-width:%.0fpx){", .85 * p->width);
     print_sizes(p, 1.5);
-    fputs(".odd{display:none}}\n@media (prefers-color-scheme:dark){text{fill:#e6eaf0}.s,.a,.e{fill:#9da8b5}\n"
-          ".timeline{background:#12161b}.back{fill:#12161b}.lane{fill:#232a33}.grid{stroke:#39434f}.x{stroke:#b6c0cc}\n",
-          p->out);
+    fputs(
+        ".odd{display:none}}\n@media (prefers-color-scheme:dark){text{fill:#e6eaf0}.s,.a,.e{fill:#9da8b5}\n"
+        ".timeline{background:#12161b}.back{fill:#12161b}.lane{fill:#232a33}.grid{stroke:#39434f}.x{stroke:#b6c0cc}\n",
+        p->out);
     print_fills(p->out, 1);
     fputs("}\n</style>\n", p->out);
 }

@@ -1,5 +1,5 @@
-/* `penstock inspect`: shows what stands in a checkpoint, a safetensors file, a plan or a graph's text, and what a run file
- * becomes: graph, plan, schedule, instructions, memory. */
+/* `penstock inspect`: shows what stands in a checkpoint, a safetensors file, a plan or a graph's text, and what a run
+ * file becomes: graph, plan, schedule, instructions, memory. */
 #include "base/hash.h"
 #include "base/sized.h"
 #include "engine/checkpoint_parts.h"
