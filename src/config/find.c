@@ -238,7 +238,7 @@ static pst_status ambiguous(const char *key, const pst_row *first) {
 const char *pst_config_key_for(const char *name) {
     static _Thread_local char text[PST_ROW_TEXT_BYTES];
     const char *key = NULL, *say;
-    const pst_row *row;
+    const pst_row *row = NULL;
     if (pst_row_find_override(name, &row) == PST_OK) return pst_row_name(row, text);
     pst_error_clear();
     return pst_row_foreign(name, &key, &say) ? key : NULL;

@@ -39,6 +39,13 @@ expect 0 "^settings differ from the checkpoint's: train.steps 4 -> 6, train.lr 0
     run.yaml --resume runs/k1 steps=6 lr=5e-4 log_every=3
 expect 0 '^runs/k1: mlp' --resume runs/k1
 grep -q 'settings differ' out && { echo "FAILED: its own settings differ"; bad=1; }
+# as an earlier version has written it: its evaluations stood in train
+cp -r runs/k1 runs/old
+sed -e '/^eval:$/,/^  sets:/d' -e 's/^train:$/train:\n  validate_every: 1/' runs/k1/run.yaml >runs/old/run.yaml
+grep -q '^  validate_every: 1$' runs/old/run.yaml && ! grep -q '^eval:' runs/old/run.yaml || bad=1
+expect 0 '^validation after step 7:' --resume runs/old steps=8
+grep -q '^  every: 1$' runs/old/run.yaml && ! grep -q validate_every runs/old/run.yaml ||
+    { echo "FAILED: the former name is not written by its new one"; bad=1; }
 expect 0 'done after step 8' --resume runs/k1 steps=8
 expect 2 'too few operands'
 expect 2 'nosuch.yaml' nosuch.yaml --resume runs/k1

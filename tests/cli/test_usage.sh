@@ -40,7 +40,8 @@ expect 2 err '^penstock: .*nosuch' "$PENSTOCK" inspect nosuch
 expect 2 err '^penstock: too few operands' "$PENSTOCK" convert one
 
 # what other programs have
-expect 2 err "^penstock: train: unknown option '--gpus': -n RANKS .*parallel.device=cuda" "$PENSTOCK" train x.yaml --gpus 4
+expect 2 err "^penstock: train: unknown option '--gpus': -n RANKS .*parallel.device=cuda" \
+    "$PENSTOCK" train x.yaml --gpus 4
 expect 2 err "'--nproc_per_node': -n RANKS" "$PENSTOCK" train -q --nproc_per_node=4 x.yaml
 expect 2 err "'--learning-rate'; a key of the run file is given without dashes: train.lr=VALUE" \
     "$PENSTOCK" train x.yaml --learning-rate 1e-3
