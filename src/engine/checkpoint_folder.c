@@ -3,6 +3,7 @@
 #include "engine/durable.h"
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -122,7 +123,9 @@ pst_status pst_ckpt_find(const char *path, char **folder) {
     }
     char *below = pst_ckpt_join(path, "checkpoints");
     if (!below) return PST_ENOMEM;
-    pst_status status = newest_in(access(below, F_OK) ? path : below, folder);
+    /* A link to a disk that is not there is an error of its own. */
+    int there = faccessat(AT_FDCWD, below, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    pst_status status = newest_in(there ? below : path, folder);
     free(below);
     return status;
 }

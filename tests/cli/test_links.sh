@@ -56,6 +56,10 @@ goes_on . runs/run/checkpoints/best
 [ -d runs/run-2 ] || fail "an older checkpoint was gone on with in the run's own folder"
 "$PENSTOCK" train run.yaml --resume disk/of_run -q steps=20 && [ -d runs/run-3 ] || fail "checkpoints of no run: $(ls runs)"
 
+rm -r runs/run-2/checkpoints && ln -s unmounted runs/run-2/checkpoints
+"$PENSTOCK" train --resume runs/run-2 2>err && fail "a run whose checkpoints are not there was gone on with"
+grep -q 'runs/run-2/checkpoints: No such file' err || fail "a link that leads nowhere: $(cat err)"
+
 # The program's own names
 names="run.yaml plan.yaml metrics.jsonl trace.json timeline.svg report.html"
 mkdir else
