@@ -5,8 +5,9 @@ and PyTorch's gloo, in turn.
     bench/collectives.py [--rounds N] [--seconds PER_ROW] [--json]
 
 All do one all-reduce of fp32 after the other, in place, and the median time on rank 0 counts; of Open MPI also with two
-buffers, and the better one counts. Needs ./dev build; for the peers mpicc and mpirun (Debian packages openmpi-bin,
-libopenmpi-dev) and torch, each left out where it is not here."""
+buffers, and the better one counts; its algorithm is its own choice, which was faster than each of those that it can be
+told to take (coll_tuned_allreduce_algorithm 3 to 6; Zen 4). Needs ./dev build; for the peers mpicc and mpirun (Debian
+packages openmpi-bin, libopenmpi-dev) and torch, each left out where it is not here."""
 
 import argparse
 import json
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 
+import forms
 import needs
 from needs import PENSTOCK
 
@@ -72,14 +74,19 @@ def ours(size, args):
 
 
 def build_mpi(folder):
-    """The program, or None."""
+    """The program, or None, which is said."""
     if not shutil.which("mpicc") or not shutil.which("mpirun"):
+        needs.leave_out("Open MPI", "needs mpicc and mpirun (Debian packages openmpi-bin, libopenmpi-dev)")
         return None
     source, program = os.path.join(folder, "allreduce.c"), os.path.join(folder, "allreduce")
     with open(source, "w", encoding="utf-8") as f:
         f.write(MPI)
-    done = subprocess.run(["mpicc", "-O2", "-o", program, source], check=False, capture_output=True)
-    return program if done.returncode == 0 else None
+    done = subprocess.run(["mpicc", "-O2", "-o", program, source], check=False, capture_output=True, text=True)
+    if done.returncode == 0:
+        return program
+    why = (done.stderr.strip().splitlines() or ["it says nothing"])[0]
+    needs.leave_out("Open MPI", f"mpicc fails (Debian package libopenmpi-dev): {why[:200]}")
+    return None
 
 
 def mpi(program, size, args):
@@ -131,7 +138,9 @@ def spread(values):
 def measure(args, folder):
     program = build_mpi(folder)
     has_torch = subprocess.run([sys.executable, "-c", "import torch"], check=False, capture_output=True).returncode == 0
-    rows = {size: {"ours_us": [], "mpi_us": [], "gloo_us": [], "ratio": []} for size in WANTED}
+    if not has_torch:
+        needs.leave_out("gloo", forms.MISSING)
+    rows = {size: {"ours_us": [], "mpi_us": [], "gloo_us": [], "ratio": [], "gloo_ratio": []} for size in WANTED}
     names = {}
     for _ in range(args.rounds):
         for size, row in rows.items():
@@ -142,6 +151,7 @@ def measure(args, folder):
                 row["ratio"].append(us / row["mpi_us"][-1])
             if has_torch:
                 row["gloo_us"].append(gloo(size, args))
+                row["gloo_ratio"].append(us / row["gloo_us"][-1])
     return {str(size): {"algorithm": names[size], "wanted": WANTED[size],
                         **{name: spread(values) for name, values in row.items() if values}}
                  for size, row in rows.items()}

@@ -15,6 +15,7 @@ import tempfile
 import threading
 
 import forms
+import needs
 from needs import PENSTOCK
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -35,13 +36,14 @@ class Absent(Exception):
     """A peer is not here; the text says what it needs."""
 
 
-def warnings_of(errors):
-    """Of a file of standard error, read from where it stands."""
-    return [line.strip() for line in errors if "warning: " in line]
+def warnings_of(errors, mark="warning: "):
+    """The lines with that mark of a file of standard error, read from where it stands."""
+    return [line.strip() for line in errors if mark in line]
 
 
-def output_of(command, heard=None, **environment):
-    """Standard output, and the peak resident memory of the process in MiB. heard: a list that receives what penstock has warned of."""
+def output_of(command, heard=None, mark="warning: ", **environment):
+    """Standard output, and the peak resident memory of the process in MiB. heard: a list that receives the lines of
+    standard error with that mark, by default what penstock has warned of."""
     with tempfile.TemporaryFile("w+", errors="replace") as out, tempfile.TemporaryFile("w+", errors="replace") as err:
         child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=err,
                                  env={**os.environ, **environment}, start_new_session=True)
@@ -59,7 +61,7 @@ def output_of(command, heard=None, **environment):
         if status:
             raise Failed(f"{' '.join(command)}: status {child.returncode}: {err.read()[-400:].strip()}")
         if heard is not None:
-            heard += warnings_of(err)
+            heard += warnings_of(err, mark)
         return out.read(), usage.ru_maxrss / 1024
 
 
@@ -144,7 +146,8 @@ def kernels(precision, isa=None):
 
 
 def script(name, rounds):
-    """A measuring program of bench/ that prints its findings with --json."""
+    """A measuring program of bench/: what it prints with --json, and the peers that it left out, with the reason."""
     path = os.path.join(HERE, name + ".py")
-    out, _ = output_of([sys.executable, path, "--rounds", str(rounds), "--json"])
-    return json.loads(out[out.index("{"):])
+    said = []
+    out, _ = output_of([sys.executable, path, "--rounds", str(rounds), "--json"], said, needs.LEFT_OUT)
+    return {"found": json.loads(out[out.index("{"):]), "left_out": dict(line.split(needs.LEFT_OUT, 1) for line in said)}

@@ -9,6 +9,14 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PENSTOCK = os.path.abspath(os.environ.get("PENSTOCK", os.path.join(HERE, "..", "build", "release", "penstock")))
 
 
+LEFT_OUT = ": left out: "
+
+
+def leave_out(peer, why):
+    """A peer that is not here, on stderr: bench/table.py reads it there."""
+    print(f"{peer}{LEFT_OUT}{why}", file=sys.stderr)
+
+
 def check(*programs, root=False):
     """The program itself; other programs, as (name, Debian package); the right to make network namespaces."""
     missing = []

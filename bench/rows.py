@@ -153,16 +153,18 @@ def judged(what, found, wanted, sense, unit=""):
     row = {"what": what, "wanted": wanted, "sense": sense, "unit": unit}
     if not found:
         return {**row, "state": "no peer"}
-    reached = found["median"] >= wanted if sense == ">=" else found["median"] <= wanted
-    return {**row, **{k: found[k] for k in ("median", "min", "max")}, "n": found.get("n", found.get("laps", 0)),
-            "state": "reached" if reached else "MISSED"}
+    row.update({k: found[k] for k in ("median", "min", "max")}, n=found.get("n", found.get("laps", 0)))
+    if wanted is None:
+        return {**row, "state": ""}
+    reached = row["median"] >= wanted if sense == ">=" else row["median"] <= wanted
+    return {**row, "state": "reached" if reached else "MISSED"}
 
 
 def of_script(name, adapt):
     """A row that another program of bench/ measures, with rounds of its own. adapt: from what it found to checks."""
     def make(args):
         def checks(results):
-            found = adapt(results[name][0]) if any(results[name]) else [check(f"bench/{name}.py", [])]
+            found = adapt(results[name][0]["found"]) if any(results[name]) else [check(f"bench/{name}.py", [])]
             return [{**row, "n": row.get("n") or args.rounds} for row in found]
         return {name: lambda: c.script(name, args.rounds)}, checks
     return make
@@ -201,9 +203,14 @@ def peer_ucx_checks(found):
 
 
 def collectives_checks(found):
-    return [judged(f"all-reduce of two ranks, {int(size) >> 10} KiB, ours / Open MPI",
-                   row.get("ratio"), row["wanted"], "<=")
-            for size, row in found.items()]
+    out = []
+    for size, row in found.items():
+        kib = int(size) >> 10
+        what = f"all-reduce of two ranks, {kib} KiB, ours"
+        out.append(judged(f"{what} / Open MPI", row.get("ratio"), row["wanted"], "<="))
+        if row.get("gloo_ratio"):
+            out.append(judged(f"{what} / gloo", row["gloo_ratio"], None, "<="))
+    return out
 
 
 def checkpoint_checks(found):

@@ -105,7 +105,9 @@ def measure(name, args, save):
         order = list(run)
         order = order[number % len(order):] + order[:number % len(order)]
         for contender in order:
-            results[contender].append(one_run(contender, run[contender], found["left_out"]))
+            result = one_run(contender, run[contender], found["left_out"])
+            found["left_out"].update((result or {}).get("left_out", {}))
+            results[contender].append(result)
         print(f"  round {number + 1}: " + ", ".join(f"{k} {summary(v[-1])}" for k, v in results.items()),
               file=sys.stderr,
               flush=True)

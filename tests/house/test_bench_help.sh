@@ -1,5 +1,5 @@
 #!/bin/sh
-# test: label=full timeout=120
+# test: label=full timeout=240
 # Every measuring program says what it measures (--help) and, in one line, what it needs and does not find.
 command -v python3 >/dev/null || { echo "skipped: no python3 here"; exit 77; }
 # shellcheck source=tests/script.sh

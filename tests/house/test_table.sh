@@ -56,6 +56,18 @@ for form in '' --markdown; do # shellcheck disable=SC2086
     grep -q 'penstock / torch.* no peer' text || fail "no peer $form: $(cat text)"
 done
 
+# So are those of measuring programs that the table starts.
+cat >collectives.py <<'TEXT'
+import sys
+print("Open MPI: left out: needs mpicc", file=sys.stderr)
+print('{"1024": {"wanted": 1.0, "gloo_ratio": {"median": 0.5, "min": 0.5, "max": 0.5, "n": 1}}}')
+TEXT
+sed -i 's/^contenders.have_torch.*/contenders.HERE = "."/' absent.py
+python3 absent.py "$SOURCE_DIR/bench" --rows collectives --rounds 1 --json absent.json >text 2>err ||
+    fail "a program that leaves a peer out: status $?: $(cat err)"
+grep -q '^  Open MPI: left out: needs mpicc$' text || fail "Open MPI: $(cat text)"
+grep -q '1 KiB, ours / Open MPI: .* no peer$' text && grep -q '1 KiB, ours / gloo: *0.500' text || fail "$(cat text)"
+
 cat >rows.py.test <<'TEXT'
 import json, sys, types
 sys.path.insert(0, sys.argv[1])
