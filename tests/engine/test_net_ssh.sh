@@ -87,6 +87,14 @@ start stop
 kill -INT $head
 ended 0
 said stop.log 'stopped after step'
+start term
+kill -TERM $head
+ended 143
+said term.log 'stopped after step'
+start quit
+kill -QUIT $head
+ended 131
+nobody_left 10
 
 start lost
 kill -9 "$(pgrep -P $head -x ssh)"
