@@ -32,7 +32,7 @@ static run_result train(const char *yaml, const char *name, uint32_t ranks, uint
     run_result r = run_here(yaml, name, (int)ranks, resume, override, 4);
     if (r.exit_status) fail_msg("%s: exit status %d", name, r.exit_status);
     for (int k = 0; k < r.n_rank; k++)
-        if (r.peak[k] != r.predicted[k]) fail_msg("%s: rank %d has touched other memory than predicted", name, k);
+        if (r.peak[k] > r.predicted[k]) fail_msg("%s: rank %d has touched other memory than predicted", name, k);
     return r;
 }
 
