@@ -115,10 +115,12 @@ static int same(char a, char b) {
 /* Whether the list has the word, in letters of any case, with '-' for '_'. */
 static int has(const char *names, const char *word) {
     size_t n = strlen(word);
-    for (const char *at = names; n && at; at = strchr(at, '|'), at += at != NULL) {
+    for (const char *at = names; n && at;) {
         size_t i = 0;
         while (i < n && at[i] && same(word[i], at[i])) i++;
         if (i == n && (at[n] == '|' || !at[n])) return 1;
+        at = strchr(at, '|');
+        if (at) at++;
     }
     return 0;
 }
