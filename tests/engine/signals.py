@@ -262,13 +262,12 @@ def wait_for_steps(p, n=5):
 
 
 def each():
-    """Amid training, where the status is certain."""
+    """Amid training, where the status is certain; of one process and of local ranks there is more in test_stop.c."""
     weights = prepare()
-    some = [("one", signal.SIGHUP, "launcher"), ("one", signal.SIGQUIT, "launcher"), ("one", signal.SIGUSR1, "group"),
-            ("local", signal.SIGTERM, "rank"), ("local", signal.SIGHUP, "group"), ("local", signal.SIGQUIT, "launcher"),
-            ("local", signal.SIGUSR1, "launcher"), ("torchrun", signal.SIGTERM, "rank"),
+    some = [("local", signal.SIGTERM, "rank"), ("torchrun", signal.SIGTERM, "rank"),
             ("torchrun", signal.SIGHUP, "launcher"), ("hosts", signal.SIGTERM, "launcher"),
-            ("hosts", signal.SIGQUIT, "launcher"), ("mpirun", signal.SIGHUP, "rank"), ("mpirun", signal.SIGQUIT, "rank")]
+            ("hosts", signal.SIGQUIT, "launcher"), ("mpirun", signal.SIGHUP, "rank"),
+            ("mpirun", signal.SIGTERM, "launcher")]
     for kind, number, target in some:
         if kind in kinds():
             print(one_round(kind, number, target, wait_for_steps, weights), flush=True)
