@@ -3,8 +3,8 @@
 need_torch() {
     python=${PST_TORCH_PYTHON:-python3}
     "$python" -c "import torch$1" 2>/dev/null && return
-    echo "skipped: needs PyTorch: pip install torch (3 GB to download, the build for CPUs alone less);" \
-        "PST_TORCH_PYTHON names a Python that has it"
+    why="pip install torch (3 GB to download, the build for CPUs alone less), or PST_TORCH_PYTHON=a Python that has it"
+    echo "skipped: needs PyTorch: $why"
     exit 77
 }
 
