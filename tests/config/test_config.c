@@ -1,39 +1,15 @@
 /* test: label=quick */
 /* Run files: values and defaults, exact complaints for wrong ones, and random configurations printed and read back. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "config/run_file.h"
 
 #include "base/rng.h"
-#include "config/rows.h"
 #include "skip.h"
 #include <locale.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #define NAMES "names (letters, digits, _ and -) with paths, such as {wiki: wiki.txt, code: [a.c, b.c]}"
-#define LEAST "model: {kind: gpt}\ndata: {paths: a.txt}\n"
-
-static pst_config *parsed(const char *text, const char *override) {
-    pst_config *config = NULL;
-    if (pst_config_parse(text, "run.yaml", &override, override != NULL, &config) != PST_OK)
-        fail_msg("refused: %s", pst_error());
-    return config;
-}
-
-static char *printed(const pst_config *config) {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    assert_int_equal(pst_config_print(config, out), PST_OK);
-    fclose(out);
-    return text;
-}
 
 static void defaults_and_values(void **state) {
     (void)state;
@@ -160,11 +136,7 @@ static void overrides_alone(void **state) {
     pst_config_close(c);
 }
 
-typedef struct {
-    const char *text, *override, *message;
-} bad;
-
-static const bad wrong[] = {
+static const wrong_file wrong[] = {
     /* values */
     {LEAST "train:\n  lr: abc\n", NULL, "run.yaml:4:7: train.lr: expected a number > 0, found 'abc'"},
     {LEAST "train: {lr: 0}", NULL, "run.yaml:3:13: train.lr: expected a number > 0, found '0'"},
@@ -334,17 +306,7 @@ static const bad wrong[] = {
 
 static void wrong_files_say_what_and_where(void **state) {
     (void)state;
-    int bad_ones = 0;
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        pst_config *config = NULL;
-        const char *override = wrong[i].override;
-        pst_status status = pst_config_parse(wrong[i].text, "run.yaml", &override, override != NULL, &config);
-        if (status == PST_EINPUT && !config && strcmp(pst_error(), wrong[i].message) == 0) continue;
-        print_error("case %zu, status %d\n  expected: %s\n  got:      %s\n", i, status, wrong[i].message, pst_error());
-        pst_config_close(config);
-        bad_ones++;
-    }
-    assert_int_equal(bad_ones, 0);
+    expect_refused(wrong, sizeof wrong / sizeof *wrong);
 }
 
 /* Aliases mean the node they name; a file that multiplies itself stays small. */

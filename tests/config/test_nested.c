@@ -1,17 +1,8 @@
 /* test: label=quick */
 /* Sections in sections, and keys that have another name now: the table of rows with a few more, read, overridden,
  * printed, helped with and refused. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
+#include "config/run_file.h"
 
-#include "config/rows.h"
-#include <stdlib.h>
-#include <string.h>
-
-#define LEAST "model: {kind: gpt}\ndata: {paths: a.txt}\n"
 #define AT(member) offsetof(struct pst_config, member)
 
 /* They stand in for keys of other names, whose own rows are left out. */
@@ -52,28 +43,20 @@ static int restore_rows(void **state) {
     return 0;
 }
 
-static pst_config *parsed(const char *text, const char *const *override, size_t n) {
+static pst_config *parsed_with_both(const char *text, const char *const override[2]) {
     pst_config *config = NULL;
-    if (pst_config_parse(text, "run.yaml", override, n, &config) != PST_OK) fail_msg("refused: %s", pst_error());
+    if (pst_config_parse(text, "run.yaml", override, 2, &config) != PST_OK) fail_msg("refused: %s", pst_error());
     return config;
-}
-
-static char *printed(const pst_config *config) {
-    char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    assert_int_equal(pst_config_print(config, out), PST_OK);
-    fclose(out);
-    return text;
 }
 
 static void files_and_overrides(void **state) {
     (void)state;
     static const char *const both[] = {"parallel.compress.down.lr=0.75", "lr=0.125"};
-    pst_config *c = parsed(LEAST, NULL, 0);
+    pst_config *c = parsed(LEAST, NULL);
     assert_true(c->train.eps == 0.5 && c->train.momentum == 0.25);
     pst_config_close(c);
-    c = parsed(LEAST "parallel:\n  pipeline: 2\n  compress: {up: 1, down: {kind: top}}\n  threads: 1\n", both, 2);
+    c = parsed_with_both(LEAST "parallel:\n  pipeline: 2\n  compress: {up: 1, down: {kind: top}}\n  threads: 1\n",
+                         both);
     assert_true(c->train.eps == 1 && c->train.momentum == 0.75 && c->parallel.threads == 1);
     assert_string_equal(c->train.decay, "top");
     assert_true(c->train.lr == 0.125); /* the short key means what it has always meant */
@@ -83,12 +66,12 @@ static void files_and_overrides(void **state) {
 
 static void printed_as_they_nest(void **state) {
     (void)state;
-    pst_config *c = parsed(LEAST "parallel: {compress: {down: {lr: 0.5}}}\n", NULL, 0), *again;
+    pst_config *c = parsed(LEAST "parallel: {compress: {down: {lr: 0.5}}}\n", NULL), *again;
     char *text = printed(c);
     const char *nested =
         strstr(text, "\n  compress:\n    up: 0.5\n    down:\n      lr: 0.5\n      kind: none\ncheckpoint:");
     assert_non_null(nested);
-    again = parsed(text, NULL, 0);
+    again = parsed(text, NULL);
     char *second = printed(again);
     assert_string_equal(text, second);
     free(text), free(second);
@@ -98,9 +81,8 @@ static void printed_as_they_nest(void **state) {
 /* The former name of a key: in a file, in full and short on the command line. */
 static void former_names(void **state) {
     (void)state;
-    static const char *const full[] = {"parallel.shrink=0.25"}, *const brief[] = {"shrink=0.125"};
-    static const char *const every[] = {"validate_every=7"}, *const both[] = {"every=9", "train.validate_every=8"};
-    pst_config *c = parsed(LEAST "parallel: {shrink: 0.75}\ntrain: {validate_every: 5}\n", NULL, 0);
+    static const char *const both[] = {"every=9", "train.validate_every=8"};
+    pst_config *c = parsed(LEAST "parallel: {shrink: 0.75}\ntrain: {validate_every: 5}\n", NULL);
     char *text = printed(c);
     assert_true(c->train.eps == 0.75 && c->eval.every == 5);
     assert_true(pst_config_given(c, "eval", "every"));
@@ -109,25 +91,23 @@ static void former_names(void **state) {
     assert_null(strstr(text, "shrink"));
     free(text);
     pst_config_close(c);
-    c = parsed(LEAST, full, 1);
+    c = parsed(LEAST, "parallel.shrink=0.25");
     assert_true(c->train.eps == 0.25);
     pst_config_close(c);
-    c = parsed(LEAST, brief, 1);
+    c = parsed(LEAST, "shrink=0.125");
     assert_true(c->train.eps == 0.125);
     pst_config_close(c);
-    c = parsed(LEAST "eval: {every: 3}\n", every, 1);
+    c = parsed(LEAST "eval: {every: 3}\n", "validate_every=7");
     assert_int_equal(c->eval.every, 7);
     assert_int_equal(c->checkpoint.every, 100);
     pst_config_close(c);
-    c = parsed(LEAST, both, 2); /* every, without more, is that of checkpoint, as before there was another */
+    c = parsed_with_both(LEAST, both); /* every, without more, is that of checkpoint, as before there was another */
     assert_int_equal(c->checkpoint.every, 9);
     assert_int_equal(c->eval.every, 8);
     pst_config_close(c);
 }
 
-static const struct {
-    const char *text, *override, *message;
-} wrong[] = {
+static const wrong_file wrong[] = {
     {LEAST, "up=1", "override 'up=1': expected the key's full path, parallel.compress.up=VALUE"},
     {LEAST, "compress.up=1", "override 'compress.up=1': unknown key 'compress'; did you mean 'parallel.compress'?"},
     {LEAST, "parallel.comprss.up=1",
@@ -159,17 +139,7 @@ static const struct {
 
 static void wrong_ones(void **state) {
     (void)state;
-    int bad_ones = 0;
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        pst_config *config = NULL;
-        const char *override = wrong[i].override;
-        pst_status status = pst_config_parse(wrong[i].text, "run.yaml", &override, override != NULL, &config);
-        if (status == PST_EINPUT && !config && strcmp(pst_error(), wrong[i].message) == 0) continue;
-        print_error("case %zu, status %d\n  expected: %s\n  got:      %s\n", i, status, wrong[i].message, pst_error());
-        pst_config_close(config);
-        bad_ones++;
-    }
-    assert_int_equal(bad_ones, 0);
+    expect_refused(wrong, sizeof wrong / sizeof *wrong);
 }
 
 /* For the manual, and for completion, which offers a short key only where it works. */
