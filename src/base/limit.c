@@ -62,9 +62,10 @@ static pst_status check_files(uint64_t needed) {
 
 /* --- bytes -------------------------------------------------------------------------------------------------------- */
 
-/* Field `at` of the process's sizes, in bytes; 0: not known. */
-static uint64_t mapped(int at) {
+/* Field `at` of the process's sizes, in bytes; 0: not known, or without a limit on the resource, which asks for none. */
+static uint64_t mapped(int resource, int at) {
     uint64_t pages = 0;
+    if (now(resource) == RLIM_INFINITY) return 0;
     FILE *f = fopen("/proc/self/statm", "r");
     for (int i = 0; f && i <= at; i++)
         if (fscanf(f, "%" SCNu64, &pages) != 1) pages = 0;
@@ -136,8 +137,10 @@ static pst_status check_tasks(uint64_t needed) {
 
 /* Address space first: threads need some, too. */
 pst_status pst_limit_check(const pst_limit_needs *needs) {
-    if (needs->address) PST_TRY(check_bytes(RLIMIT_AS, mapped(0) + needs->address, "address space", "-v", "as"));
-    if (needs->data) PST_TRY(check_bytes(RLIMIT_DATA, mapped(5) + needs->data, "private memory", "-d", "data"));
+    if (needs->address)
+        PST_TRY(check_bytes(RLIMIT_AS, mapped(RLIMIT_AS, 0) + needs->address, "address space", "-v", "as"));
+    if (needs->data)
+        PST_TRY(check_bytes(RLIMIT_DATA, mapped(RLIMIT_DATA, 5) + needs->data, "private memory", "-d", "data"));
     if (needs->file) PST_TRY(check_bytes(RLIMIT_FSIZE, needs->file, "file size", "-f", "fsize"));
     if (needs->files) PST_TRY(check_files(needs->files));
     return needs->tasks ? check_tasks(needs->tasks) : PST_OK;

@@ -205,6 +205,7 @@ static run_result train(const model *m, const layout *l, const char *resume) {
     if (status == PST_EINPUT && (!*pst_error() || strchr(pst_error(), '\n')))
         wrong(m, l, "refused, but not in one line: '%s'", pst_error());
     if (status == PST_EINPUT && getenv("PST_VERBOSE")) say(m, l, pst_error());
+    if (status == PST_EINPUT) remove_folder(r.folder); /* it has one where all of its steps were skipped */
     if (status == PST_OK) run_read(&r);
     return r;
 }
