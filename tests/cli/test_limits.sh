@@ -68,6 +68,11 @@ if [ -z "${PST_SANITIZE:-}" ]; then # sanitizers map terabytes, and have stacks 
         # shellcheck disable=SC2086
         short '-s 64' 'stack: the limit (ulimit -s) is 64 KiB, this program needs 1024 KiB' $command
     done
+    for command in --version --help help 'train --help' 'help plan'; do # these start nothing
+        # shellcheck disable=SC2086
+        sh -c 'ulimit -s 64; exec "$PENSTOCK" "$@"' sh $command >out 2>err && [ -s out ] && [ ! -s err ] ||
+            fail "ulimit -s 64: $command: $(cat err)"
+    done
     short '-v 80000' 'address space: .* this run needs about ' train run.yaml -n 1
     short '-v 100000' 'address space: .* this run needs about ' train run.yaml -n 2
     short '-d 20000' 'private memory: .* this run needs about ' train run.yaml -n 2
