@@ -1,5 +1,6 @@
 /* A rank's heartbeat: maps the page that it shares with the other ranks of its host, ticks in its own line, and watches
  * the others' from a thread of its own. Shared-memory transports say nothing when a peer dies; this does. */
+#include "base/limit.h"
 #include "comm/heartbeat_page.h"
 #include "comm/secret.h"
 #include "comm/world.h"
@@ -80,7 +81,10 @@ static pst_status start_thread(pst_heartbeat *h) {
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(&h->thread, NULL, beat, h);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (failed) return pst_fail(PST_ENOMEM, "no thread for the heartbeat: %s", strerror(failed));
+    char limits[PST_LIMIT_TEXT];
+    if (failed)
+        return pst_fail(PST_ENOMEM, "no thread for the heartbeat: %s%s", strerror(failed),
+                        pst_limit_of_threads(limits));
     h->has_thread = 1;
     return PST_OK;
 }

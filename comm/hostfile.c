@@ -1,6 +1,7 @@
 /* See hostfile.h. */
 #include "comm/hostfile.h"
 #include "base/clock.h"
+#include "base/limit.h"
 #include "comm/tcp.h"
 #include <arpa/inet.h>
 #include <errno.h>
@@ -201,7 +202,9 @@ static pst_status start_lookers(lookups *l) {
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
-    return failed ? pst_fail(PST_ENOMEM, "no thread to look names up: %s", strerror(failed)) : PST_OK;
+    if (!failed) return PST_OK;
+    char limits[PST_LIMIT_TEXT];
+    return pst_fail(PST_ENOMEM, "no thread to look names up: %s%s", strerror(failed), pst_limit_of_threads(limits));
 }
 
 static pst_status wait_for(const pst_hosts *h, lookups *l) {

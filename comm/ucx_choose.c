@@ -56,9 +56,14 @@ static int may_lock(void) {
     return !geteuid() || getrlimit(RLIMIT_MEMLOCK, &limit) || limit.rlim_cur == RLIM_INFINITY;
 }
 
+const char *pst_ucx_given(void) {
+    const char *given = getenv("UCX_TLS");
+    return given && *given ? given : NULL;
+}
+
 void pst_ucx_rdma_here(pst_ucx_rdma *out) {
     char resources[1024];
-    const char *given = getenv("UCX_TLS");
+    const char *given = pst_ucx_given();
     if (given) {
         *out = (pst_ucx_rdma){.kinds = PST_UCX_GIVEN};
         snprintf(out->why, sizeof out->why, "UCX_TLS=%.80s", given);

@@ -18,6 +18,8 @@ void pst_ucx_resources_of(const char *info, char *text, size_t bytes);
 /* Of such a list: ports that are up, for UCX lists no others. RDMA needs a reliable transport, and memory that may be
  * locked: 0 locked: it may not. */
 void pst_ucx_rdma_of(const char *resources, int locked, pst_ucx_rdma *out);
+/* UCX_TLS, where it says something: NULL where it is unset or empty. */
+const char *pst_ucx_given(void);
 /* Of this process, as UCX finds it now. */
 void pst_ucx_rdma_here(pst_ucx_rdma *out);
 /* For UCX_TLS. local: all ranks are on one host; rdma: what all of them have. */

@@ -85,8 +85,8 @@ static pst_status choose(pst_world *world, char transports[TRANSPORTS]) {
             pst_log(PST_LOG_WARN, "messages to other hosts go over TCP: %s", mine.why);
     }
     pst_ucx_transports(local, common, wants_cuda, transports, TRANSPORTS);
-    pst_log(PST_LOG_DEBUG, "UCX's transports: %s (%s)", getenv("UCX_TLS") ? getenv("UCX_TLS") : transports,
-            getenv("UCX_TLS") ? "UCX_TLS" : why);
+    pst_log(PST_LOG_DEBUG, "UCX's transports: %s (%s)", pst_ucx_given() ? pst_ucx_given() : transports,
+            pst_ucx_given() ? "UCX_TLS" : why);
     return PST_OK;
 }
 
@@ -94,7 +94,7 @@ static pst_status open_context(pst_ucx *u, const pst_world *world, const char *t
     ucp_config_t *config;
     ucs_status_t rc = ucp_config_read(NULL, NULL, &config);
     if (rc != UCS_OK) return pst_ucx_fail(PST_EINPUT, "read its variables", rc);
-    if (!getenv("UCX_TLS")) rc = ucp_config_modify(config, "TLS", transports);
+    if (!pst_ucx_given()) rc = ucp_config_modify(config, "TLS", transports);
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_ESTIMATED_NUM_EPS | UCP_PARAM_FIELD_ESTIMATED_NUM_PPN,
         .features = UCP_FEATURE_TAG | UCP_FEATURE_WAKEUP,

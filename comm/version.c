@@ -33,6 +33,7 @@ void pst_comm_ucx_resources(char *text, size_t bytes) {
     }
     if (!getenv("UCX_LOG_LEVEL")) ucs_global_opts_set_value("LOG_LEVEL", "fatal"); /* what fails is told here */
     ucs_status_t rc = ucp_config_read(NULL, NULL, &config);
+    if (rc == UCS_OK && !pst_ucx_given()) rc = ucp_config_modify(config, "TLS", "all"); /* empty, to UCX, is none */
     if (rc == UCS_OK) {
         rc = ucp_init(&params, config, &context);
         ucp_config_release(config);

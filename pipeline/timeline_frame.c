@@ -203,8 +203,9 @@ static void print_rows(const pst_picture *p) {
         double middle = y + p->box / 2 + 4.5 * p->big;
         fprintf(p->out, "<rect class=\"lane\" x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" rx=\"3\"/>\n",
                 p->left, y, p->plot, p->box);
-        fprintf(p->out, "<text class=\"r\" x=\"%.1f\" y=\"%.1f\">rank %u<title>%s</title></text>",
-                p->left - 10 * p->big, middle, r, pst_grid_place_text(p->job->grid, r, place));
+        fprintf(p->out, "<text class=\"r\" x=\"%.1f\" y=\"%.1f\">rank %u", p->left - 10 * p->big, middle, r);
+        if (*pst_grid_place_text(p->job->grid, r, place)) fprintf(p->out, "<title>%s</title>", place);
+        fprintf(p->out, "</text>");
         fprintf(p->out, "<text class=\"e\" x=\"%.1f\" y=\"%.1f\">%.0f%%</text>\n", x, middle,
                 p->end ? 100 * (double)p->timing->busy_ns[r] / (double)p->end : 0);
     }

@@ -1,6 +1,7 @@
 /* The memory of a rank: one anonymous mapping and, right behind its last usable byte, a canary page. The pattern
  * depends on the position, so that neither zeros nor a constant nor a copy from elsewhere can pass for it. */
 #include "base/arena.h"
+#include "base/limit.h"
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -60,9 +61,12 @@ pst_status pst_arena_open(uint64_t bytes, int canary, pst_arena *arena) {
     uint64_t limit = INT64_MAX - 2 * HUGE_BYTES;
     uint64_t mapped = bytes > limit ? 0 : (bytes + PST_ARENA_CANARY_BYTES + PAGE_BYTES - 1) & ~(PAGE_BYTES - 1);
     uint8_t *base = mapped ? map_aligned(mapped, bytes >= HUGE_BYTES ? HUGE_BYTES : PAGE_BYTES) : NULL;
-    if (!base)
-        return pst_fail(PST_ENOMEM, "cannot reserve %.1f MiB of memory for the arena: %s", (double)bytes / 0x1p20,
-                        strerror(mapped ? errno : ENOMEM));
+    if (!base) {
+        int error = mapped ? errno : ENOMEM;
+        char limits[PST_LIMIT_TEXT];
+        return pst_fail(PST_ENOMEM, "cannot reserve %.1f MiB of memory for the arena: %s%s", (double)bytes / 0x1p20,
+                        strerror(error), pst_limit_of_memory(limits));
+    }
     if (bytes >= HUGE_BYTES) madvise(base, mapped, MADV_HUGEPAGE); /* a wish: kernels without it still work */
     pattern_fill(base, canary ? 0 : bytes, bytes + PST_ARENA_CANARY_BYTES);
     *arena = (pst_arena){.base = base, .bytes = bytes, .mapped = mapped, .canary = canary != 0};

@@ -131,6 +131,7 @@ static pst_status read_all(FILE *in, const char *path, size_t most, char **text,
         if (used > most) return pst_fail(PST_EINPUT, "%s: larger than %zu bytes", path, most);
     } while (got);
     if (ferror(in)) return pst_fail(PST_EINPUT, "%s: %s", path, strerror(errno));
+    (*text)[used] = 0; /* there is room: the last fread had some, and got nothing */
     *bytes = used;
     return PST_OK;
 }

@@ -21,7 +21,7 @@ pst_status pst_file_replace(const char *path, pst_file_printer print, const void
  * replaced by the file, and what it leads to stays as it is. pst_file_replace is for names that the user gives, and
  * writes where a link leads. */
 pst_status pst_file_replace_own(const char *path, pst_file_printer print, const void *what);
-/* All bytes of a file, to be freed by the caller. EINPUT when it cannot be read or has more than `most`; every text
+/* All bytes of a file and a zero behind them, to be freed by the caller. EINPUT when it cannot be read or has more than `most`; every text
  * begins with the path. */
 pst_status pst_file_read(const char *path, size_t most, char **text, size_t *bytes);
 #endif

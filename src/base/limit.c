@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -44,6 +45,28 @@ pst_limit_needs pst_limit_of_rank(uint32_t ranks, uint32_t threads, uint64_t are
 static rlim_t now(int resource) {
     struct rlimit limit;
     return getrlimit((__rlimit_resource_t)resource, &limit) ? RLIM_INFINITY : limit.rlim_cur;
+}
+
+static void append(char text[PST_LIMIT_TEXT], const char *option, int resource, uint64_t unit, const char *of) {
+    rlim_t limit = now(resource);
+    size_t used = strlen(text);
+    if (limit == RLIM_INFINITY) return;
+    if (used) used--; /* the bracket */
+    snprintf(text + used, PST_LIMIT_TEXT - used, "%sulimit %s is %" PRIu64 "%s)", used ? ", " : " (", option,
+             (uint64_t)limit / unit, of);
+}
+
+const char *pst_limit_of_memory(char text[PST_LIMIT_TEXT]) {
+    text[0] = 0;
+    append(text, "-v", RLIMIT_AS, 1024, " KiB");
+    append(text, "-d", RLIMIT_DATA, 1024, " KiB");
+    return text;
+}
+
+const char *pst_limit_of_threads(char text[PST_LIMIT_TEXT]) {
+    pst_limit_of_memory(text);
+    append(text, "-u", RLIMIT_NPROC, 1, "");
+    return text;
 }
 
 /* --- open files --------------------------------------------------------------------------------------------------- */
@@ -124,13 +147,17 @@ uint32_t pst_limit_tasks(uint32_t n) {
 static pst_status check_tasks(uint64_t needed) {
     uint32_t n = needed < MOST_PROBES ? (uint32_t)needed : MOST_PROBES, got = pst_limit_tasks(n);
     rlim_t limit = now(RLIMIT_NPROC);
-    char is[40] = "without limit";
+    char is[40] = "without limit", raise[80] = "";
     if (got == n) return PST_OK;
-    if (limit != RLIM_INFINITY) snprintf(is, sizeof is, "%" PRIu64 " for this user", (uint64_t)limit);
+    if (limit != RLIM_INFINITY) { /* it counts all processes of the user */
+        snprintf(is, sizeof is, "%" PRIu64 " for this user", (uint64_t)limit);
+        snprintf(raise, sizeof raise, "ulimit -u %" PRIu64 ", nproc in /etc/security/limits.conf, or ",
+                 (uint64_t)limit + needed - got);
+    }
     return pst_fail(PST_ENOMEM,
                     "processes and threads: only %u more can be started (ulimit -u is %s), this run needs about "
-                    "%" PRIu64 "; raise it: ulimit -u, nproc in /etc/security/limits.conf, pids.max of a container",
-                    got, is, needed);
+                    "%" PRIu64 "; raise it: %spids.max of a container",
+                    got, is, needed, raise);
 }
 
 /* --- all ---------------------------------------------------------------------------------------------------------- */

@@ -22,6 +22,11 @@ pst_limit_needs pst_limit_of_rank(uint32_t ranks, uint32_t threads, uint64_t are
 /* ENOMEM names the limit that is too small, what it is, what is needed, and how to raise it. The number of open files
  * is raised, where the hard limit has room. */
 pst_status pst_limit_check(const pst_limit_needs *needs);
+/* For the end of a message, after something was refused: " (ulimit -v is 250000 KiB)", with all limits that are set and
+ * may be why; "" where none is. Of threads: of their number, and of the memory that their stacks take. */
+enum { PST_LIMIT_TEXT = 120 };
+const char *pst_limit_of_memory(char text[PST_LIMIT_TEXT]);
+const char *pst_limit_of_threads(char text[PST_LIMIT_TEXT]);
 /* How many of n threads could be started at once: it starts them, and they end. Any thread. */
 uint32_t pst_limit_tasks(uint32_t n);
 #endif

@@ -4,6 +4,7 @@
  * threads goes through `state` (enter: acquire, leave: release) or the futex words. */
 #include "base/pool.h"
 #include "base/clock.h"
+#include "base/limit.h"
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
@@ -185,7 +186,9 @@ static pst_status start_workers(pst_pool *pool, uint32_t *started) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (!error) return PST_OK;
     atomic_fetch_sub_explicit(&pool->state, 1, memory_order_relaxed); /* the one that never came */
-    return pst_fail(PST_ENOMEM, "cannot start thread %u of %u: %s", *started + 2, pool->threads, strerror(error));
+    char limits[PST_LIMIT_TEXT];
+    return pst_fail(PST_ENOMEM, "cannot start thread %u of %u: %s%s", *started + 2, pool->threads, strerror(error),
+                    pst_limit_of_threads(limits));
 }
 
 static void end_workers(pst_pool *pool, uint32_t started) {

@@ -91,7 +91,7 @@ static int cannot_start(const char *why, int argc, char **argv) {
  * PMIx wants most, 200 KiB. */
 enum { LEAST_FILES = 12, USUAL_FILES = 1024 };
 static const rlim_t KIB = 1024, LEAST_ADDRESS = 72 << 20, LEAST_DATA = 12 << 20;
-static const rlim_t LEAST_STACK = 1 << 20, USUAL_STACK = 8 << 20;
+static const rlim_t LEAST_STACK = 1 << 20, USUAL_STACK = 8 << 20, STACK_TO_TELL = 64 << 10;
 
 /* What a shell has left of a resource: up to what is usual, where it may be had. */
 static rlim_t raise_limit(__rlimit_resource_t resource, rlim_t usual) {
@@ -130,11 +130,19 @@ static rlim_t make_stacks(void) {
     return now;
 }
 
-static int are_limits_short(void) {
+/* Help and version start nothing, and need less stack. */
+static int only_tells(int argc, char **argv) {
+    static const char *const words[] = {"help", "--help", "-h", "--version"};
+    for (size_t i = 0; argc > 1 && i < sizeof words / sizeof *words; i++)
+        if (!strcmp(argv[1], words[i])) return 1;
+    return argc == 3 && !strcmp(argv[2], "--help");
+}
+
+static int are_limits_short(rlim_t least_stack) {
     return is_short("open files", "-n", "nofile", raise_limit(RLIMIT_NOFILE, USUAL_FILES), LEAST_FILES, 1) ||
            is_short("address space", "-v", "as", limit_of(RLIMIT_AS), LEAST_ADDRESS, KIB) ||
            is_short("private memory", "-d", "data", limit_of(RLIMIT_DATA), LEAST_DATA, KIB) ||
-           is_short("stack", "-s", "stack", make_stacks(), LEAST_STACK, KIB);
+           is_short("stack", "-s", "stack", make_stacks(), least_stack, KIB);
 }
 
 /* --- starting ----------------------------------------------------------------------------------------------------- */
@@ -180,7 +188,7 @@ int main(int argc, char **argv) {
     char why[512] = "";
     int (*run)(int argc, char **argv) = NULL;
     open_standard_streams();
-    if (are_limits_short()) return OUT_OF_RESOURCES;
+    if (are_limits_short(only_tells(argc, argv) ? STACK_TO_TELL : LEAST_STACK)) return OUT_OF_RESOURCES;
     if (pst_cli_main) return pst_cli_main(argc, argv);
     void *commands = load_commands(why, sizeof why);
     if (commands) *(void **)&run = dlsym(commands, "pst_cli_main");

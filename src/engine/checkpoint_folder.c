@@ -103,12 +103,22 @@ uint64_t pst_ckpt_before(const char *folder, int complete, uint64_t step) {
     return found;
 }
 
+static int lies_in(const char *folder, const char *name) {
+    char *path = pst_ckpt_join(folder, name);
+    int there = path && access(path, F_OK) == 0;
+    free(path);
+    return there;
+}
+
 static pst_status newest_in(const char *folder, char **out) {
     uint64_t *steps = NULL;
     size_t n = 0;
     PST_TRY(list_steps(folder, 1, &steps, &n));
     char *found = n ? pst_ckpt_folder(folder, steps[0], 0) : NULL;
     free(steps);
+    if (!n && lies_in(folder, "model.safetensors") && !lies_in(folder, "config.json"))
+        return pst_fail(PST_EINPUT, "%s holds no complete checkpoint; as a Hugging Face model it lacks config.json",
+                        folder);
     if (!n) return pst_fail(PST_EINPUT, "%s holds no complete checkpoint", folder);
     if (!found) return PST_ENOMEM;
     *out = found;

@@ -41,12 +41,24 @@ static void list_fields(const pst_data_field *f, uint32_t n, char *out, size_t s
     for (uint32_t i = 0; i < n; i++) snprintf(out + strlen(out), size - strlen(out), "%s%s", i ? ", " : "", f[i].name);
 }
 
+/* What a model that reads such data is trained on. */
+static const struct {
+    const char *reads, *use;
+} usual[] = {{"lengths", "lines"}, {"pixels", "mnist or cifar10"}, {"tokens", "text"}};
+
+static const char *usual_data(const pst_graph *g) {
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        if (data_tensor(g, usual[i].reads) != UINT32_MAX) return usual[i].use;
+    return NULL;
+}
+
 static pst_status differs(const pst_prepared *p, const pst_data *data, const pst_data_field *f, uint32_t n) {
     char reads[256], has[256];
     list_read(p->whole, reads, sizeof reads);
     list_fields(f, n, has, sizeof has);
-    return pst_fail(PST_EINPUT, "model.kind %s reads %s, but a sample of data.kind %s has %s", p->config->model.kind,
-                    reads, data->row->name, has);
+    const char *use = usual_data(p->whole);
+    return pst_fail(PST_EINPUT, "model.kind %s reads %s, but a sample of data.kind %s has %s%s%s",
+                    p->config->model.kind, reads, data->row->name, has, use ? "; use data.kind: " : "", use ? use : "");
 }
 
 pst_status pst_feed_check(const pst_prepared *p, const pst_data *data) {

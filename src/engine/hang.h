@@ -28,6 +28,7 @@ void pst_hang_died(pst_hang *h, uint32_t rank, pst_executor *x);
 /* A transport has said to `rank` (in this thread's message) that both ends disagree about a message: names the culprit,
  * likewise. instr: of that rank, PST_NONE in a collective; then message says which (base/position.h). EPEER. */
 pst_status pst_hang_mismatch(pst_hang *h, uint32_t rank, uint32_t instr, uint64_t message);
-/* All ranks are in this process and none can move: says why, as far as it can be told. EINTERNAL. */
+/* All ranks are in this process and none can move: says why, as far as it can be told. EPEER: a message was lost;
+ * EINTERNAL: the lists wait for each other. */
 pst_status pst_hang_explain(pst_hang *h, pst_executor *const *x);
 #endif

@@ -148,7 +148,7 @@ pst_status pst_hang_explain(pst_hang *h, pst_executor *const *x) {
         pst_suspect_find(&h->scene, r, &h->suspect);
         if (h->suspect.kind != PST_SUSPECT_LOST) continue;
         pst_hang_verdict(h, PST_CHARGE_LOST, h->suspect.culprit, h->suspect.victim, 0, line, sizeof line);
-        return pst_fail(PST_EINTERNAL, "%s", line);
+        return pst_fail(PST_EPEER, "%s", line);
     }
     return PST_EINTERNAL; /* what the drive has said stays */
 }

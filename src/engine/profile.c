@@ -223,6 +223,16 @@ static pst_status run_as_rank(const pst_bench *b) {
     return pst_fail(PST_EINPUT, "penstock profile starts its ranks itself: start it without a launcher");
 }
 
+/* Here, once, rather than in each rank that is started. */
+static pst_status check_precision(const pst_config *c, const pst_profile_take *take) {
+    const pst_device_config config = {.threads = take->threads};
+    pst_prepare_options options = {.threads = take->threads};
+    pst_dtype dtype;
+    PST_TRY(pst_registry_device(take->device, &config, &options.device));
+    options.isa = pst_cpu_isa() | (pst_registry_is_host(options.device) ? 0 : PST_ISA_CUDA);
+    return pst_prepare_precision(c, &options, &dtype);
+}
+
 static pst_status profile(const pst_profile_options *o, const pst_config *c, FILE *out) {
     pst_profile_take take;
     pst_profile_head head;
@@ -233,6 +243,7 @@ static pst_status profile(const pst_profile_options *o, const pst_config *c, FIL
     const pst_bench_options ranks = {.argv = o->argv};
     const pst_bench b = {.options = &ranks, .config = c, .threads = take.threads, .profile = &take};
     if (strcmp(pst_registry_world()->name, "single")) return run_as_rank(&b);
+    PST_TRY(check_precision(c, &take));
     PST_TRY(open_file(o, &head, &there));
     pst_status status = pst_profile_open(&head, &p);
     if (status == PST_OK) status = measure(&b, p);

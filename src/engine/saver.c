@@ -1,6 +1,7 @@
 /* See saver.h. One lock for what the threads are to do; the shards have their own. */
 #include "engine/saver.h"
 #include "base/clock.h"
+#include "base/limit.h"
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -121,7 +122,10 @@ static pst_status start(pst_saver *s) {
         pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the main thread */
         int error = pthread_create(&w->handle, NULL, s->n_started < PST_SAVER_WRITERS ? write_shards : lead, w);
         pthread_sigmask(SIG_SETMASK, &before, NULL);
-        if (error) return pst_fail(PST_ENOMEM, "cannot start a thread to write checkpoints: %s", strerror(error));
+        char limits[PST_LIMIT_TEXT];
+        if (error)
+            return pst_fail(PST_ENOMEM, "cannot start a thread to write checkpoints: %s%s", strerror(error),
+                            pst_limit_of_threads(limits));
         pthread_setname_np(w->handle, "pst-save");
     }
     return PST_OK;

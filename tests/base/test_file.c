@@ -38,6 +38,25 @@ static void assert_text(const char *path, const char *expected) {
     free(text);
 }
 
+/* Texts are read to their zero; whatever lay in that memory before. */
+static void a_zero_ends_it(void **state) {
+    char *text;
+    size_t bytes;
+    (void)state;
+    assert_int_equal(pst_file_replace("z", print_text, "a text"), PST_OK);
+    for (size_t room = 64; room <= 1 << 17; room *= 2) {
+        char *used = malloc(room);
+        assert_non_null(used);
+        volatile char *byte = used; /* a memset before free is left out */
+        for (size_t i = 0; i < room; i++) byte[i] = 'x';
+        free(used);
+        assert_int_equal(pst_file_read("z", 80, &text, &bytes), PST_OK);
+        assert_int_equal(bytes, 6);
+        assert_memory_equal(text, "a text", 7);
+        free(text);
+    }
+}
+
 static void a_failure_leaves_the_old_one(void **state) {
     (void)state;
     assert_int_equal(pst_file_replace("a", print_text, "old"), PST_OK);
@@ -111,8 +130,9 @@ static void an_own_name_is_no_link(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_failure_leaves_the_old_one),
-                                       cmocka_unit_test(an_interrupt_waits), cmocka_unit_test(a_link_stays),
-                                       cmocka_unit_test(a_link_to_come), cmocka_unit_test(an_own_name_is_no_link)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_zero_ends_it),     cmocka_unit_test(a_failure_leaves_the_old_one),
+        cmocka_unit_test(an_interrupt_waits), cmocka_unit_test(a_link_stays),
+        cmocka_unit_test(a_link_to_come),     cmocka_unit_test(an_own_name_is_no_link)};
     return cmocka_run_group_tests(tests, folder_open, folder_close);
 }

@@ -32,6 +32,9 @@ lacks 4 'temporary folder' TMPDIR env TMPDIR="$folder/nosuch" "$PENSTOCK" doctor
 [ $healthy = 0 ] || exit $bad # the rest: on a machine that lacks nothing
 
 lacks 0 mpirun 'apt-get install openmpi-bin' env PATH=/nosuch "$PENSTOCK" doctor
+lacks 0 'UCX TCP' 'UCX_TLS unset' env UCX_TLS=self,posix "$PENSTOCK" doctor
+UCX_TLS='' "$PENSTOCK" doctor >out 2>err || wrong "an empty UCX_TLS: status $?"
+grep -q '^  UCX TCP .* tcp/' out || wrong "an empty UCX_TLS takes TCP away"
 lacks 0 'writable folder' '--runs' sh -c 'cd /proc && exec "$PENSTOCK" doctor'
 if [ "$(id -u)" = 0 ]; then isolate="unshare -m --propagation private"; else isolate="unshare -rm"; fi
 if [ -z "${PST_SANITIZE:-}" ] && $isolate mount -t tmpfs none /mnt 2>/dev/null; then

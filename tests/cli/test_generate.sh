@@ -84,6 +84,10 @@ refuses() {
     [ $rc = 2 ] && grep -q "$pattern" err && [ "$(wc -l <err)" = 1 ] && [ ! -s out ] ||
         fail "$*: status $rc: $(cat out err)"
 }
+mkdir bare
+cp hf/model.safetensors bare/
+refuses 'bare holds no complete checkpoint; as a Hugging Face model it lacks config.json' generate bare
+refuses 'bare/config.json: .*No such file' generate bare/model.safetensors
 refuses 'its 64 tokens' generate "$SOURCE_DIR/tests/parity/fixture"
 # Tokens that are bytes, though there is room for more: the exported model says so.
 more="name=more model.vocabulary=50257 model.layers=1 model.channels=4 steps=2 parallel.threads=1"

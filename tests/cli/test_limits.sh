@@ -45,10 +45,14 @@ short '-f 20' 'file size: the limit (ulimit -f) is 10 KiB, ' train run.yaml -n 1
 if [ -n "$user" ]; then # root has as many processes as it likes
     as=$user
     for n in 1 6 8 12; do
-        short "-u $n" "processes and threads: only .* (ulimit -u is $n for this user), this run needs about 17; raise" \
-            train run.yaml -n 2 --runs /tmp
+        short "-u $n" "processes and threads: only .* (ulimit -u is $n for this user), this run needs about 17; raise it: \
+ulimit -u [1-9]" train run.yaml -n 2 --runs /tmp
+        enough=$(sed -n 's/.*raise it: ulimit -u \([0-9]*\),.*/\1/p' err)
+        [ "$enough" -ge 17 ] && [ "$enough" -le 24 ] || fail "ulimit -u $n: raise it to $enough"
     done
     short '-u 2' 'processes and threads: only 1 more can be started' train run.yaml -n 1 --runs /tmp
+    short '-u 2' 'cannot start thread 3 of 3: .* (.*ulimit -u is 2)' bench kernels --preset nano -B 1 -T 8 --threads 3 \
+        --precision fp32
     as=''
     rc=0
     $user sh -c "$(set_limit '-u 1'); exec \"\$PENSTOCK\" doctor" >out 2>err || rc=$?
@@ -64,9 +68,16 @@ if [ -z "${PST_SANITIZE:-}" ]; then # sanitizers map terabytes, and have stacks 
         # shellcheck disable=SC2086
         short '-s 64' 'stack: the limit (ulimit -s) is 64 KiB, this program needs 1024 KiB' $command
     done
+    for command in --version --help help 'train --help' 'help plan'; do # these start nothing
+        # shellcheck disable=SC2086
+        sh -c 'ulimit -s 64; exec "$PENSTOCK" "$@"' sh $command >out 2>err && [ -s out ] && [ ! -s err ] ||
+            fail "ulimit -s 64: $command: $(cat err)"
+    done
     short '-v 80000' 'address space: .* this run needs about ' train run.yaml -n 1
     short '-v 100000' 'address space: .* this run needs about ' train run.yaml -n 2
     short '-d 20000' 'private memory: .* this run needs about ' train run.yaml -n 2
+    short '-v 200000' 'cannot reserve .* MiB .*: Cannot allocate memory (ulimit -v is 200000 KiB)$' \
+        bench step --preset gpt2 -B 1 -T 128 --threads 1 --precision fp32
     short '-v 600000' 'address space: the limit (ulimit -v) is 600000 KiB, this run needs about [7-9]' \
         train run.yaml -n 1 model.channels=512 model.layers=12 # by the arena
 fi

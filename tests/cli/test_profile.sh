@@ -29,6 +29,11 @@ expect 2 "other.yaml: the profile is of processor 'B', not 'A'; --force" profile
 yes "the quick brown fox" | head -n 200 >text
 printf 'model: {kind: gpt, layers: 2, heads: 2, channels: 32, context: 16}\ndata: {paths: [text]}\nparallel: {threads: 3}\n' >run.yaml
 expect 2 "a.yaml: the profile is of .*, and cannot be added to" profile run.yaml -o a.yaml --seconds 60
+# a precision that this CPU lacks is refused once, not by each of the ranks
+export PENSTOCK_ISA=generic
+expect 2 'train.precision bf16 needs AVX512-BF16, which ' profile run.yaml -n 2 -o bf16.yaml parallel.threads=1 \
+    train.precision=bf16
+unset PENSTOCK_ISA
 # a run whose degrees are open is measured as it is planned, with a rank for each processor
 sed -i '$d' run.yaml
 "$PENSTOCK" profile run.yaml --seconds 0.01 -o open.yaml >out 2>err || fail "profile: $(cat err)"

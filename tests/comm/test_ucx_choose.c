@@ -150,10 +150,16 @@ static void of_this_machine(void **state) {
     char text[512];
     pst_ucx_rdma here;
     (void)state;
-    unsetenv("UCX_TLS");
-    pst_ucx_rdma_here(&here);
-    pst_comm_ucx_between(text, sizeof text);
-    assert_int_equal(strncmp(text, here.kinds ? "RDMA on " : "TCP: ", here.kinds ? 8 : 5), 0);
+    for (int is_empty = 0; is_empty < 2; is_empty++) { /* which is like unset */
+        if (is_empty) setenv("UCX_TLS", "", 1);
+        else unsetenv("UCX_TLS");
+        pst_ucx_rdma_here(&here);
+        assert_false(here.kinds & PST_UCX_GIVEN);
+        pst_comm_ucx_between(text, sizeof text);
+        assert_int_equal(strncmp(text, here.kinds ? "RDMA on " : "TCP: ", here.kinds ? 8 : 5), 0);
+        pst_comm_ucx_resources(text, sizeof text);
+        assert_non_null(strstr(text, "tcp/"));
+    }
     setenv("UCX_TLS", "tcp,self", 1);
     pst_ucx_rdma_here(&here);
     assert_int_equal(here.kinds, PST_UCX_GIVEN);

@@ -2,9 +2,9 @@
  * Any layout: random models and steps, each trained in random layouts over `self` (stages, chunks, schedule, threads,
  * recomputation, sharding, post-validation, and stopped and resumed as another layout). Those of as many replicas and
  * tensor ranks, with `reproducible` of any replicas, have the same bits of losses, norms, validation and weights (with
- * zero: 2, those with it), and touch the memory that was predicted; all, also those whose stages have different numbers
- * of tensor ranks, are close to one rank; what cannot be is refused in one line, with status 2. PST_SEED=N draws
- * others; PST_VERBOSE=1 says why layouts are refused. */
+ * zero: 2, those with it), and write no more than the memory that was predicted; all, also those whose stages have
+ * different numbers of tensor ranks, are close to one rank; what cannot be is refused in one line, with status 2.
+ * PST_SEED=N draws others; PST_VERBOSE=1 says why layouts are refused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -193,7 +193,7 @@ static run_result train(const model *m, const layout *l, const char *resume) {
                            .ranks = (int)(l->ranks ? l->ranks : l->stages * l->data * m->tensor),
                            .runs = runs,
                            .resume = resume,
-                           .canary = 1, /* memory is touched as predicted, validation included */
+                           .canary = 1, /* nothing is written behind the arena, validation included */
                            .quiet = 1};
     pst_error_clear();
     pst_status status = pst_config_parse(m->yaml, "test.yaml", override, l->n, &c);

@@ -104,10 +104,12 @@ static void test_refused(void **state) {
     const char *gpt[] = {"model.kind=gpt"}, *small[] = {"model.kind=gpt", "model.vocabulary=256"};
     const char *text[] = {"data.kind=text"}, *relu[] = {"model.activation=relu"}, *heads[] = {"model.heads=5"};
     refused("gpt", gpt, 1,
-            "model.kind gpt reads tokens, targets, but a sample of data.kind lines has tokens, targets, lengths");
+            "model.kind gpt reads tokens, targets, but a sample of data.kind lines has tokens, targets, lengths; "
+            "use data.kind: text");
     refused("small", small, 2, "model.vocabulary is 256, but the data has 257 different tokens");
     refused("text", text, 1,
-            "model.kind bert reads tokens, targets, lengths, but a sample of data.kind text has tokens, targets");
+            "model.kind bert reads tokens, targets, lengths, but a sample of data.kind text has tokens, targets; "
+            "use data.kind: lines");
     refused("relu", relu, 1, "model.activation is not read by model.kind bert");
     refused("heads", heads, 1, "model.heads is 5");
 }

@@ -1,7 +1,8 @@
 /* test: label=full timeout=240
  * Data parallelism over `self`: losses, gradient norms and weights are those of one rank up to rounding, never scaled
  * by replicas; with as many replicas they are equal to the bit in every pipeline, schedule, number of threads and stage
- * of sharding, and when run again; memory is as predicted; checkpoints go from any number of replicas to any other. */
+ * of sharding, and when run again; no more memory is written than predicted; checkpoints go from any number of replicas
+ * to any other. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -44,7 +45,8 @@ static run_result train(const char *yaml, const char *name, uint32_t stages, uin
     run_result r = run_here(yaml, name, (int)(stages * replicas), resume, override, 3);
     if (r.exit_status) fail_msg("%s: exit status %d", name, r.exit_status);
     for (int k = 0; k < r.n_rank; k++)
-        if (r.peak[k] != r.predicted[k]) fail_msg("%s: rank %d has touched other memory than predicted", name, k);
+        if (!r.peak[k] || r.peak[k] > r.predicted[k])
+            fail_msg("%s: rank %d has written other memory than its arena", name, k);
     return r;
 }
 

@@ -32,7 +32,8 @@ static run_result train(const char *yaml, const char *name, uint32_t ranks, uint
     run_result r = run_here(yaml, name, (int)ranks, resume, override, 4);
     if (r.exit_status) fail_msg("%s: exit status %d", name, r.exit_status);
     for (int k = 0; k < r.n_rank; k++)
-        if (r.peak[k] > r.predicted[k]) fail_msg("%s: rank %d has touched other memory than predicted", name, k);
+        if (!r.peak[k] || r.peak[k] > r.predicted[k])
+            fail_msg("%s: rank %d has written other memory than its arena", name, k);
     return r;
 }
 
@@ -132,7 +133,7 @@ static void precision_and_tensor(void **state) {
                        b = run_here(SMALL, name[1], (int)n, "", two, 5);
             assert_int_equal(a.exit_status, 0);
             assert_int_equal(b.exit_status, 0);
-            for (int k = 0; k < b.n_rank; k++) assert_int_equal(b.peak[k], b.predicted[k]);
+            for (int k = 0; k < b.n_rank; k++) assert_in_range(b.peak[k], 1, b.predicted[k]);
             snprintf(name[0], 32, "how-3-%d-%d", i, several);
             run_result deep = run_here(SMALL, name[0], (int)(2 * n), "", two, 5);
             run_assert_same(&deep, &b, name[0]);

@@ -33,6 +33,7 @@ static void assert_well_formed(const char *text) {
     assert_int_equal(depth, 0);
     assert_null(strstr(text, "nan"));
     assert_null(strstr(text, "inf\""));
+    assert_null(strstr(text, "<title></title>"));
 }
 
 static char *draw(const char *schedule, uint32_t p, uint32_t m, uint64_t ns, const char *title, size_t *bytes) {
