@@ -41,6 +41,7 @@ typedef struct {
     int study;                      /* the device computes nothing: no losses, no weights, times only */
     uint64_t step;                  /* optimizer steps done, those that were skipped included */
     uint64_t skipped, skipped_in_row; /* steps that were not finite and left the weights alone: all, the latest */
+    uint64_t skipped_before;        /* of these, in the checkpoint that it went on from */
     pst_scaler scaler;              /* of the next step; opened by the first one, or by the checkpoint */
     int overflowed;                 /* the last step was skipped for it, and that is no failure */
     int said_skip;                  /* the first one that this process skips is said at length */
