@@ -343,7 +343,8 @@ void pst_setup_announce(const pst_trainer *t) {
                 "train.micro_batch or a larger train.batch",
                 p->micro[1], p->grid.pipeline, p->timing->bubble * 100);
     say_unshared(p);
-    pst_setup_say_warmup(t->config);
+    /* The copy of a run gives every key: what it says was said when that run began. */
+    if (!*t->resume || pst_config_overridden(t->config, "train", "warmup")) pst_setup_say_warmup(t->config);
     say_unread(t->config);
     if (t->step >= (uint64_t)t->config->train.steps)
         pst_log(PST_LOG_WARN, "nothing is left to train: the checkpoint is of step %llu, train.steps is %lld",

@@ -50,20 +50,21 @@ static void warm_up(void **state) {
     static const struct {
         const char *text;
         int64_t steps, cut;
+        const char *kept; /* in the copy of a run */
     } cases[] = {
-        {"train: {steps: 200, warmup: 0.05}", 10, 0},
-        {"train: {steps: 200, warmup: 5%}", 10, 0},
-        {"train: {steps: 200, warmup: '5%'}", 10, 0},
-        {"train: {steps: 7, warmup: 0.5}", 4, 0},
-        {"train: {steps: 7, warmup: 100%}", 7, 0},
-        {"train: {steps: 7, warmup: 0%}", 0, 0},
-        {"train: {steps: 3, warmup: 0.1}", 0, 0},
-        {"train: {steps: 200, warmup: 1}", 1, 0},
-        {"train: {steps: 200, warmup: 0}", 0, 0},
-        {"train: {steps: 5, warmup: 100}", 5, 100},
-        {"train: {steps: 5, warmup: 5}", 5, 0},
-        {"train: {steps: 5}", 5, 0},
-        {"train: {warmup: 1000000000000}", 300, 1000000000000},
+        {"train: {steps: 200, warmup: 0.05}", 10, 0, "0.05"},
+        {"train: {steps: 200, warmup: 5%}", 10, 0, "0.05"},
+        {"train: {steps: 200, warmup: '5%'}", 10, 0, "0.05"},
+        {"train: {steps: 7, warmup: 0.5}", 4, 0, "0.5"},
+        {"train: {steps: 7, warmup: 100%}", 7, 0, "100%"},
+        {"train: {steps: 7, warmup: 0%}", 0, 0, "0"},
+        {"train: {steps: 3, warmup: 0.1}", 0, 0, "0.1"},
+        {"train: {steps: 200, warmup: 1}", 1, 0, "1"},
+        {"train: {steps: 200, warmup: 0}", 0, 0, "0"},
+        {"train: {steps: 5, warmup: 100}", 5, 100, "100"},
+        {"train: {steps: 5, warmup: 5}", 5, 0, "5"},
+        {"train: {steps: 5}", 5, 0, "20"},
+        {"train: {warmup: 1000000000000}", 300, 1000000000000, "1000000000000"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[200], line[80];
@@ -71,10 +72,15 @@ static void warm_up(void **state) {
         pst_config *c = parsed(text, NULL);
         assert_int_equal(c->train.warmup, cases[i].steps);
         assert_int_equal(c->train.warmup_cut, cases[i].cut);
-        char *resolved = printed(c); /* what a resumed run with more steps keeps */
-        snprintf(line, sizeof line, "  warmup: %lld\n", (long long)cases[i].steps);
-        assert_non_null(strstr(resolved, line));
-        free(resolved);
+        char *copy = printed(c); /* what a run that goes on with more steps reads */
+        snprintf(line, sizeof line, "  warmup: %s\n", cases[i].kept);
+        if (!strstr(copy, line)) fail_msg("%s: the copy has no '%s'", cases[i].text, line);
+        pst_config *again = parsed(copy, NULL), *longer = parsed(copy, "train.steps=400");
+        pst_config *wanted = parsed(text, "train.steps=400");
+        assert_int_equal(again->train.warmup, cases[i].steps);
+        assert_int_equal(longer->train.warmup, wanted->train.warmup);
+        pst_config_close(again), pst_config_close(longer), pst_config_close(wanted);
+        free(copy);
         pst_config_close(c);
     }
 }
