@@ -286,15 +286,20 @@ void pst_setup_close(pst_trainer *t) {
     if (t->lock >= 0) close(t->lock);
 }
 
-/* More threads than processors on rank 0's host is no fault, but slow. */
-static void say_crowded(const pst_trainer *t) {
+int pst_setup_crowd(const pst_trainer *t, pst_seat_group *crowd) {
     pst_world *w = t->group->world;
+    if (w->size == 1) return 0;
+    *crowd = pst_seats_most_crowded(w);
+    return (uint64_t)crowd->ranks * t->p->options.threads > crowd->processors;
+}
+
+/* No fault, but slow. */
+static void say_crowded(const pst_trainer *t) {
     uint32_t threads = t->p->options.threads;
-    if (w->size == 1) return;
-    pst_seat_group g = pst_seats_most_crowded(w);
-    if ((uint64_t)g.ranks * threads <= g.processors) return;
+    pst_seat_group g;
+    if (!pst_setup_crowd(t, &g)) return;
     printf("crowded:   %u ranks of %u thread%s take turns on %u processor%s of %s\n", g.ranks, threads,
-           threads > 1 ? "s" : "", g.processors, g.processors > 1 ? "s" : "", w->host);
+           threads > 1 ? "s" : "", g.processors, g.processors > 1 ? "s" : "", t->group->world->host);
 }
 
 /* How messages get to and from a device that the host cannot reach. */
