@@ -186,11 +186,16 @@ pst_status pst_row_unknown(const char *section, const char *key) {
 
 /* A full path that no row has: the first part of it that is wrong. */
 static pst_status unknown_path(const char *name) {
-    char section[2 * NAME] = "", part[NAME], deeper[3 * NAME];
+    char section[2 * NAME] = "", part[NAME], deeper[3 * NAME], full[PST_ROW_TEXT_BYTES];
     for (const char *at = name, *dot; (dot = strchr(at, '.')); at = dot + 1) {
         snprintf(part, sizeof part, "%.*s", (int)(dot - at), at);
         snprintf(deeper, sizeof deeper, "%s%s%s", section, *section ? "." : "", part);
-        if (pst_row_find_any(section, part)) return pst_fail(PST_EINPUT, "%s is a key, not a section", deeper);
+        const pst_row *row = pst_row_find_any(section, part);
+        if (row && row->type == PST_ROW_NAMED) return pst_fail(PST_EINPUT, "expected %s.NAME=PATH", deeper);
+        if (row) return pst_fail(PST_EINPUT, "%s is a key, not a section", deeper);
+        if (!*section && (row = find_elsewhere(part)) && row->type == PST_ROW_NAMED)
+            return pst_fail(PST_EINPUT, "unknown key '%s'; did you mean '%s.%.60s'?", part, pst_row_name(row, full),
+                            dot[1] ? dot + 1 : "NAME");
         if (!pst_row_is_section(deeper)) return pst_row_unknown(section, part);
         snprintf(section, sizeof section, "%.*s", NAME, deeper); /* a section's: short enough */
     }

@@ -236,7 +236,9 @@ static const wrong_file wrong[] = {
     {LEAST "eval:\n  sets:\n    a: x\n    a: y", NULL, "run.yaml:6:5: eval.sets: 'a' is given twice"},
     {LEAST, "eval.sets=x", "override 'eval.sets=x': expected " NAMES ", found 'x'"},
     {LEAST, "eval.sets.a=", "override 'eval.sets.a=': expected " NAMES ", found an empty text"},
-    {LEAST, "eval.sets.a.b=x", "override 'eval.sets.a.b=x': eval.sets is a key, not a section"},
+    {LEAST, "eval.sets.a.b=x", "override 'eval.sets.a.b=x': expected eval.sets.NAME=PATH"},
+    {LEAST, "eval.sets..a=x", "override 'eval.sets..a=x': expected eval.sets.NAME=PATH"},
+    {LEAST, "sets.a=x", "override 'sets.a=x': unknown key 'sets'; did you mean 'eval.sets.a'?"},
     {LEAST, "sets=x", "override 'sets=x': expected the key's full path, eval.sets=VALUE"},
     /* contradictions */
     {LEAST "train: {batch: 32, micro_batch: 5}", NULL,
