@@ -136,14 +136,23 @@ static int find_section(const char *name, char out[NAME]) {
     return 0;
 }
 
-/* "a.b: c" for "a: {b: c}". */
-static int is_path(const char *name) {
-    char section[NAME];
-    const pst_row *row;
+/* "a.b.c: 1" for "a: {b: {c: 1}}". Writes that with "..." for the value; 0: it is no path. */
+static int nested_form(const char *name, char out[PST_ROW_TEXT_BYTES]) {
+    char section[NAME], path[PST_ROW_TEXT_BYTES];
+    int depth = 0;
     if (!strchr(name, '.')) return 0;
     snprintf(section, sizeof section, "%.*s", (int)(last_part(name) - name) - 1, name);
-    row = pst_row_find_any(section, last_part(name));
-    return row || pst_row_is_section(name);
+    const pst_row *row = pst_row_find_any(section, last_part(name));
+    if (!row && !pst_row_is_section(name)) return 0;
+    if (row) name = pst_row_name(row, path); /* the one that it has now */
+    *out = 0;
+    for (const char *dot; (dot = strchr(name, '.')); name = dot + 1) {
+        append(out, "%.*s: {", (int)(dot - name), name);
+        depth++;
+    }
+    append(out, "%s: ...", name);
+    while (depth-- > 0) append(out, "}");
+    return 1;
 }
 
 /* A key of another section, by its name or its former one; NULL: none. */
@@ -165,9 +174,9 @@ pst_status pst_row_unknown(const char *section, const char *key) {
     char say[PST_ROW_TEXT_BYTES] = "", in[NAME + 8] = "", room[PST_ROWS_MAX][NAME];
     const char *meant, *instead;
     const pst_row *elsewhere = find_elsewhere(key);
-    if (!*section && is_path(key))
-        return pst_fail(PST_EINPUT, "unknown key '%s'; sections stand in each other: '%.*s: {%s: ...}'", key,
-                        (int)strcspn(key, "."), key, last_part(key));
+    if (!*section && nested_form(key, say))
+        return pst_fail(PST_EINPUT, "unknown key '%s'; write it nested: %s", key, say);
+    say[0] = 0;
     if (*section) snprintf(in, sizeof in, " in %s", section);
     if (elsewhere)
         return pst_fail(PST_EINPUT, "unknown key '%s'%s; did you mean '%s'%s?", key, in, pst_row_name(elsewhere, say),

@@ -214,6 +214,9 @@ static const wrong_file wrong[] = {
      "run.yaml:1:8: unknown key 'validate_every' in data; did you mean 'eval.every'?"},
     {LEAST "every: 5", NULL, "run.yaml:3:1: unknown key 'every'; did you mean 'eval.every'?"},
     {LEAST, "train.lr.x=1", "override 'train.lr.x=1': train.lr is a key, not a section"},
+    {LEAST "eval.every: 5", NULL, "run.yaml:3:1: unknown key 'eval.every'; write it nested: eval: {every: ...}"},
+    {LEAST "train.validate_every: 5", NULL,
+     "run.yaml:3:1: unknown key 'train.validate_every'; write it nested: eval: {every: ...}"},
     /* YAML itself */
     {LEAST "train: {lr: 1", NULL,
      "run.yaml:4:1: not valid YAML: did not find expected ',' or '}' while parsing a flow mapping that starts in line "
