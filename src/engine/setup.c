@@ -335,6 +335,11 @@ static void say_unread(const pst_config *c) {
     for (size_t next = 0; pst_config_unread(c, &next, text, sizeof text);) pst_log(PST_LOG_WARN, "%s", text);
 }
 
+/* Who asks for another evaluation when the run is done may want nothing else. */
+static int only_evaluates(const pst_config *c) {
+    return pst_config_overridden(c, "eval", "tokens") || pst_config_overridden(c, "eval", "sets");
+}
+
 void pst_setup_announce(const pst_trainer *t) {
     const pst_prepared *p = t->p;
     uint64_t params = 0, most = 0;
@@ -352,7 +357,8 @@ void pst_setup_announce(const pst_trainer *t) {
     if (!*t->resume || pst_config_overridden(t->config, "train", "warmup")) pst_setup_say_warmup(t->config);
     say_unread(t->config);
     if (t->step >= (uint64_t)t->config->train.steps)
-        pst_log(PST_LOG_WARN, "nothing is left to train: the checkpoint is of step %llu, train.steps is %lld",
+        pst_log(only_evaluates(t->config) ? PST_LOG_INFO : PST_LOG_WARN,
+                "nothing is left to train: the checkpoint is of step %llu, train.steps is %lld",
                 (unsigned long long)t->step, (long long)t->config->train.steps);
     if (t->options->quiet) return;
     for (uint32_t i = 0; i < p->whole->n_param; i++) params += pst_param_elements(p->whole->param + i);

@@ -47,6 +47,11 @@ expect 0 '^validation after step 7:' --resume runs/old steps=8
 grep -q '^  every: 1$' runs/old/run.yaml && ! grep -q validate_every runs/old/run.yaml ||
     { echo "FAILED: the former name is not written by its new one"; bad=1; }
 expect 0 'done after step 8' --resume runs/k1 steps=8
+expect 0 '^warning: nothing is left to train' --resume runs/k1
+for n in 1 2; do # asked for
+    expect 0 '^\(\[0\] \)\{0,1\}nothing is left to train: the checkpoint is of step 8' --resume runs/k1 -n $n eval.tokens=all
+    expect 0 '^\(\[0\] \)\{0,1\}nothing is left to train' --resume runs/k1 -n $n eval.sets.more=text.txt
+done
 expect 2 'too few operands'
 expect 2 'nosuch.yaml' nosuch.yaml --resume runs/k1
 
