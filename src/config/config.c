@@ -120,7 +120,6 @@ static void resolve_warmup(pst_config *c, int given) {
     if (asked < 0) asked = floor(0.5 - asked * steps);
     if (asked > steps && given) c->train.warmup_cut = (int64_t)asked;
     c->train.warmup = asked > steps ? c->train.steps : (int64_t)asked;
-    c->train.warmup_given = (double)c->train.warmup;
 }
 
 /* Defaults that depend on other keys. */

@@ -25,7 +25,8 @@ struct pst_config {
         char *optimizer, *decay, *precision, *non_finite;
         double loss_scale, loss_scale_start, loss_scale_backoff; /* 0: dynamic in fp16, else 1 */
         int64_t loss_scale_interval;
-        double warmup_given;                          /* as it stands in the file; resolved: warmup */
+        double warmup_given;                          /* as it stands in the file, where it stays for a run that
+                                                         goes on with more steps; resolved: warmup */
         int64_t warmup_cut;                           /* what was given, where it was more than steps; else 0 */
         double lr, lr_min, weight_decay, beta1, beta2, eps, momentum, clip;
         double hang_factor, hang_slack;               /* s; slack 0: nobody watches */
@@ -61,6 +62,8 @@ struct pst_config {
 int pst_config_unread(const pst_config *config, size_t *next, char *text, size_t bytes);
 /* 1: the run file or an override gives the key, and not as 0 or [] where that means "not given". */
 int pst_config_given(const pst_config *config, const char *section, const char *key);
+/* 1: an override gives it: whoever starts this run has typed it. */
+int pst_config_overridden(const pst_config *config, const char *section, const char *key);
 /* From now on the key counts as not given. */
 void pst_config_forget(pst_config *config, const char *section, const char *key);
 /* Sets a key, with the text as an override would have it, as another file says it has to be. EINPUT when it is given

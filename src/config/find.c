@@ -136,14 +136,23 @@ static int find_section(const char *name, char out[NAME]) {
     return 0;
 }
 
-/* "a.b: c" for "a: {b: c}". */
-static int is_path(const char *name) {
-    char section[NAME];
-    const pst_row *row;
+/* "a.b.c: 1" for "a: {b: {c: 1}}". Writes that with "..." for the value; 0: it is no path. */
+static int nested_form(const char *name, char out[PST_ROW_TEXT_BYTES]) {
+    char section[NAME], path[PST_ROW_TEXT_BYTES];
+    int depth = 0;
     if (!strchr(name, '.')) return 0;
     snprintf(section, sizeof section, "%.*s", (int)(last_part(name) - name) - 1, name);
-    row = pst_row_find_any(section, last_part(name));
-    return row || pst_row_is_section(name);
+    const pst_row *row = pst_row_find_any(section, last_part(name));
+    if (!row && !pst_row_is_section(name)) return 0;
+    if (row) name = pst_row_name(row, path); /* the one that it has now */
+    *out = 0;
+    for (const char *dot; (dot = strchr(name, '.')); name = dot + 1) {
+        append(out, "%.*s: {", (int)(dot - name), name);
+        depth++;
+    }
+    append(out, "%s: ...", name);
+    while (depth-- > 0) append(out, "}");
+    return 1;
 }
 
 /* A key of another section, by its name or its former one; NULL: none. */
@@ -165,9 +174,9 @@ pst_status pst_row_unknown(const char *section, const char *key) {
     char say[PST_ROW_TEXT_BYTES] = "", in[NAME + 8] = "", room[PST_ROWS_MAX][NAME];
     const char *meant, *instead;
     const pst_row *elsewhere = find_elsewhere(key);
-    if (!*section && is_path(key))
-        return pst_fail(PST_EINPUT, "unknown key '%s'; sections stand in each other: '%.*s: {%s: ...}'", key,
-                        (int)strcspn(key, "."), key, last_part(key));
+    if (!*section && nested_form(key, say))
+        return pst_fail(PST_EINPUT, "unknown key '%s'; write it nested: %s", key, say);
+    say[0] = 0;
     if (*section) snprintf(in, sizeof in, " in %s", section);
     if (elsewhere)
         return pst_fail(PST_EINPUT, "unknown key '%s'%s; did you mean '%s'%s?", key, in, pst_row_name(elsewhere, say),
@@ -186,11 +195,16 @@ pst_status pst_row_unknown(const char *section, const char *key) {
 
 /* A full path that no row has: the first part of it that is wrong. */
 static pst_status unknown_path(const char *name) {
-    char section[2 * NAME] = "", part[NAME], deeper[3 * NAME];
+    char section[2 * NAME] = "", part[NAME], deeper[3 * NAME], full[PST_ROW_TEXT_BYTES];
     for (const char *at = name, *dot; (dot = strchr(at, '.')); at = dot + 1) {
         snprintf(part, sizeof part, "%.*s", (int)(dot - at), at);
         snprintf(deeper, sizeof deeper, "%s%s%s", section, *section ? "." : "", part);
-        if (pst_row_find_any(section, part)) return pst_fail(PST_EINPUT, "%s is a key, not a section", deeper);
+        const pst_row *row = pst_row_find_any(section, part);
+        if (row && row->type == PST_ROW_NAMED) return pst_fail(PST_EINPUT, "expected %s.NAME=PATH", deeper);
+        if (row) return pst_fail(PST_EINPUT, "%s is a key, not a section", deeper);
+        if (!*section && (row = find_elsewhere(part)) && row->type == PST_ROW_NAMED)
+            return pst_fail(PST_EINPUT, "unknown key '%s'; did you mean '%s.%.60s'?", part, pst_row_name(row, full),
+                            dot[1] ? dot + 1 : "NAME");
         if (!pst_row_is_section(deeper)) return pst_row_unknown(section, part);
         snprintf(section, sizeof section, "%.*s", NAME, deeper); /* a section's: short enough */
     }

@@ -10,6 +10,11 @@ int pst_config_given(const pst_config *config, const char *section, const char *
     return row && config->given[row - pst_rows];
 }
 
+int pst_config_overridden(const pst_config *config, const char *section, const char *key) {
+    const pst_row *row = pst_row_find(section, key);
+    return row && config->given[row - pst_rows] == 3;
+}
+
 int pst_config_is_auto(const pst_config *config) { return !strcmp(config->parallel.plan, "auto"); }
 
 void pst_config_forget(pst_config *config, const char *section, const char *key) {

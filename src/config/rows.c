@@ -83,8 +83,7 @@ static const pst_row rows[] = {
      "train.validate_every"},
     {"eval", "tokens", PST_ROW_WHOLE, "32768", 0, 1e9, 0, "all", AT(eval.tokens), 0,
      "Tokens of an evaluation (images with resnet): samples spread evenly over the validation split, the same ones "
-     "each "
-     "time; all: the whole split.",
+     "each time; all, or 0: the whole split.",
      NULL},
     {"eval", "sets", PST_ROW_NAMED, NULL, 0, 0, FULL | PATH, NULL, AT(eval.sets), AT(eval.n_sets),
      "More texts (or lines, images) to evaluate on, by name: files that are not trained on, with a loss of their own "

@@ -155,7 +155,7 @@ pst_status pst_row_set(const pst_row *row, pst_config *config, const char *text)
         return PST_OK;
     case PST_ROW_STEPS:
         if (pst_number_whole(text, &whole) && in_range(row, (double)whole)) *(double *)at = (double)whole;
-        else if (pst_number_share(text, &real)) *(double *)at = -real;
+        else if (pst_number_share(text, &real)) *(double *)at = real > 0 ? -real : 0;
         else return refuse_text(row, text);
         return PST_OK;
     case PST_ROW_TEXT: return set_text(row, config, text);
@@ -237,6 +237,13 @@ static void print_named(const pst_row *row, const pst_config *config, FILE *out)
     fputs(*count_of(row, config) ? "]}" : "}", out);
 }
 
+/* 1 would be one step: all of them are 100%. */
+static void print_steps(double value, FILE *out) {
+    char number[PST_NUMBER_BYTES];
+    if (value <= -1) fputs("100%", out);
+    else fputs(pst_number_print(fabs(value), number), out);
+}
+
 void pst_row_print(const pst_row *row, const pst_config *config, FILE *out) {
     const char *at = (const char *)config + row->offset;
     char number[PST_NUMBER_BYTES];
@@ -247,9 +254,7 @@ void pst_row_print(const pst_row *row, const pst_config *config, FILE *out) {
         break;
     case PST_ROW_REAL:
     case PST_ROW_BYTES: fputs(pst_number_print(*(const double *)at, number), out); break;
-    case PST_ROW_STEPS: /* resolved: no share any more */
-        fputs(pst_number_print(*(const double *)at, number), out);
-        break;
+    case PST_ROW_STEPS: print_steps(*(const double *)at, out); break;
     case PST_ROW_TEXT: pst_yaml_print_text(*text_of(row, config), out); break;
     case PST_ROW_NAMED: print_named(row, config, out); break;
     case PST_ROW_LIST: print_items(row, config, pst_yaml_print_text, out); break;

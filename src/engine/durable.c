@@ -73,11 +73,14 @@ static void use_up(struct iovec **part, int *n, size_t bytes) {
     (*part)->iov_len -= bytes;
 }
 
+static void be_slow(void) {
+    uint64_t ns = atomic_load(&slow_ns);
+    if (ns) nanosleep(&(struct timespec){(time_t)(ns / 1000000000), (long)(ns % 1000000000)}, NULL);
+}
+
 pst_status pst_durable_write_at(int fd, const char *path, struct iovec *part, int n, uint64_t at) {
-    uint64_t slow = atomic_load(&slow_ns);
     if (fault()) return cannot("write", path);
-    if (slow && fcntl(fd, F_GETFL) & O_DIRECT)
-        nanosleep(&(struct timespec){(time_t)(slow / 1000000000), (long)(slow % 1000000000)}, NULL);
+    if (atomic_load(&slow_ns) && fcntl(fd, F_GETFL) & O_DIRECT) be_slow();
     for (use_up(&part, &n, 0); n;) {
         ssize_t written = pwritev(fd, part, n, (off_t)at);
         if (written < 0 && errno == EINTR) continue;
@@ -149,6 +152,7 @@ pst_status pst_durable_rename(const char *from, const char *to) {
 pst_status pst_durable_sync_folder(const char *path) {
     int fd = fault() ? -1 : open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return cannot("sync", path);
+    be_slow();
     int failed = fsync(fd) && errno != EINVAL; /* some network file systems sync no folders */
     int error = errno;
     close(fd);

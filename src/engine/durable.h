@@ -39,6 +39,7 @@ void pst_durable_remove(const char *path);
  * full: so do all that follow, as on a disk that stays full. */
 void pst_durable_fail_after(uint64_t n);
 void pst_durable_full_after(uint64_t n);
-/* For tests: a disk that is slow. Every pst_durable_write_at past the page cache takes so much longer. */
+/* For tests: a disk that is slow. Every pst_durable_write_at past the page cache, and every pst_durable_sync_folder,
+ * takes so much longer. */
 void pst_durable_slow(uint64_t ns);
 #endif

@@ -17,9 +17,10 @@ void pst_explain_times(const pst_trainer *t) {
            s.predicted_step_ms, s.first, s.last);
     if (waits) printf("bubble      %.1f%% measured, %.1f%% predicted\n", 100 * s.bubble, 100 * s.predicted_bubble);
     if (s.last - s.first < FEW) return;
-    if (waits)
-        puts("            The bubble is the share of a step in which a rank has no work, because it waits for another\n"
-             "            stage; most schedules have some.");
-    puts("            Predicted is what the simulator computes with the durations that the first steps showed;\n"
-         "            measured differs where the machine got busier, or less busy, since then.");
+    pst_seat_group crowd;
+    const char *bubble = "Bubble: the share of a step in which a rank waits for others. ";
+    const char *load = "the machine got busier, or less busy, since then";
+    if (pst_setup_crowd(t, &crowd)) load = "ranks take turns on processors (crowded), or the load has changed";
+    printf("            %sPredicted: simulated from the first steps.\n", waits ? bubble : "");
+    printf("            Measured differs where %s.\n", load);
 }

@@ -186,7 +186,7 @@ static pst_status resume_from(pst_trainer *t, const pst_ckpt *ckpt) {
     }
     t->group->gathered = 0;
     t->step = t->checkpointed = t->resumed = info->step;
-    t->skipped = info->skipped;
+    t->skipped = t->skipped_before = info->skipped;
     pst_scaler_open(t->config, &t->scaler);
     if (t->scaler.dynamic && info->loss_scale > 0)
         t->scaler.scale = info->loss_scale, t->scaler.good = info->loss_scale_good;

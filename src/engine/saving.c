@@ -33,7 +33,8 @@ struct pst_saving {
     char folder[PST_TRAINER_FOLDER + 16], *config;
     phase phase;             /* the same on all ranks */
     int alone;               /* this process has all ranks: it commits as soon as all is written */
-    pst_ckpt_info info;      /* of the one under way */
+    pst_ckpt_info info;      /* of the one under way, */
+    const char *why;         /* and what it is for */
     double best_before;      /* t->best_loss without it */
     uint64_t bytes, held_ns; /* of all ranks; how long STEPs of this process have waited for it */
     int warned;
@@ -160,6 +161,26 @@ static pst_status commit(void *arg) {
 
 #define WORTH_A_WORD_NS UINT64_C(10000000) /* of waiting: below, it would read 0.00 s */
 
+static const char *every_says = "checkpoint.every";
+
+/* What the checkpoint of t->step is for. Before t->best_loss follows. */
+static const char *purpose(const pst_trainer *t) {
+    int64_t every = t->config->checkpoint.every;
+    if (every > 0 && t->step % (uint64_t)every == 0) return every_says;
+    return t->validation_loss < t->best_loss ? "the best evaluation so far" : "asked for";
+}
+
+/* Training stood still until the one before was written, which may not be the fault of checkpoint.every. */
+static void say_waited(const pst_saving *s, const char *before, uint64_t step, uint64_t ns) {
+    const char *why = purpose(s->trainer);
+    int too_often = before == every_says && why == every_says;
+    pst_log(PST_LOG_WARN,
+            "training waited %.2f s before the checkpoint of step %" PRIu64 " (%s), until that of step %" PRIu64
+            " (%s) was written%s",
+            (double)ns * 1e-9, s->trainer->step, why, step, before,
+            too_often ? ": checkpoint.every is shorter than a checkpoint takes" : "");
+}
+
 /* The step's data are in place well before STEP. 0: training does not go on meanwhile. */
 static uint64_t hurry_ns(const pst_trainer *t, int last) {
     return last || !t->trained ? 0 : t->own[0].wall_ns / 10 * 8;
@@ -171,14 +192,13 @@ pst_status pst_saving_start(pst_trainer *t, int last) {
     pst_saving *s = t->saving;
     uint64_t began = pst_monotonic_ns();
     int waited = s->phase != NOTHING && !last;
+    const char *before = s->why;
+    uint64_t step_before = s->info.step;
     if (s->phase != NOTHING) PST_TRY(pst_saving_finish(t));
     uint64_t lost = pst_monotonic_ns() - began;
-    if (waited && lost >= WORTH_A_WORD_NS && t->group->leader && !s->warned++)
-        pst_log(PST_LOG_WARN,
-                "training waited %.2f s for the checkpoint before the one of step %" PRIu64
-                " (checkpoint.every is shorter than a checkpoint takes)",
-                (double)lost * 1e-9, t->step);
+    if (waited && lost >= WORTH_A_WORD_NS && t->group->leader && !s->warned++) say_waited(s, before, step_before, lost);
     s->info.step = t->step;
+    s->why = purpose(t);
     s->info.skipped = t->skipped;
     s->info.loss_scale = t->scaler.dynamic ? t->scaler.scale : 0;
     s->info.loss_scale_good = t->scaler.good;

@@ -286,15 +286,20 @@ void pst_setup_close(pst_trainer *t) {
     if (t->lock >= 0) close(t->lock);
 }
 
-/* More threads than processors on rank 0's host is no fault, but slow. */
-static void say_crowded(const pst_trainer *t) {
+int pst_setup_crowd(const pst_trainer *t, pst_seat_group *crowd) {
     pst_world *w = t->group->world;
+    if (w->size == 1) return 0;
+    *crowd = pst_seats_most_crowded(w);
+    return (uint64_t)crowd->ranks * t->p->options.threads > crowd->processors;
+}
+
+/* No fault, but slow. */
+static void say_crowded(const pst_trainer *t) {
     uint32_t threads = t->p->options.threads;
-    if (w->size == 1) return;
-    pst_seat_group g = pst_seats_most_crowded(w);
-    if ((uint64_t)g.ranks * threads <= g.processors) return;
+    pst_seat_group g;
+    if (!pst_setup_crowd(t, &g)) return;
     printf("crowded:   %u ranks of %u thread%s take turns on %u processor%s of %s\n", g.ranks, threads,
-           threads > 1 ? "s" : "", g.processors, g.processors > 1 ? "s" : "", w->host);
+           threads > 1 ? "s" : "", g.processors, g.processors > 1 ? "s" : "", t->group->world->host);
 }
 
 /* How messages get to and from a device that the host cannot reach. */
@@ -330,6 +335,11 @@ static void say_unread(const pst_config *c) {
     for (size_t next = 0; pst_config_unread(c, &next, text, sizeof text);) pst_log(PST_LOG_WARN, "%s", text);
 }
 
+/* Who asks for another evaluation when the run is done may want nothing else. */
+static int only_evaluates(const pst_config *c) {
+    return pst_config_overridden(c, "eval", "tokens") || pst_config_overridden(c, "eval", "sets");
+}
+
 void pst_setup_announce(const pst_trainer *t) {
     const pst_prepared *p = t->p;
     uint64_t params = 0, most = 0;
@@ -343,10 +353,12 @@ void pst_setup_announce(const pst_trainer *t) {
                 "train.micro_batch or a larger train.batch",
                 p->micro[1], p->grid.pipeline, p->timing->bubble * 100);
     say_unshared(p);
-    pst_setup_say_warmup(t->config);
+    /* The copy of a run gives every key: what it says was said when that run began. */
+    if (!*t->resume || pst_config_overridden(t->config, "train", "warmup")) pst_setup_say_warmup(t->config);
     say_unread(t->config);
     if (t->step >= (uint64_t)t->config->train.steps)
-        pst_log(PST_LOG_WARN, "nothing is left to train: the checkpoint is of step %llu, train.steps is %lld",
+        pst_log(only_evaluates(t->config) ? PST_LOG_INFO : PST_LOG_WARN,
+                "nothing is left to train: the checkpoint is of step %llu, train.steps is %lld",
                 (unsigned long long)t->step, (long long)t->config->train.steps);
     if (t->options->quiet) return;
     for (uint32_t i = 0; i < p->whole->n_param; i++) params += pst_param_elements(p->whole->param + i);

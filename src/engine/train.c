@@ -168,6 +168,14 @@ static void say_memory(const pst_trainer *t) {
     putchar('\n');
 }
 
+/* No step of this process has changed the weights. A run that goes on may end while the scale of fp16 is still being
+ * found: its weights were trained before. */
+static int has_changed_nothing(const pst_trainer *t) {
+    uint64_t steps = t->step - t->resumed;
+    int scaling = t->resumed && t->overflowed;
+    return !t->stopped && steps && t->skipped - t->skipped_before == steps && !scaling;
+}
+
 static void say_end(const pst_trainer *t, uint64_t hash, int reported) {
     char work[400], advice[PST_NONFINITE_ADVICE];
     printf("%s after step %" PRIu64, t->stopped ? "stopped" : "done", t->step);
@@ -185,8 +193,8 @@ static void say_end(const pst_trainer *t, uint64_t hash, int reported) {
         printf("checkpoint  %s/checkpoints/step-%08" PRIu64 "\n", t->folder, t->step);
     fflush(stdout);
     pst_nonfinite_advice(t, advice);
-    int fails = t->skipped == t->step && !t->stopped; /* and says why */
-    if (!fails && t->skipped && !t->scaler.dynamic)   /* there it is how the scale is found */
+    int fails = has_changed_nothing(t);             /* and says why */
+    if (!fails && t->skipped && !t->scaler.dynamic) /* there it is how the scale is found */
         pst_log(PST_LOG_WARN, "%" PRIu64 " of %" PRIu64 " steps were skipped, for they were not finite: %s", t->skipped,
                 t->step, advice);
 }
@@ -203,14 +211,14 @@ static pst_status lost_weights(const pst_trainer *t) {
     return pst_group_agree(t->group, status);
 }
 
-/* No step has changed the weights. */
 static pst_status all_skipped(const pst_trainer *t) {
-    char advice[PST_NONFINITE_ADVICE];
+    char advice[PST_NONFINITE_ADVICE], after[48] = "";
     pst_nonfinite_advice(t, advice);
+    if (t->resumed) snprintf(after, sizeof after, " after step %" PRIu64, t->resumed);
     pst_status status = pst_fail(PST_EINPUT,
-                                 "all %" PRIu64 " steps were skipped, because the loss or a gradient was not finite; "
+                                 "all %" PRIu64 " steps%s were skipped, because the loss or a gradient was not finite; "
                                  "the weights have not changed; %s",
-                                 t->step, advice);
+                                 t->step - t->resumed, after, advice);
     return pst_group_agree(t->group, status);
 }
 
@@ -224,7 +232,7 @@ static pst_status finish(pst_trainer *t) {
     if (t->metrics) reported = write_report(t);
     if (t->metrics && !t->options->quiet) say_end(t, hash, reported);
     if (t->checkpointed != t->step && !t->study) return lost_weights(t);
-    if (!t->stopped && t->skipped && t->skipped == t->step) return all_skipped(t);
+    if (has_changed_nothing(t)) return all_skipped(t);
     return t->options->canary && !t->study && t->trained ? check_memory(t) : PST_OK;
 }
 

@@ -7,6 +7,7 @@
 #include "engine/group.h"
 #include "engine/metrics.h"
 #include "engine/scaler.h"
+#include "engine/seats.h"
 #include "penstock/run.h"
 
 enum { PST_TRAINER_FOLDER = 768 };
@@ -41,6 +42,7 @@ typedef struct {
     int study;                      /* the device computes nothing: no losses, no weights, times only */
     uint64_t step;                  /* optimizer steps done, those that were skipped included */
     uint64_t skipped, skipped_in_row; /* steps that were not finite and left the weights alone: all, the latest */
+    uint64_t skipped_before;        /* of these, in the checkpoint that it went on from */
     pst_scaler scaler;              /* of the next step; opened by the first one, or by the checkpoint */
     int overflowed;                 /* the last step was skipped for it, and that is no failure */
     int said_skip;                  /* the first one that this process skips is said at length */
@@ -83,6 +85,8 @@ pst_status pst_setup_folder(pst_trainer *t);    /* run.yaml and plan.yaml in it;
 pst_status pst_setup_weights(pst_trainer *t);   /* from the seed, a file, or the checkpoint to go on from */
 pst_status pst_setup_metrics(pst_trainer *t);   /* and the room that steps need: none is asked for later */
 void pst_setup_announce(const pst_trainer *t);
+/* Whether threads of ranks take turns on processors of rank 0's host, and those of how many ranks on how many. */
+int pst_setup_crowd(const pst_trainer *t, pst_seat_group *crowd);
 void pst_setup_close(pst_trainer *t);           /* what these have opened in t, metrics and p excepted */
 
 /* step.c. hear: what the ranks were asked (PST_STOP_), joined, is what this run does next. run: one step with the data that the ranks have, which began at began_ns (monotonic); t->step and t->report

@@ -28,16 +28,22 @@ want="step time   $(median step_ms 1) ms measured, $(median predicted_step_ms 1)
 grep -qxF "$want" out || fail "not \"$want\": $(cat out)"
 want="bubble      $(median bubble 100)% measured, $(median predicted_bubble 100)% predicted"
 grep -qxF "$want" out || fail "not \"$want\": $(cat out)"
-grep -q 'bubble is the share of a step in which a rank has no work' out || fail "no word on the bubble"
-grep -q 'Predicted is what the simulator computes' out || fail "no word on the prediction"
+grep -q 'Bubble: the share of a step in which a rank waits' out || fail "no word on the bubble"
+grep -q 'Predicted: simulated from the first steps' out || fail "no word on the prediction"
+grep -q 'Measured differs where the machine got busier' out || fail "no word on the difference"
+[ "$(grep -c '^            ' out)" = 2 ] || fail "not two lines of explanation: $(cat out)"
 grep -q 'The bubble is the share of a step' runs/r/report.html || fail "no word on the bubble in the report"
 
 run 1 # one stage waits for none
 grep -q '^step time ' out || fail "-n 1: no step time"
-! grep -q '^bubble\|The bubble' out || fail "-n 1: a bubble"
+! grep -q '^bubble\|Bubble:' out || fail "-n 1: a bubble"
+# more threads than processors: that may be the cause
+run 2 parallel.transport=ucx parallel.threads=$(($(nproc) + 1))
+grep -q '^crowded: ' out || fail "not crowded: $(cat out)"
+grep -q 'Measured differs where ranks take turns on processors (crowded), or' out || fail "no word on taking turns: $(cat out)"
 run 2 steps=3 # a trial
 grep -q '^bubble ' out || fail "3 steps: no bubble"
-! grep -q 'The bubble' out || fail "3 steps: an explanation"
+! grep -q 'Bubble:' out || fail "3 steps: an explanation"
 run 2 -q
 [ ! -s out ] || fail "-q: $(cat out)"
 exit $bad

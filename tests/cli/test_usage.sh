@@ -30,6 +30,7 @@ for command in train generate simulate plan inspect convert bench report doctor;
     expect 2 err '^penstock: .*--nosuch' "$PENSTOCK" $command --nosuch
 done
 expect 0 out 'micro_batch' "$PENSTOCK" train --help
+expect 0 out 'all, or 0: the whole split' "$PENSTOCK" train --help
 expect 2 err '^penstock: too few operands' "$PENSTOCK" train
 expect 2 err '^penstock: .*nosuch.yaml' "$PENSTOCK" train nosuch.yaml
 expect 2 err '^penstock: ' "$PENSTOCK" train nosuch.yaml -n 0

@@ -50,20 +50,21 @@ static void warm_up(void **state) {
     static const struct {
         const char *text;
         int64_t steps, cut;
+        const char *kept; /* in the copy of a run */
     } cases[] = {
-        {"train: {steps: 200, warmup: 0.05}", 10, 0},
-        {"train: {steps: 200, warmup: 5%}", 10, 0},
-        {"train: {steps: 200, warmup: '5%'}", 10, 0},
-        {"train: {steps: 7, warmup: 0.5}", 4, 0},
-        {"train: {steps: 7, warmup: 100%}", 7, 0},
-        {"train: {steps: 7, warmup: 0%}", 0, 0},
-        {"train: {steps: 3, warmup: 0.1}", 0, 0},
-        {"train: {steps: 200, warmup: 1}", 1, 0},
-        {"train: {steps: 200, warmup: 0}", 0, 0},
-        {"train: {steps: 5, warmup: 100}", 5, 100},
-        {"train: {steps: 5, warmup: 5}", 5, 0},
-        {"train: {steps: 5}", 5, 0},
-        {"train: {warmup: 1000000000000}", 300, 1000000000000},
+        {"train: {steps: 200, warmup: 0.05}", 10, 0, "0.05"},
+        {"train: {steps: 200, warmup: 5%}", 10, 0, "0.05"},
+        {"train: {steps: 200, warmup: '5%'}", 10, 0, "0.05"},
+        {"train: {steps: 7, warmup: 0.5}", 4, 0, "0.5"},
+        {"train: {steps: 7, warmup: 100%}", 7, 0, "100%"},
+        {"train: {steps: 7, warmup: 0%}", 0, 0, "0"},
+        {"train: {steps: 3, warmup: 0.1}", 0, 0, "0.1"},
+        {"train: {steps: 200, warmup: 1}", 1, 0, "1"},
+        {"train: {steps: 200, warmup: 0}", 0, 0, "0"},
+        {"train: {steps: 5, warmup: 100}", 5, 100, "100"},
+        {"train: {steps: 5, warmup: 5}", 5, 0, "5"},
+        {"train: {steps: 5}", 5, 0, "20"},
+        {"train: {warmup: 1000000000000}", 300, 1000000000000, "1000000000000"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[200], line[80];
@@ -71,10 +72,15 @@ static void warm_up(void **state) {
         pst_config *c = parsed(text, NULL);
         assert_int_equal(c->train.warmup, cases[i].steps);
         assert_int_equal(c->train.warmup_cut, cases[i].cut);
-        char *resolved = printed(c); /* what a resumed run with more steps keeps */
-        snprintf(line, sizeof line, "  warmup: %lld\n", (long long)cases[i].steps);
-        assert_non_null(strstr(resolved, line));
-        free(resolved);
+        char *copy = printed(c); /* what a run that goes on with more steps reads */
+        snprintf(line, sizeof line, "  warmup: %s\n", cases[i].kept);
+        if (!strstr(copy, line)) fail_msg("%s: the copy has no '%s'", cases[i].text, line);
+        pst_config *again = parsed(copy, NULL), *longer = parsed(copy, "train.steps=400");
+        pst_config *wanted = parsed(text, "train.steps=400");
+        assert_int_equal(again->train.warmup, cases[i].steps);
+        assert_int_equal(longer->train.warmup, wanted->train.warmup);
+        pst_config_close(again), pst_config_close(longer), pst_config_close(wanted);
+        free(copy);
         pst_config_close(c);
     }
 }
@@ -208,6 +214,9 @@ static const wrong_file wrong[] = {
      "run.yaml:1:8: unknown key 'validate_every' in data; did you mean 'eval.every'?"},
     {LEAST "every: 5", NULL, "run.yaml:3:1: unknown key 'every'; did you mean 'eval.every'?"},
     {LEAST, "train.lr.x=1", "override 'train.lr.x=1': train.lr is a key, not a section"},
+    {LEAST "eval.every: 5", NULL, "run.yaml:3:1: unknown key 'eval.every'; write it nested: eval: {every: ...}"},
+    {LEAST "train.validate_every: 5", NULL,
+     "run.yaml:3:1: unknown key 'train.validate_every'; write it nested: eval: {every: ...}"},
     /* YAML itself */
     {LEAST "train: {lr: 1", NULL,
      "run.yaml:4:1: not valid YAML: did not find expected ',' or '}' while parsing a flow mapping that starts in line "
@@ -230,7 +239,9 @@ static const wrong_file wrong[] = {
     {LEAST "eval:\n  sets:\n    a: x\n    a: y", NULL, "run.yaml:6:5: eval.sets: 'a' is given twice"},
     {LEAST, "eval.sets=x", "override 'eval.sets=x': expected " NAMES ", found 'x'"},
     {LEAST, "eval.sets.a=", "override 'eval.sets.a=': expected " NAMES ", found an empty text"},
-    {LEAST, "eval.sets.a.b=x", "override 'eval.sets.a.b=x': eval.sets is a key, not a section"},
+    {LEAST, "eval.sets.a.b=x", "override 'eval.sets.a.b=x': expected eval.sets.NAME=PATH"},
+    {LEAST, "eval.sets..a=x", "override 'eval.sets..a=x': expected eval.sets.NAME=PATH"},
+    {LEAST, "sets.a=x", "override 'sets.a=x': unknown key 'sets'; did you mean 'eval.sets.a'?"},
     {LEAST, "sets=x", "override 'sets=x': expected the key's full path, eval.sets=VALUE"},
     /* contradictions */
     {LEAST "train: {batch: 32, micro_batch: 5}", NULL,

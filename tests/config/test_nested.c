@@ -130,9 +130,11 @@ static const wrong_file wrong[] = {
     {LEAST "compress: {up: 1}", NULL, "run.yaml:3:1: unknown key 'compress'; did you mean 'parallel.compress'?"},
     {LEAST "train: {up: 1}", NULL, "run.yaml:3:9: unknown key 'up' in train; did you mean 'parallel.compress.up'?"},
     {LEAST "parallel.compress: {up: 1}", NULL,
-     "run.yaml:3:1: unknown key 'parallel.compress'; sections stand in each other: 'parallel: {compress: ...}'"},
+     "run.yaml:3:1: unknown key 'parallel.compress'; write it nested: parallel: {compress: ...}"},
+    {LEAST "parallel.compress.up: 1", NULL,
+     "run.yaml:3:1: unknown key 'parallel.compress.up'; write it nested: parallel: {compress: {up: ...}}"},
     {LEAST "train.lr: 1", NULL,
-     "run.yaml:3:1: unknown key 'train.lr'; sections stand in each other: 'train: {lr: ...}'"},
+     "run.yaml:3:1: unknown key 'train.lr'; write it nested: train: {lr: ...}"},
     {LEAST "parallel: {shrink: 1, compress: {up: 1}}", NULL,
      "run.yaml:3:34: parallel.compress.up (once parallel.shrink) is given twice; first in line 3"},
 };

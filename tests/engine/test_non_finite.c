@@ -456,6 +456,23 @@ static void test_all_skipped(void **state) {
     }
 }
 
+/* A run that goes on is judged by its own steps: those before it were good. */
+static void test_all_skipped_since(void **state) {
+    (void)state;
+    const char *bad = MLP TRAIN(11) ", precision: fp16, loss_scale: 16777216, non_finite: skip}\n";
+    const char *good = MLP TRAIN(11) ", precision: fp16, non_finite: skip}\n";
+    for (int layout = 0; layout < 4; layout += 3) {
+        run_result r = run_layout(bad, "since", layout, mlp.folder); /* after step 8 */
+        const char *text = said("since", layout),
+                   *why = strstr(text, "all 3 steps after step 8 were skipped, because ");
+        if (r.exit_status != 2 || !why || !strstr(why, "lower train.loss_scale"))
+            fail_msg("exit status %d: %s", r.exit_status, text);
+        assert_null(strstr(why + 1, "all 3 steps"));
+    }
+    run_result r = run_layout(good, "since-good", 0, mlp.folder);
+    if (r.exit_status) fail_msg("exit status %d: %s", r.exit_status, said("since-good", 0));
+}
+
 static int clean(void **state) {
     (void)state;
     run_folder_remove();
@@ -464,8 +481,13 @@ static int clean(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_finite), cmocka_unit_test(test_spoilt_weights), cmocka_unit_test(test_high_rate),
-        cmocka_unit_test(test_skip),   cmocka_unit_test(test_bounds),         cmocka_unit_test(test_all_skipped),
+        cmocka_unit_test(test_finite),
+        cmocka_unit_test(test_spoilt_weights),
+        cmocka_unit_test(test_high_rate),
+        cmocka_unit_test(test_skip),
+        cmocka_unit_test(test_bounds),
+        cmocka_unit_test(test_all_skipped),
+        cmocka_unit_test(test_all_skipped_since),
     };
     return cmocka_run_group_tests(tests, NULL, clean);
 }

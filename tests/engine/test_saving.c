@@ -142,6 +142,45 @@ static void test_every_step(void **state) {
     }
 }
 
+/* What a run says, whose checkpoints come faster than they can be written; the caller's. */
+static char *said_by(const char *name, const char *const *words, size_t n) {
+    char path[700], runs[300], *text = calloc(1, 1 << 16);
+    pst_config *c = NULL;
+    snprintf(path, sizeof path, "%s/%s.said", run_folder(), name);
+    snprintf(runs, sizeof runs, "%s/%s", run_folder(), name);
+    int before = dup(STDERR_FILENO), fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+    pst_train_options o = {.size = sizeof o, .ranks = 1, .runs = runs};
+    assert_int_equal(pst_config_parse(TINY, "test.yaml", words, n, &c), PST_OK);
+    assert_true(text && before >= 0 && fd >= 0 && dup2(fd, STDERR_FILENO) >= 0);
+    pst_durable_slow(40000000);
+    pst_status status = pst_train(c, &o);
+    pst_durable_slow(0);
+    dup2(before, STDERR_FILENO);
+    assert_int_equal(status, PST_OK);
+    assert_true(pread(fd, text, (1 << 16) - 1, 0) >= 0);
+    close(before), close(fd);
+    pst_config_close(c);
+    return text;
+}
+
+/* Who waits is told what both checkpoints are for, and to change checkpoint.every only where that helps. */
+static void test_waited(void **state) {
+    (void)state;
+    const char *const often[] = {self[0], "checkpoint.every=1"};
+    const char *const best[] = {self[0], "checkpoint.every=5000", "eval.every=1", "data.validation=0.1", "steps=30"};
+    char *text = said_by("waited-often", often, 2);
+    const char *every =
+        "before the checkpoint of step 2 (checkpoint.every), until that of step 1 (checkpoint.every) was "
+        "written: checkpoint.every is shorter than a checkpoint takes\n";
+    if (!strstr(text, every)) fail_msg("'%s' is not in: %s", every, text);
+    free(text);
+    text = said_by("waited-best", best, 5);
+    const char *at = strstr(text, " (the best evaluation so far), until that of step ");
+    if (!at || !strstr(at, " (the best evaluation so far) was written\n")) fail_msg("not the cause: %s", text);
+    if (strstr(text, "checkpoint.every")) fail_msg("it is not checkpoint.every: %s", text);
+    free(text);
+}
+
 /* --- every n-th operation --------------------------------------------------------------------------------------- */
 
 static int arm(int lasts, uint64_t n) {
@@ -272,8 +311,8 @@ static int cleanup(void **state) {
 
 int main(int argc, char **argv) {
     if (argc > 1 && !strcmp(argv[1], "rank")) return be_rank(argc, argv);
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bits), cmocka_unit_test(test_every_step),
-                                       cmocka_unit_test(test_full_disk), cmocka_unit_test(test_processes),
-                                       cmocka_unit_test(test_killed)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_bits),      cmocka_unit_test(test_every_step),
+                                       cmocka_unit_test(test_waited),    cmocka_unit_test(test_full_disk),
+                                       cmocka_unit_test(test_processes), cmocka_unit_test(test_killed)};
     return cmocka_run_group_tests(tests, NULL, cleanup);
 }
