@@ -184,6 +184,10 @@ def judge(kind, number, target, status, seen):
         return None if status in allowed else "saved"
     if status == 0:
         return "false success"
+    # Of a host file's, it may have been a host's launcher.
+    certain = kind in ("one", "local") or (kind == "hosts" and target != "rank")
+    if not steps() and certain and status != 128 + number:
+        return "not 128 + the signal"
     leads = target != "rank" or kind == "one"  # else another one may be the first to say that a rank is gone
     if number == signal.SIGQUIT and steps() and kind != "mpirun" and leads and status != 131:
         return "SIGQUIT: not 131"
