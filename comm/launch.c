@@ -63,6 +63,13 @@ static pst_status start_rank(launcher *l, uint32_t rank) {
 
 /* --- watching ---------------------------------------------------------------------------------------------------- */
 
+/* Before a rank trains it has no handlers: a signal that asks for the end ends it, and the job with it. Nothing is there
+ * to save, and nobody is to blame. */
+static int is_end_of_start(const launcher *l, uint32_t rank, int signal) {
+    int asks = signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
+    return asks && !pst_heartbeat_page_started(l->page, rank);
+}
+
 static void rank_ended(launcher *l, uint32_t rank, int wait_status) {
     rank_process *r = &l->rank[rank];
     char what[128];
@@ -74,8 +81,12 @@ static void rank_ended(launcher *l, uint32_t rank, int wait_status) {
         l->any_killed = 1;
         snprintf(what, sizeof what, "was killed by signal %d", signal);
         if (r->killed_by_us) return;
-        if (l->last_signal && (signal == SIGINT || signal == SIGTERM || signal == SIGHUP))
-            pst_launch_blame(l, CULPRIT, rank, 128 + l->last_signal, NULL); /* the user wanted it */
+        int asked = l->last_signal ? l->last_signal : signal;
+        if (is_end_of_start(l, rank, signal)) {
+            pst_launch_blame(l, CULPRIT, rank, 128 + asked, NULL);
+            pst_launch_kill_ranks(l, pst_monotonic_ns());
+        } else if (l->last_signal && (signal == SIGINT || signal == SIGTERM || signal == SIGHUP))
+            pst_launch_blame(l, CULPRIT, rank, 128 + asked, NULL); /* the user wanted it */
         else pst_launch_blame(l, signal == SIGABRT ? ABORTED : CULPRIT, rank, 3, what);
         return;
     }

@@ -167,6 +167,9 @@ if(NOT PST_FUZZ)
   add_library(pst_reaches MODULE tests/engine/ucx_reaches.c) # LD_PRELOAD of test_far_reached.sh
   set_target_properties(pst_reaches PROPERTIES OUTPUT_NAME pst-reaches)
   target_link_libraries(pst_reaches PRIVATE PkgConfig::UCX)
+  add_library(pst_early MODULE tests/comm/early_signals.c) # LD_PRELOAD of test_early.sh
+  set_target_properties(pst_early PROPERTIES OUTPUT_NAME pst-early)
+  target_link_libraries(pst_early PRIVATE ${CMAKE_DL_LIBS})
   foreach(target test_engine_far test_engine_far_f8 test_engine_far_graphs test_engine_far_layouts test_engine_staged)
     add_dependencies(${target} pst_far)
     target_compile_definitions(${target} PRIVATE FAR_MODULE="$<TARGET_FILE:pst_far>")

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -180,6 +181,18 @@ static void *load_commands(char *why, size_t bytes) {
     return NULL;
 }
 
+/* UCX takes SIGHUP, or what UCX_DEBUG_SIGNO names, when it is loaded, and has it taken away a little later
+ * (comm/ucx_open.c): signals that end the program wait until then. before: the mask without them. */
+static void hold_signals(sigset_t *before) {
+    sigset_t held;
+    sigemptyset(&held);
+    sigaddset(&held, SIGHUP);
+    sigaddset(&held, SIGINT);
+    sigaddset(&held, SIGQUIT);
+    sigaddset(&held, SIGTERM);
+    sigprocmask(SIG_BLOCK, &held, before);
+}
+
 /* There when the commands are linked in, as sanitizers want it: the leak checker of gcc 12 now and then fails on
  * threads' memory in loaded libraries. */
 extern int pst_cli_main(int argc, char **argv) __attribute__((weak));
@@ -187,10 +200,15 @@ extern int pst_cli_main(int argc, char **argv) __attribute__((weak));
 int main(int argc, char **argv) {
     char why[512] = "";
     int (*run)(int argc, char **argv) = NULL;
+    /* While a run trains it saves a checkpoint; before, there is nothing to save. */
+    if (argc > 1 && !strcmp(argv[1], "train")) signal(SIGUSR1, SIG_IGN);
     open_standard_streams();
     if (are_limits_short(only_tells(argc, argv) ? STACK_TO_TELL : LEAST_STACK)) return OUT_OF_RESOURCES;
     if (pst_cli_main) return pst_cli_main(argc, argv);
+    sigset_t before;
+    hold_signals(&before);
     void *commands = load_commands(why, sizeof why);
+    sigprocmask(SIG_SETMASK, &before, NULL);
     if (commands) *(void **)&run = dlsym(commands, "pst_cli_main");
     return run ? run(argc, argv) : cannot_start(why, argc, argv);
 }

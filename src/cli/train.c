@@ -42,7 +42,6 @@ int pst_cli_train(const pst_cli_call *call) {
     size_t n = 0;
     int done, stopped = 0;
     pst_config *config = NULL;
-    signal(SIGUSR1, SIG_IGN); /* while the run trains it saves a checkpoint; before, there is nothing to save */
     if (pst_cli_parse(&command, call, &n, &done)) return done;
     int own = o.resume && (!n || (strchr(call->argv[1], '=') && access(call->argv[1], F_OK)));
     if (pst_cli_operands(&command, n, !own, (size_t)-1)) return pst_status_exit(PST_EINPUT);

@@ -8,6 +8,7 @@
 
 static volatile sig_atomic_t interrupted, terminated, hung_up, save;
 static _Atomic uint64_t stopped_ns, saved_ns;
+static uint64_t settled; /* what no longer counts */
 static const char *said;
 
 static void on_save(int number) {
@@ -51,6 +52,7 @@ void pst_stop_open(pst_stop_before *before, const char *text) {
     terminated = 0;
     hung_up = 0;
     save = 0;
+    settled = 0;
     said = text;
     sigemptyset(&action.sa_mask);
     sigaddset(&action.sa_mask, SIGINT);
@@ -85,7 +87,14 @@ uint64_t pst_stop_asked(void) {
     if (hung_up) asked |= PST_STOP_HANGUP;
     if (terminated) asked |= PST_STOP_TERMINATE;
     if (save) asked |= PST_STOP_SAVE;
-    return asked;
+    return asked & ~settled;
+}
+
+void pst_stop_complete(int signal) {
+    settled |= pst_stop_asked() & ~(uint64_t)PST_STOP_SAVE;
+    if (signal == SIGTERM) settled |= PST_STOP_TERMINATE;
+    if (signal == SIGHUP) settled |= PST_STOP_HANGUP;
+    if (signal == SIGINT) settled |= PST_STOP_INTERRUPT;
 }
 
 void pst_stop_saves(void) {

@@ -22,6 +22,9 @@ void pst_stop_close(const pst_stop_before *before);
 
 /* What this process was asked so far. To save is asked once. */
 uint64_t pst_stop_asked(void);
+/* All steps are made, and in the last one some rank was asked to end the run by `signal` (0: none): nothing is left to
+ * stop. What was asked so far no longer counts, nor does that signal from now on; others do. */
+void pst_stop_complete(int signal);
 /* All ranks know that one of them was asked to save: requests of this moment are the same one. */
 void pst_stop_saves(void);
 /* The signal that the run ends by, of all that was asked; 0: it goes on. */

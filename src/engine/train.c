@@ -111,12 +111,20 @@ static void note_resume(pst_trainer *t) {
     t->noted = 1;
 }
 
+/* Whoever asks for the end in the last step gets the run complete. */
+static void last_step_done(pst_trainer *t) {
+    pst_stop_complete(t->stopped);
+    t->hurries = t->stopped != 0;
+    t->stopped = 0;
+}
+
 static pst_status loop(pst_trainer *t) {
     uint64_t steps = (uint64_t)t->config->train.steps;
     while (t->step < steps && !t->stopped) {
         note_resume(t);
         PST_TRY(train_step(t));
         t->trained = 1;
+        if (t->step == steps) last_step_done(t);
         if (to_trace(t)) {
             PST_TRY(pst_trace_step(t));
             t->traced = 1;
@@ -225,6 +233,7 @@ static pst_status all_skipped(const pst_trainer *t) {
 static pst_status finish(pst_trainer *t) {
     uint64_t hash = 0;
     int reported = 0;
+    if (t->hurries) PST_TRY(checkpoint(t, 1)); /* there may be no time for both */
     if (!t->stopped) PST_TRY(validate(t));
     PST_TRY(checkpoint(t, 1));
     if (!t->study) PST_TRY(pst_save_weights_hash(t, &hash));

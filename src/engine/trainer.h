@@ -34,6 +34,7 @@ typedef struct {
                                        all */
     int obeys;                      /* signals ask it to stop or to save (stop.h); a session's does not */
     int stopped;                    /* the signal by which some rank was asked to stop, 0 none: all ranks know it */
+    int hurries;                    /* asked to stop in the last step: saved first, then evaluated */
     int saves;                      /* some rank was asked for a checkpoint of this step: likewise */
     char folder[PST_TRAINER_FOLDER]; /* runs/NAME */
     char resume[PST_TRAINER_FOLDER]; /* the checkpoint to go on from, the same on all ranks; "" none */

@@ -95,6 +95,7 @@ static int run_until_asked(rank_state *r, int obey) {
 static int rank_main(const char *scenario, const char *way) {
     rank_state r;
     if (!strcmp(scenario, "status")) return atoi(way);
+    if (!strcmp(scenario, "early") && !strcmp(getenv("PMIX_RANK"), "1")) raise(atoi(way));
     if (!strcmp(scenario, "late") && !strcmp(getenv("PMIX_RANK"), "1")) return 0;
     rank_open(&r);
     if (!strcmp(scenario, "read")) return read_the_dead(&r);
@@ -278,6 +279,20 @@ static void a_second_signal_kills(void **state) {
     assert_int_equal(finish(&c, start, 5000), 130);
 }
 
+/* To one rank while it starts: the job is interrupted, and the others, which wait for that rank, get no grace. */
+static void a_signal_to_one_rank_ends_the_start(void **state) {
+    (void)state;
+    const int signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    for (int i = 0; i < 4; i++) {
+        char way[16];
+        snprintf(way, sizeof way, "%d", signals[i]);
+        uint64_t start = pst_monotonic_ns();
+        child c = start_launcher(3, "early", way, 20000);
+        assert_int_equal(finish(&c, start, 10000), 128 + signals[i]);
+        if (strstr(c.said, "penstock:")) fail_msg("signal %s: somebody is blamed:\n%s", way, c.said);
+    }
+}
+
 static void ranks_die_with_the_launcher(void **state) {
     (void)state;
     child c = start_launcher(3, "run", "deaf", 2000);
@@ -368,12 +383,19 @@ int main(int argc, char **argv) {
     if (argc > 5 && !strcmp(argv[1], "launch"))
         return launch((uint32_t)atoi(argv[2]), argv[3], argv[4], (uint32_t)atoi(argv[5]));
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(exit_statuses_are_joined),        cmocka_unit_test(a_killed_rank_is_named),
-        cmocka_unit_test(a_failing_rank_gives_its_status), cmocka_unit_test(a_rank_that_leaves_with_0_is_named),
-        cmocka_unit_test(a_survivor_does_not_abort),       cmocka_unit_test(ranks_that_do_not_leave_are_killed),
-        cmocka_unit_test(signals_are_forwarded),           cmocka_unit_test(a_second_signal_kills),
-        cmocka_unit_test(ranks_die_with_the_launcher),     cmocka_unit_test(stops),
-        cmocka_unit_test(nothing_is_left_behind),          cmocka_unit_test(a_verdict_is_said_though_nobody_leaves),
+        cmocka_unit_test(exit_statuses_are_joined),
+        cmocka_unit_test(a_killed_rank_is_named),
+        cmocka_unit_test(a_failing_rank_gives_its_status),
+        cmocka_unit_test(a_rank_that_leaves_with_0_is_named),
+        cmocka_unit_test(a_survivor_does_not_abort),
+        cmocka_unit_test(ranks_that_do_not_leave_are_killed),
+        cmocka_unit_test(signals_are_forwarded),
+        cmocka_unit_test(a_second_signal_kills),
+        cmocka_unit_test(a_signal_to_one_rank_ends_the_start),
+        cmocka_unit_test(ranks_die_with_the_launcher),
+        cmocka_unit_test(stops),
+        cmocka_unit_test(nothing_is_left_behind),
+        cmocka_unit_test(a_verdict_is_said_though_nobody_leaves),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,6 +39,36 @@ static void test_interrupt(void **state) {
     stop_softly("hangup-rank", 3, 0, SIGHUP, 129);
 }
 
+/* Whether this is in some line of metrics.jsonl. */
+static int noted(const job *j, const char *what) {
+    char path[700], line[4096];
+    int found = 0;
+    snprintf(path, sizeof path, "%s/metrics.jsonl", j->folder);
+    FILE *f = fopen(path, "r");
+    while (f && fgets(line, sizeof line, f)) found |= strstr(line, what) != NULL;
+    if (f) fclose(f);
+    return found;
+}
+
+/* What is left is to evaluate and to save: the run is complete, whatever was asked. */
+static void in_the_last_step(const char *name, int n, int signal) {
+    const char *yaml = MODEL(4, 192, 128) "train: {steps: 2, batch: 32, micro_batch: 2, warmup: 0}\n"
+                                          "checkpoint: {every: 0}\neval: {tokens: 1024}\n";
+    job j = start_job(yaml, name, n, 1);
+    kill(j.p.pid, signal);
+    int status = process_wait(&j.p, 4 * LIMIT_S);
+    if (status) fail_msg("%s: exit status %d: %s", name, status, process_said(&j.p));
+    assert_true(has_step(&j, 2));
+    assert_true(noted(&j, "\"validation\""));
+    assert_true(noted(&j, "\"done\""));
+}
+
+static void test_last_step(void **state) {
+    (void)state;
+    in_the_last_step("last-hangup-1", 1, SIGHUP);
+    in_the_last_step("last-terminate-2", 2, SIGTERM);
+}
+
 /* UCX has handlers of its own for whatever signal its variables name. */
 static void test_ucx_signals(void **state) {
     (void)state;
@@ -212,9 +242,9 @@ static void test_library(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_interrupt),       cmocka_unit_test(test_ucx_signals), cmocka_unit_test(test_hangups),
-        cmocka_unit_test(test_nohup),           cmocka_unit_test(test_save),        cmocka_unit_test(test_quit),
-        cmocka_unit_test(test_interrupt_twice), cmocka_unit_test(test_library),
+        cmocka_unit_test(test_interrupt), cmocka_unit_test(test_ucx_signals),     cmocka_unit_test(test_hangups),
+        cmocka_unit_test(test_last_step), cmocka_unit_test(test_nohup),           cmocka_unit_test(test_save),
+        cmocka_unit_test(test_quit),      cmocka_unit_test(test_interrupt_twice), cmocka_unit_test(test_library),
     };
     return cmocka_run_group_tests(tests, job_open, job_close);
 }
