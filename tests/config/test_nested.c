@@ -133,8 +133,7 @@ static const wrong_file wrong[] = {
      "run.yaml:3:1: unknown key 'parallel.compress'; write it nested: parallel: {compress: ...}"},
     {LEAST "parallel.compress.up: 1", NULL,
      "run.yaml:3:1: unknown key 'parallel.compress.up'; write it nested: parallel: {compress: {up: ...}}"},
-    {LEAST "train.lr: 1", NULL,
-     "run.yaml:3:1: unknown key 'train.lr'; write it nested: train: {lr: ...}"},
+    {LEAST "train.lr: 1", NULL, "run.yaml:3:1: unknown key 'train.lr'; write it nested: train: {lr: ...}"},
     {LEAST "parallel: {shrink: 1, compress: {up: 1}}", NULL,
      "run.yaml:3:34: parallel.compress.up (once parallel.shrink) is given twice; first in line 3"},
 };
