@@ -20,7 +20,7 @@ typedef struct {
 int pst_launch_stop_exit(int signal);
 
 /* Starts n ranks of argv (argv[0] through /proc/self/exe) and waits for them. stdin is /dev/null; stdout and stderr
- * are inherited. SIGINT, SIGTERM and SIGHUP (unless it is ignored, as nohup has it) are forwarded to every rank (the
+ * are inherited. SIGINT, SIGTERM and SIGHUP (unless ignored, as nohup has it) are forwarded to every rank (the
  * terminal's own Ctrl-C reaches them only once: each rank runs in a process group of its own), SIGUSR1 to the first; a
  * second SIGINT or SIGTERM, or SIGQUIT, kills them. SIGTSTP (Ctrl-Z) stops the ranks with the launcher, SIGCONT
  * continues them. When the launcher is killed, so are the ranks.
