@@ -63,8 +63,8 @@ static pst_status start_rank(launcher *l, uint32_t rank) {
 
 /* --- watching ---------------------------------------------------------------------------------------------------- */
 
-/* Before a rank trains it has no handlers: a signal that asks for the end ends it, and the job with it. Nothing is there
- * to save, and nobody is to blame. */
+/* Before a rank trains it has no handlers: a signal that asks for the end ends it, and the job with it. There is
+ * nothing to save, and nobody is to blame. */
 static int is_end_of_start(const launcher *l, uint32_t rank, int signal) {
     int asks = signal == SIGINT || signal == SIGTERM || signal == SIGHUP || signal == SIGQUIT;
     return asks && !pst_heartbeat_page_started(l->page, rank);

@@ -20,20 +20,19 @@ typedef struct {
 int pst_launch_stop_exit(int signal);
 
 /* Starts n ranks of argv (argv[0] through /proc/self/exe) and waits for them. stdin is /dev/null; stdout and stderr
- * are inherited. SIGINT, SIGTERM and SIGHUP (unless it is ignored, as nohup has it) are forwarded to every rank (the
+ * are inherited. SIGINT, SIGTERM and SIGHUP (unless ignored, as nohup has it) are forwarded to every rank (the
  * terminal's own Ctrl-C reaches them only once: each rank runs in a process group of its own), SIGUSR1 to the first; a
  * second SIGINT or SIGTERM, or SIGQUIT, kills them. SIGTSTP (Ctrl-Z) stops the ranks with the launcher, SIGCONT
  * continues them. When the launcher is killed, so are the ranks.
  * When a rank is killed, stays stopped for 2.5 s, exits with a status other than 0, or with 0 while its heartbeat is
  * open (or before it was, while others have theirs), the others get `grace_ms` to leave by themselves (they learn of it
  * through the heartbeat page), then SIGKILL; so when the ranks themselves accuse one that holds them up, whose verdict
- * is said then. end->exit_status: 0 when all were 0; else that of the rank to blame (3 when it
- * was killed, stopped, or left with 0), 128 + the signal when the user's own ended it, or when SIGINT, SIGTERM, SIGHUP or
- * SIGQUIT ended a rank before its first instruction: the others are killed then. Ranks that leave with the status of a
- * stop that one of them has named (pst_heartbeat_stopped) have not failed: that is the job's. The culprit is named on
- * stderr: rank, host, what happened, and where, as a survivor tells (pst_heartbeat_tell), else its last instruction from
- * the heartbeat page; but for status 2, 4 and 5, where the rank has said why. After status 3 stands what a rank has
- * noted.
+ * is said then. end->exit_status: 0 when all were 0; else that of the rank to blame (3 when it was killed, stopped, or
+ * left with 0), 128 + the signal when the user's own ended it, or when SIGINT, SIGTERM, SIGHUP or SIGQUIT ended a rank
+ * before its first instruction: the others are killed then. Ranks that leave with the status of a stop that one of
+ * them has named (pst_heartbeat_stopped) have not failed: that is the job's. The culprit is named on stderr: rank,
+ * host, what happened, and where, as a survivor tells (pst_heartbeat_tell), else its last instruction from the
+ * heartbeat page; but for status 2, 4 and 5, where the rank has said why. After status 3 stands what a rank has noted.
  * One job at a time, from one thread, which must live until the ranks have ended; signal masks are restored. The PMIx
  * server's threads stay for the next job. Ranks find PENSTOCK_LAUNCHER (a pid) and PENSTOCK_HEARTBEAT_FD. */
 pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms, pst_launch_end *end);

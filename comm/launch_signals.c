@@ -9,11 +9,14 @@
 
 pst_status pst_launch_signals_open(pst_launch_signals *s) {
     static const int wanted[] = {SIGCHLD, SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGTSTP, SIGUSR1};
-    struct sigaction hangup;
+    struct sigaction now;
     sigemptyset(&s->waited);
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) sigaddset(&s->waited, wanted[i]);
-    /* A signal that waits is read even where it is ignored. */
-    if (!sigaction(SIGHUP, NULL, &hangup) && hangup.sa_handler == SIG_IGN) sigdelset(&s->waited, SIGHUP);
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        /* A signal that waits would be read even where it is ignored: by nohup, or in a shell's background. */
+        int ends = wanted[i] != SIGCHLD && wanted[i] != SIGTSTP && wanted[i] != SIGUSR1;
+        int ignored = ends && !sigaction(wanted[i], NULL, &now) && now.sa_handler == SIG_IGN;
+        if (!ignored) sigaddset(&s->waited, wanted[i]);
+    }
     pthread_sigmask(SIG_BLOCK, &s->waited, &s->before);
     sigaction(SIGCHLD, &(struct sigaction){.sa_handler = SIG_DFL}, &s->child);
     s->fd = signalfd(-1, &s->waited, SFD_CLOEXEC | SFD_NONBLOCK);

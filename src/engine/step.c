@@ -83,6 +83,7 @@ static int looks(const pst_trainer *t) {
 void pst_step_hear(pst_trainer *t, uint64_t asked) {
     int signal = pst_stop_signal(asked);
     if (signal) t->stopped = signal;
+    if (signal) pst_stop_heard();
     if (!(asked & PST_STOP_SAVE)) return;
     t->saves = 1;
     pst_stop_saves();

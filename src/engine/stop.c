@@ -9,16 +9,24 @@
 static volatile sig_atomic_t interrupted, terminated, hung_up, save;
 static _Atomic uint64_t stopped_ns, saved_ns;
 static uint64_t settled; /* what no longer counts */
-static const char *said;
+static volatile sig_atomic_t speaks, said, on_terminal;
 
 static void on_save(int number) {
     (void)number;
     if (pst_monotonic_ns() - saved_ns >= PST_LAUNCH_SAME_NS) save = 1;
 }
 
-static void say(void) {
+/* Once. again: what another such signal would do. On a terminal ^C stands on the line. */
+static void say(const char *text, const char *again) {
     int error = errno;
-    ssize_t written = said ? write(STDERR_FILENO, said, strlen(said)) : 0;
+    char line[128] = "";
+    if (!speaks || said) return;
+    said = 1;
+    if (on_terminal) strcat(line, "\n");
+    strcat(line, text);
+    strcat(line, again);
+    strcat(line, "\n");
+    ssize_t written = write(STDERR_FILENO, line, strlen(line));
     (void)written;
     errno = error;
 }
@@ -27,7 +35,7 @@ static void on_quit(int number) { _exit(128 + number); }
 
 static void on_hangup(int number) {
     (void)number;
-    if (!interrupted && !terminated && !hung_up) say();
+    say("stopping after this step, saving", "");
     hung_up = 1;
 }
 
@@ -39,12 +47,21 @@ static void on_stop(int number) {
     stopped_ns = now;
     if (number == SIGTERM) terminated = 1;
     else interrupted = 1;
-    if (!hung_up) say();
+    say("stopping after this step", " (again: at once, nothing saved)");
+}
+
+void pst_stop_heard(void) { say("stopping after this step, saving", ""); }
+
+/* What whoever has started this program ignores stays ignored: SIGHUP under nohup, SIGINT and SIGQUIT in a shell's
+ * background. */
+static void take(int number, const struct sigaction *action, struct sigaction *before) {
+    sigaction(number, NULL, before);
+    if (before->sa_handler != SIG_IGN) sigaction(number, action, NULL);
 }
 
 /* The handlers have a stack of their own: oneDNN 2.6's sgemm keeps live data below the stack pointer, which a handler's
  * frame on the computing thread's stack would destroy. */
-void pst_stop_open(pst_stop_before *before, const char *text) {
+void pst_stop_open(pst_stop_before *before, int tells) {
     static char stack[64 << 10];
     const stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
     struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_ONSTACK | SA_RESTART};
@@ -53,23 +70,23 @@ void pst_stop_open(pst_stop_before *before, const char *text) {
     hung_up = 0;
     save = 0;
     settled = 0;
-    said = text;
+    speaks = tells;
+    said = 0;
+    on_terminal = isatty(STDERR_FILENO);
     sigemptyset(&action.sa_mask);
     sigaddset(&action.sa_mask, SIGINT);
     sigaddset(&action.sa_mask, SIGTERM);
     sigaddset(&action.sa_mask, SIGHUP);
     sigaddset(&action.sa_mask, SIGUSR1);
     sigaltstack(&own, &before->stack);
-    sigaction(SIGINT, &action, &before->interrupt);
-    sigaction(SIGTERM, &action, &before->terminate);
+    take(SIGINT, &action, &before->interrupt);
+    take(SIGTERM, &action, &before->terminate);
+    action.sa_handler = on_hangup;
+    take(SIGHUP, &action, &before->hangup);
+    action.sa_handler = on_quit;
+    take(SIGQUIT, &action, &before->quit);
     action.sa_handler = on_save;
     sigaction(SIGUSR1, &action, &before->save);
-    action.sa_handler = on_quit;
-    sigaction(SIGQUIT, &action, &before->quit);
-    sigaction(SIGHUP, NULL, &before->hangup);
-    if (before->hangup.sa_handler == SIG_IGN) return;
-    action.sa_handler = on_hangup;
-    sigaction(SIGHUP, &action, NULL);
 }
 
 void pst_stop_close(const pst_stop_before *before) {

@@ -14,10 +14,12 @@ typedef struct {
     stack_t stack;
 } pst_stop_before;
 
-/* text: written to stderr at the first signal that asks for the end; NULL: nothing. A second SIGINT or SIGTERM ends the
- * process at once, with 128 + its number; another SIGHUP does not, because a terminal that closes sends several. SIGHUP
- * stays ignored where it is (nohup). */
-void pst_stop_open(pst_stop_before *before, const char *text);
+/* tells: says on stderr, once, what the first signal that asks for the end leads to. A second SIGINT or SIGTERM
+ * ends the process at once, with 128 + its number; another SIGHUP does not, because a terminal that closes sends
+ * several. Of these and SIGQUIT, what is ignored stays ignored (nohup; a shell's background). */
+void pst_stop_open(pst_stop_before *before, int tells);
+/* Another rank was asked, and this one knows it now: says so, where it has not spoken yet. */
+void pst_stop_heard(void);
 void pst_stop_close(const pst_stop_before *before);
 
 /* What this process was asked so far. To save is asked once. */

@@ -10,7 +10,6 @@
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
-#include <unistd.h>
 
 /* --- one step --------------------------------------------------------------------------------------------------- */
 
@@ -296,9 +295,7 @@ pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const
                      .proc_status = -1,
                      .lock = -1};
     pst_stop_before before;
-    static const char text[] = "\nstopping after this step (again: at once, nothing saved)\n";
-    /* On a terminal ^C stands on the line. */
-    pst_stop_open(&before, world->rank || o->quiet ? NULL : text + !isatty(STDERR_FILENO));
+    pst_stop_open(&before, !world->rank && !o->quiet);
     int launched = world->launched_by_us;
     if (plan && !world->rank && !o->quiet) pst_planned_warn(c, plan);
     pst_status status = run(&t, n_rank);

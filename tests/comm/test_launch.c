@@ -124,6 +124,8 @@ static child start_launcher(uint32_t n, const char *scenario, const char *way, u
     fflush(NULL);
     c.pid = fork();
     if (!c.pid) {
+        signal(SIGINT, SIG_DFL); /* a shell's background ignores them */
+        signal(SIGQUIT, SIG_DFL);
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failing test leaves nobody behind */
         dup2(ends[1], STDOUT_FILENO);
         dup2(ends[1], STDERR_FILENO);

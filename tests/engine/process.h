@@ -23,6 +23,12 @@ static inline void process_sleep_ms(long ms) {
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
 }
 
+/* A shell's background ignores them, and so would what is started here. */
+__attribute__((constructor)) static inline void process_hears(void) {
+    signal(SIGINT, SIG_DFL);
+    signal(SIGQUIT, SIG_DFL);
+}
+
 /* argv ends with NULL. name: of the log, below the test's folder. */
 static inline process process_start(const char *const *argv, const char *name) {
     process p = {0};

@@ -291,6 +291,9 @@ def each():
 
 
 if __name__ == "__main__":
+    # A shell's background ignores them, and so would all that is started here.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGQUIT, signal.SIG_DFL)
     if sys.argv[1] == "start":
         sys.exit(start(int(sys.argv[2]), sys.argv[3:]))
     elif sys.argv[1] == "each":

@@ -115,6 +115,54 @@ static void test_nohup(void **state) {
     }
 }
 
+/* As a script starts it in its background, or after trap '' TERM: the same holds for these. */
+static void test_ignored(void **state) {
+    (void)state;
+    const int signals[] = {SIGINT, SIGQUIT, SIGTERM};
+    for (int n = 1; n <= 2; n++) {
+        char name[32];
+        snprintf(name, sizeof name, "ignored-%d", n);
+        for (int i = 0; i < 3; i++) signal(signals[i], SIG_IGN);
+        job j = start_job(ENDLESS(0), name, n, 3);
+        for (int i = 0; i < 3; i++) signal(signals[i], SIG_DFL);
+        for (int i = 0; i < 3; i++) {
+            kill(j.p.pid, signals[i]);
+            kill(n > 1 ? j.rank[1] : j.p.pid, signals[i]);
+        }
+        int steps = process_steps(j.folder);
+        if (!process_reaches(&j.p, j.folder, steps + 10, 60)) fail_msg("%s has ended: %s", name, process_said(&j.p));
+        kill(j.p.pid, SIGHUP);
+        assert_int_equal(process_wait(&j.p, LIMIT_S), 129);
+    }
+}
+
+/* One line, by rank 0, that says what comes: also where the signal was another rank's. */
+static void said_once(const char *name, int n, int rank, int signal, const char *text) {
+    pid_t child[PROCESS_MAX_CHILD];
+    char folder[600], ranks[16];
+    snprintf(folder, sizeof folder, "%s/%s/run", run_folder(), name);
+    snprintf(ranks, sizeof ranks, "%d", n);
+    const char *words[] = {"-n", ranks, "parallel.threads=1", NULL};
+    process p = process_train(ENDLESS(0), name, words);
+    if (!process_reaches(&p, folder, 3, 60)) fail_msg("%s has ended: %s", name, process_said(&p));
+    int found = process_children(p.pid, child);
+    pid_t pid = p.pid;
+    for (int i = 0; i < found && rank >= 0; i++)
+        if (process_rank(child[i]) == rank) pid = child[i];
+    kill(pid, signal);
+    process_wait(&p, LIMIT_S);
+    const char *at = strstr(process_said(&p), text);
+    if (!at || strstr(at + strlen(text), "stopping after"))
+        fail_msg("%s: not '%s' once: %s", name, text, process_said(&p));
+}
+
+static void test_said(void **state) {
+    (void)state;
+    said_once("said-interrupt", 1, -1, SIGINT, "\nstopping after this step (again: at once, nothing saved)\n");
+    said_once("said-hangup", 2, -1, SIGHUP, "\nstopping after this step, saving\n");
+    said_once("said-rank", 2, 1, SIGTERM, "\nstopping after this step, saving\n");
+}
+
 static int checkpoints_of(const job *j) {
     char folder[700];
     snprintf(folder, sizeof folder, "%s/checkpoints", j->folder);
@@ -242,9 +290,10 @@ static void test_library(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_interrupt), cmocka_unit_test(test_ucx_signals),     cmocka_unit_test(test_hangups),
-        cmocka_unit_test(test_last_step), cmocka_unit_test(test_nohup),           cmocka_unit_test(test_save),
-        cmocka_unit_test(test_quit),      cmocka_unit_test(test_interrupt_twice), cmocka_unit_test(test_library),
+        cmocka_unit_test(test_interrupt),       cmocka_unit_test(test_ucx_signals), cmocka_unit_test(test_hangups),
+        cmocka_unit_test(test_last_step),       cmocka_unit_test(test_ignored),     cmocka_unit_test(test_said),
+        cmocka_unit_test(test_nohup),           cmocka_unit_test(test_save),        cmocka_unit_test(test_quit),
+        cmocka_unit_test(test_interrupt_twice), cmocka_unit_test(test_library),
     };
     return cmocka_run_group_tests(tests, job_open, job_close);
 }
