@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 struct pst_server {
@@ -25,6 +26,8 @@ struct pst_server {
 /* libpmix's callbacks carry no context of ours, come from its own thread, and may come late. */
 static pst_server *only;
 static pthread_mutex_t only_lock = PTHREAD_MUTEX_INITIALIZER; /* guards it, and what on_abort writes */
+
+enum { CLOSE_S = 2 };
 
 /* --- waiting for an operation of libpmix ------------------------------------------------------------------------- */
 
@@ -53,6 +56,19 @@ static pmix_status_t waiter_finish(waiter *w, pmix_status_t rc) {
         pthread_mutex_unlock(&w->lock);
     }
     return rc;
+}
+
+/* Waits for CLOSE_S at most; 0: libpmix has not answered, and may still do so. */
+static int waiter_is_done(waiter *w) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += CLOSE_S;
+    pthread_mutex_lock(&w->lock);
+    int late = 0;
+    while (!w->done && !late) late = pthread_cond_timedwait(&w->change, &w->lock, &until);
+    int done = w->done;
+    pthread_mutex_unlock(&w->lock);
+    return done;
 }
 
 #define WAITER                                                                                                         \
@@ -261,13 +277,19 @@ int pst_server_aborted(pst_server *s, uint32_t *rank, int *exit_status, char *wh
     return aborted;
 }
 
+/* libpmix's thread may answer nothing any more when a rank was killed while it connected: the job is over then, and
+ * nobody waits for that. What the answer would be written to is left to it. */
+static void deregister(pst_server *s) {
+    waiter *w = malloc(sizeof *w);
+    if (!w) return;
+    *w = (waiter)WAITER;
+    PMIx_server_deregister_nspace(s->job, waiter_done, w);
+    if (waiter_is_done(w)) free(w);
+}
+
 void pst_server_close(pst_server *s) {
     if (!s) return;
-    if (s->registered) {
-        waiter w = WAITER;
-        PMIx_server_deregister_nspace(s->job, waiter_done, &w);
-        waiter_finish(&w, PMIX_SUCCESS);
-    }
+    if (s->registered) deregister(s);
     pthread_mutex_lock(&only_lock); /* no callback is in it any more */
     only = NULL;
     pthread_mutex_unlock(&only_lock);
