@@ -111,9 +111,10 @@ def ranks_of(pid):
 def lines():
     try:
         with open("runs/run/metrics.jsonl", encoding="utf-8") as f:
-            return [json.loads(line) for line in f if line.endswith("\n")]
+            text = f.read()  # at once: the rest of a line that is being written would look like a line
     except OSError:
         return []
+    return [json.loads(line) for line in text.split("\n")[:-1]]
 
 
 def steps():
