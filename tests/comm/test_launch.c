@@ -126,7 +126,7 @@ static child start_launcher(uint32_t n, const char *scenario, const char *way, u
     if (!c.pid) {
         signal(SIGINT, SIG_DFL); /* a shell's background ignores them */
         signal(SIGQUIT, SIG_DFL);
-        signal(SIGPIPE, SIG_IGN); /* as the program does: PMIx may write to a rank that has just been killed */
+        signal(SIGPIPE, SIG_IGN);         /* as the program does: PMIx may write to a rank that has just been killed */
         prctl(PR_SET_PDEATHSIG, SIGKILL); /* a failing test leaves nobody behind */
         dup2(ends[1], STDOUT_FILENO);
         dup2(ends[1], STDERR_FILENO);
