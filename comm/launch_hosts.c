@@ -93,8 +93,13 @@ static void go(head *j) {
 
 static void obey(head *j, host_process *h, const char *text) {
     if (!strncmp(text, "followed ", 9)) snprintf(h->followed, sizeof h->followed, "%s", text + 9);
-    if (sscanf(text, "stopped %d", &h->stopped) == 1) j->stopped = h->stopped;
-    (void)!sscanf(text, "cut %d", &h->cut);
+    int signal;
+    if (sscanf(text, "stopped %d", &signal) == 1) {
+        h->stopped = signal;
+        j->stopped = signal;
+    } else if (sscanf(text, "cut %d", &signal) == 1) {
+        h->cut = signal;
+    }
     if (h->ready || sscanf(text, "ready %7s", h->port) != 1) return;
     h->ready = 1;
     if (++j->n_ready == j->n && !j->last_signal) go(j);

@@ -33,7 +33,8 @@ static uint64_t stack_bytes(void) {
 
 pst_limit_needs pst_limit_of_rank(uint32_t ranks, uint32_t threads, uint64_t arena_bytes) {
     pst_limit_needs out = {.files = ranks > 1 ? RANK_FILES : FILES};
-    out.tasks = (ranks > 1 ? RANK_TASKS : TASKS) + (threads > 1 ? threads - 1 : 0);
+    out.tasks = ranks > 1 ? RANK_TASKS : TASKS;
+    if (threads > 1) out.tasks += threads - 1;
     out.data = arena_bytes + out.tasks * stack_bytes() + PRIVATE_ROOM * MIB;
     out.address = arena_bytes + out.tasks * stack_bytes() + (ranks > 1 ? RANK_ROOM : ROOM) * MIB;
     out.file = ranks > 1 ? SEGMENT * MIB : 0;

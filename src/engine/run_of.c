@@ -41,7 +41,10 @@ static char *follow(const char *path) {
 
 /* The path with its last name followed, or else the one before it. */
 static char *follow_either(const char *path) {
-    char *out = follow(path), *folder = out ? NULL : strdup(path), *slash = folder ? strrchr(folder, '/') : NULL;
+    char *out = follow(path);
+    if (out) return out;
+    char *folder = strdup(path);
+    char *slash = folder ? strrchr(folder, '/') : NULL;
     if (slash && slash > folder) {
         *slash = 0;
         char *to = follow(folder);

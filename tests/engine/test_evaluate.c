@@ -17,7 +17,7 @@
 
 static run_result run(const char *yaml, const char *name, int ranks, const char *a, const char *b, const char *c) {
     const char *const override[] = {"parallel.transport=self", a, b, c};
-    return run_here(yaml, name, ranks, "", override, c ? 4 : b ? 3 : a ? 2 : 1);
+    return run_here(yaml, name, ranks, "", override, (size_t)(1 + (a != NULL) + (b != NULL) + (c != NULL)));
 }
 
 static void same_tokens_in_every_layout(void **state) {
