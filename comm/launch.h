@@ -37,13 +37,15 @@ int pst_launch_stop_exit(int signal);
  * server's threads stay for the next job. Ranks find PENSTOCK_LAUNCHER (a pid) and PENSTOCK_HEARTBEAT_FD. */
 pst_status pst_launch_local(uint32_t n, char *const argv[], uint32_t grace_ms, pst_launch_end *end);
 
-/* Starts `ranks` ranks of argv on the hosts, which they fill in the order of the file, in world `tcp`, whose secret is
- * drawn here; argv[0] is this very program, at the same path there, in the same folder (launch_ssh.h). None begins
- * before all hosts have answered, within wait_s seconds. Standard output and error of all ranks come here; signals go
- * there as pst_launch_local has it, Ctrl-Z too. When a host fails, or its connection ends, the others get a grace to
- * leave; when this launcher is killed, its hosts' launchers kill their ranks. end->exit_status: 0 when all were 0, that of a stop, else
- * that of the host to blame, which has named the rank; 3 when a host was lost and 2 when one could not be reached,
- * named here with address. EINPUT: names without an address, or resolving to loopback; too few slots. */
+/* Starts `ranks` ranks of argv on the hosts, which they fill in the order of the file, in world
+ * `tcp`, whose secret is drawn here; argv[0] is this very program, at the same path there, in the
+ * same folder (launch_ssh.h). None begins before all hosts have answered, within wait_s seconds.
+ * Standard output and error of all ranks come here; signals go there as pst_launch_local has it,
+ * Ctrl-Z too. When a host fails, or its connection ends, the others get a grace to leave; when this
+ * launcher is killed, its hosts' launchers kill their ranks. end->exit_status: 0 when all were 0,
+ * that of a stop, else that of the host to blame, which has named the rank; 3 when a host was lost
+ * and 2 when one could not be reached, named here with address. EINPUT: names without an address,
+ * or resolving to loopback; too few slots. */
 pst_status pst_launch_hosts(pst_hosts *hosts, uint32_t ranks, uint32_t wait_s, char *const argv[],
                             pst_launch_end *end);
 /* The launcher that pst_launch_hosts starts on a host: 1 when this process shall be one, and its work. */

@@ -99,9 +99,10 @@ extern const pst_arith pst_arith_cpu; /* kernels/cpu/arith.c */
 
 extern const pst_device_ops pst_device_cpu; /* "cpu" */
 
-/* kernels/cpu/isa.c. The instruction sets that may be used: what this machine has, lowered by PENSTOCK_ISA to one of the
- * levels "generic" (plain C), "avx2", "avx512" (without bf16), "avx512_bf16". The library of products keeps to it, too,
- * but for what it chose before (pst_gemm_set_isa). */
+/* kernels/cpu/isa.c. The instruction sets that may be used: what this machine has, lowered by
+ * PENSTOCK_ISA to one of the levels "generic" (plain C), "avx2", "avx512" (without bf16),
+ * "avx512_bf16". The library of products keeps to it, too, but for what it chose before
+ * (pst_gemm_set_isa). */
 uint32_t pst_cpu_isa(void);
 pst_status pst_cpu_isa_check(void); /* EINPUT: PENSTOCK_ISA is no level, or one that this machine lacks */
 /* NULL: there is AVX512-BF16. Else who is to blame: "bf16 needs AVX512-BF16, which %s". */

@@ -24,18 +24,21 @@ typedef struct {
                                 SIGTERM, SIGHUP), to 0 when it was not; NULL: not asked */
 } pst_train_options;
 
-/* Trains as configured; collective over the ranks of the job when one is there, else starts local ranks when the
- * layout asks for several (parallel.transport self: runs them all in this process). Blocks until done. Both arguments
- * stay the caller's. Signals, while it trains: SIGINT, SIGTERM or SIGHUP to any rank
- * finishes the step (a validation is left where it is), writes a checkpoint and returns OK on all, with *stopped set; a
- * second SIGINT or SIGTERM ends the process at once with 128 + its number, as SIGQUIT does, and saves nothing. SIGUSR1
- * writes a checkpoint of the step under way, and training goes on. SIGHUP is left alone where it is ignored (nohup).
- * Before and after, the caller's handlers are in place, which are put back; a process that starts ranks passes these
- * signals on until they have left, and ends by the signal where it has ended them at once. Handlers that UCX installs
- * when it is loaded are taken away when this library is. EINPUT: contradictions, unusable files, another process in the run's folder, training
- * that diverged; EPEER: a rank or link failed; ENOMEM: memory or disk, the final weights not saved among it; EINTERNAL.
- * The folder of the run stays in every case. Main thread only, one at a time. A handler of the
- * caller's own that may interrupt a training must be installed with SA_ONSTACK (src/engine/train.c says why). */
+/* Trains as configured; collective over the ranks of the job when one is there, else starts local
+ * ranks when the layout asks for several (parallel.transport self: runs them all in this process).
+ * Blocks until done. Both arguments stay the caller's. Signals, while it trains: SIGINT, SIGTERM or
+ * SIGHUP to any rank finishes the step (a validation is left where it is), writes a checkpoint and
+ * returns OK on all, with *stopped set; a second SIGINT or SIGTERM ends the process at once with
+ * 128 + its number, as SIGQUIT does, and saves nothing. SIGUSR1 writes a checkpoint of the step
+ * under way, and training goes on. Signals that the caller ignores stay ignored (SIGHUP
+ * under nohup). Before and after, the caller's handlers are in place, which are put back; a process that starts ranks passes
+ * these signals on until they have left, and ends by the signal where it has ended them at once.
+ * Handlers that UCX installs when it is loaded are taken away when this library is. EINPUT:
+ * contradictions, unusable files, another process in the run's folder, training that diverged;
+ * EPEER: a rank or link failed; ENOMEM: memory or disk, the final weights not saved among it;
+ * EINTERNAL. The folder of the run stays in every case. Main thread only, one at a time. A handler
+ * of the caller's own that may interrupt a training must be installed with SA_ONSTACK
+ * (src/engine/stop.c says why). */
 PST_API pst_status pst_train(const pst_config *config, const pst_train_options *options);
 
 #define PST_GENERATE_MAX 1000000000
@@ -133,8 +136,8 @@ PST_API pst_status pst_plan_graph(const pst_plan_graph_options *options, FILE *o
 typedef struct {
     size_t size;             /* sizeof(pst_inspect_options) */
     const char *path;
-    const char *what;        /* of a run file: "graph", "tape", "plan", "schedule", "instructions", "memory"; "" plan; of a
-                                graph: "graph", "tape"; "" what it holds and costs */
+    const char *what;        /* of a run file: "graph", "tape", "plan", "schedule", "instructions", "memory"; "" plan;
+                                of a graph: "graph", "tape"; "" what it holds and costs */
     int64_t ranks;           /* of a run file; 0: not given */
 } pst_inspect_options;
 PST_API pst_status pst_inspect(const pst_inspect_options *options, FILE *out);

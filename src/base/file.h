@@ -5,8 +5,8 @@
 #include "base/status.h"
 #include <stdio.h>
 
-/* Makes PATH.new (*fresh, the caller's) for writing, in place of whatever had that name, and never through a link. EINPUT
- * for a path at which there can be none, ENOMEM for a full disk. */
+/* Makes PATH.new (*fresh, the caller's) for writing, in place of whatever had that name, and never
+ * through a link. EINPUT for a path at which there can be none, ENOMEM for a full disk. */
 pst_status pst_file_create_beside(const char *path, char **fresh, FILE **f);
 /* Closes it; `status`: of what was printed into it. What could not be written whole is removed, except where it is no
  * file (a pipe, /dev/full). Returns the first failure; that of the stream names path and reason, whatever was said
@@ -21,7 +21,7 @@ pst_status pst_file_replace(const char *path, pst_file_printer print, const void
  * replaced by the file, and what it leads to stays as it is. pst_file_replace is for names that the user gives, and
  * writes where a link leads. */
 pst_status pst_file_replace_own(const char *path, pst_file_printer print, const void *what);
-/* All bytes of a file and a zero behind them, to be freed by the caller. EINPUT when it cannot be read or has more than `most`; every text
- * begins with the path. */
+/* All bytes of a file and a zero behind them, to be freed by the caller. EINPUT when it cannot be
+ * read or has more than `most`; every message begins with the path. */
 pst_status pst_file_read(const char *path, size_t most, char **text, size_t *bytes);
 #endif

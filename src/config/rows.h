@@ -99,13 +99,13 @@ typedef struct {
     pst_row_origin origin[PST_ROWS_MAX];
 } pst_reading;
 
-/* reads.c. Whether the key is read with what is chosen: model.heads is by some values of model.kind. Not of keys of which a
- * run only warns (pst_config_unread). */
+/* reads.c. Whether the key is read with what is chosen: model.heads is by some values of
+ * model.kind. Not of keys of which a run only warns (pst_config_unread). */
 int pst_row_is_read(const pst_row *row, const pst_config *config);
 /* "model.kind gpt, bert": where the key is read; "": everywhere. Returns out. */
 const char *pst_row_readers(const pst_row *row, char out[PST_ROW_TEXT_BYTES]);
-/* EINPUT when a key is given that is not read, and not as 0 or empty; *at: where. In a copy that an earlier version wrote,
- * which has all keys, such keys get their defaults. */
+/* EINPUT when a key is given that is not read, and not as 0 or empty; *at: where. In a copy that an
+ * earlier version wrote, which has all keys, such keys get their defaults. */
 pst_status pst_reading_check_read(pst_reading *reading, const pst_row_origin **at);
 
 /* Reads the YAML text into reading->config. */

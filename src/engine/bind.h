@@ -13,8 +13,9 @@ pst_status pst_bind_share(hwloc_topology_t topology, hwloc_const_bitmap_t allowe
                           uint32_t threads, hwloc_bitmap_t *set, const char **why);
 /* Whether parallel.bind auto binds here: the machine has several NUMA nodes. */
 int pst_bind_is_worthwhile(void);
-/* Binds this process, which runs one rank, as parallel.bind says, and says so at log level debug; after
- * pst_compare_ranks, before threads are started and memory is taken. world->sharing becomes 1, and world->processors its own, when it was bound.
- * EINPUT: parallel.bind core with fewer cores than ranks or threads. */
+/* Binds this process, which runs one rank, as parallel.bind says, and says so at log level debug;
+ * after pst_compare_ranks, before threads are started and memory is taken. world->sharing becomes
+ * 1, and world->processors its own, when it was bound. EINPUT: parallel.bind core with fewer cores
+ * than ranks or threads. */
 pst_status pst_bind_rank(pst_world *world, const pst_config *config);
 #endif

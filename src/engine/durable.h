@@ -25,8 +25,8 @@ pst_status pst_durable_close(int fd, const char *path);
 /* A whole small file; nothing is left of it on failure. */
 pst_status pst_durable_file(const char *path, const void *data, size_t bytes);
 pst_status pst_durable_mkdir(const char *path);   /* fine when it is there already */
-/* `to` is replaced in one step, a folder with content or a link to one too (where the file system can exchange names: `from` then
- * names what was `to`, for the caller to remove). */
+/* `to` is replaced in one step, a folder with content or a link to one too (where the file system
+ * can exchange names: `from` then names what was `to`, for the caller to remove). */
 pst_status pst_durable_rename(const char *from, const char *to);
 pst_status pst_durable_sync_folder(const char *path);
 /* Takes a folder for this process until *fd is closed or the process ends; waits a moment for one that is just ending.

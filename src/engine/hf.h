@@ -6,8 +6,8 @@
 
 /* 1 when `source` is a safetensors file, or a folder with config.json that is no checkpoint of ours. */
 int pst_hf_is(const char *source);
-/* Sizes, dropout, activation and tokenizer from the config.json in the folder `source` or beside the file `source`. EINPUT: no
- * GPT-2, or one with an option that the model has not (says which). */
+/* Sizes, dropout, activation and tokenizer from the config.json in the folder `source` or beside
+ * the file `source`. EINPUT: no GPT-2, or one with an option that the model has not (says which). */
 pst_status pst_hf_config(const char *source, pst_model_config *config);
 /* The same from text; `file` stands in messages. */
 pst_status pst_hf_parse_config(const char *text, size_t bytes, const char *file, pst_model_config *config);

@@ -117,8 +117,8 @@ pst_status pst_rank_peek(const pst_rank *r, const void *at, uint64_t bytes, cons
  * it to where it belongs when `writes`. ENOMEM. */
 pst_status pst_rank_lend(const pst_rank *r, void *at, uint64_t bytes, int reads, void **host);
 pst_status pst_rank_hand_back(const pst_rank *r, void *at, uint64_t bytes, int writes, void *host);
-/* As pst_arena_touched, up to the end of the arena, and pst_arena_intact. The first reads what lies behind the last byte
- * that was written, which may be much. */
+/* As pst_arena_touched, up to the end of the arena, and pst_arena_intact. The first reads what lies
+ * behind the last byte that was written, which may be much. */
 pst_status pst_rank_touched(const pst_rank *r, uint64_t from, uint64_t *end);
 pst_status pst_rank_intact(const pst_rank *r, int *intact);
 

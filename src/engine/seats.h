@@ -16,7 +16,8 @@ pst_seat_group pst_seats_crowd(const pst_seat *seat, uint32_t n, uint32_t rank);
 
 /* The same of a world, after pst_compare_ranks; 0 ranks: not known. */
 pst_seat_group pst_seats_most_crowded(pst_world *w);
-/* After pst_compare_ranks has exchanged what each may use: fills sharing, processors and host_processors of w; they stay 0 where they are not known. */
+/* After pst_compare_ranks has exchanged what each may use: fills sharing, processors and
+ * host_processors of w; they stay 0 where they are not known. */
 pst_status pst_seats_count(pst_world *w);
 /* Threads for each rank, at least 1: its part of what its group has. Of a process that is no rank of several (w may be
  * NULL), or where that is not known: its part of this process's processors, of `ranks` here. */

@@ -1,5 +1,6 @@
-/* What signals ask of the training run in this process: SIGINT, SIGTERM and SIGHUP to save and stop, SIGUSR1 to save and
- * go on, SIGQUIT to end at once. All ranks agree on it, with the reports of a step (step.c) and within a validation (feed.c). */
+/* What signals ask of the training run in this process: SIGINT, SIGTERM and SIGHUP to save and
+ * stop, SIGUSR1 to save and go on, SIGQUIT to end at once. All ranks agree on it, with the reports
+ * of a step (step.c) and within a validation (feed.c). */
 #ifndef PST_ENGINE_STOP_H
 #define PST_ENGINE_STOP_H
 #include <signal.h>

@@ -90,8 +90,10 @@ void pst_setup_announce(const pst_trainer *t);
 int pst_setup_crowd(const pst_trainer *t, pst_seat_group *crowd);
 void pst_setup_close(pst_trainer *t);           /* what these have opened in t, metrics and p excepted */
 
-/* step.c. hear: what the ranks were asked (PST_STOP_), joined, is what this run does next. run: one step with the data that the ranks have, which began at began_ns (monotonic); t->step and t->report
- * follow; collective. check, afterwards: whether that was a step: see pst_nonfinite_check. */
+/* step.c. hear: what the ranks were asked (PST_STOP_), joined, is what this run does next. run: one
+ * step with the data that the ranks have, which began at began_ns (monotonic); t->step and
+ * t->report follow; collective. check, afterwards: whether that was a step: see
+ * pst_nonfinite_check. */
 void pst_step_hear(pst_trainer *t, uint64_t asked);
 pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *measured);
 pst_status pst_step_check(pst_trainer *t);
