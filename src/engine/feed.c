@@ -219,13 +219,13 @@ static pst_status add_totals(pst_trainer *t, total *all) {
     return PST_OK;
 }
 
-/* Sets t->stopped when any rank was asked to stop, t->saves when one was asked to save. */
+/* Sets t->stopped when any rank was asked to stop, t->save_requested when one was asked to save. */
 static pst_status hear_stop(pst_trainer *t) {
-    const uint64_t *asked;
+    const uint64_t *requests;
     uint64_t all = 0;
-    PST_TRY(pst_group_numbers(t->group, t->obeys ? pst_stop_asked() : 0, &asked));
-    for (uint32_t r = 0; r < t->group->n_rank; r++) all |= asked[r];
-    pst_step_hear(t, all);
+    PST_TRY(pst_group_numbers(t->group, t->takes_signals ? pst_stop_requests() : 0, &requests));
+    for (uint32_t r = 0; r < t->group->n_rank; r++) all |= requests[r];
+    pst_step_take_requests(t, all);
     return PST_OK;
 }
 

@@ -19,7 +19,7 @@ typedef struct {
     uint64_t most_resident_bytes;    /* the most that was ever resident of it, files of libraries included */
     pst_work work;                   /* time by kind of work, */
     uint64_t works;                  /* where it was measured: else 0 */
-    uint64_t asked;                  /* of this rank, by signals: PST_STOP_ (stop.h) */
+    uint64_t requests;               /* of this rank, by signals: PST_STOP_ (stop.h) */
     uint64_t saving;                 /* pst_save_state */
     uint64_t rolled_back;            /* post-validation: its STEP was wrong */
 } pst_report;

@@ -80,31 +80,33 @@ static int looks(const pst_trainer *t) {
     return !(t->step & (t->step - 1)) || t->step == (uint64_t)t->config->train.steps;
 }
 
-void pst_step_hear(pst_trainer *t, uint64_t asked) {
-    int signal = pst_stop_signal(asked);
+void pst_step_take_requests(pst_trainer *t, uint64_t requests) {
+    int signal = pst_stop_signal(requests);
     if (signal) t->stopped = signal;
-    if (signal) pst_stop_heard();
-    if (!(asked & PST_STOP_SAVE)) return;
-    t->saves = 1;
-    pst_stop_saves();
+    if (signal) pst_stop_announce();
+    if (!(requests & PST_STOP_SAVE)) return;
+    t->save_requested = 1;
+    pst_stop_save_taken();
 }
 
 /* Every rank's report to all; what any was asked to do is known to all from here on. */
 static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
-    uint64_t resident, most_resident, asked = t->obeys ? pst_stop_asked() : 0;
+    uint64_t resident, most_resident, requests = t->takes_signals ? pst_stop_requests() : 0;
     resident_bytes(t->proc_status, &resident, &most_resident);
     for (uint32_t i = 0; i < t->group->n_local; i++) {
         uint64_t peak_bytes = t->own[i].peak_bytes; /* of the step before */
         if (!peak_bytes || looks(t)) PST_TRY(pst_rank_touched(t->group->local[i], peak_bytes, &peak_bytes));
         t->own[i] = report_of(t->group->local[i], peak_bytes);
-        t->own[i].wall_ns = wall_ns, t->own[i].resident_bytes = resident, t->own[i].asked = asked;
+        t->own[i].wall_ns = wall_ns;
+        t->own[i].resident_bytes = resident;
+        t->own[i].requests = requests;
         t->own[i].most_resident_bytes = most_resident;
         t->own[i].saving = pst_saving_state(t);
     }
     PST_TRY(pst_group_all_gather(t->group, t->own, sizeof *t->own, t->report));
     pst_group_learn(t->group, t->report);
-    for (uint32_t r = 0; r < t->p->options.n_rank; r++) asked |= t->report[r].asked;
-    pst_step_hear(t, asked);
+    for (uint32_t r = 0; r < t->p->options.n_rank; r++) requests |= t->report[r].requests;
+    pst_step_take_requests(t, requests);
     return PST_OK;
 }
 

@@ -8,8 +8,8 @@
 
 static volatile sig_atomic_t interrupted, terminated, hung_up, save;
 static _Atomic uint64_t stopped_ns, saved_ns;
-static uint64_t settled; /* what no longer counts */
-static volatile sig_atomic_t speaks, said, on_terminal;
+static uint64_t done; /* requests that no longer count */
+static volatile sig_atomic_t announces, announced, on_terminal;
 
 static void on_save(int number) {
     (void)number;
@@ -20,8 +20,8 @@ static void on_save(int number) {
 static void say(const char *text, const char *again) {
     int error = errno;
     char line[128] = "";
-    if (!speaks || said) return;
-    said = 1;
+    if (!announces || announced) return;
+    announced = 1;
     if (on_terminal) strcat(line, "\n");
     strcat(line, text);
     strcat(line, again);
@@ -50,18 +50,18 @@ static void on_stop(int number) {
     say("stopping after this step", " (again: at once, nothing saved)");
 }
 
-void pst_stop_heard(void) { say("stopping after this step, saving", ""); }
+void pst_stop_announce(void) { say("stopping after this step, saving", ""); }
 
-/* What whoever has started this program ignores stays ignored: SIGHUP under nohup, SIGINT and SIGQUIT in a shell's
+/* A signal that is ignored when the program starts stays ignored: SIGHUP under nohup, SIGINT and SIGQUIT in a shell's
  * background. */
-static void take(int number, const struct sigaction *action, struct sigaction *before) {
+static void install(int number, const struct sigaction *action, struct sigaction *before) {
     sigaction(number, NULL, before);
     if (before->sa_handler != SIG_IGN) sigaction(number, action, NULL);
 }
 
 /* The handlers have a stack of their own: oneDNN 2.6's sgemm keeps live data below the stack pointer, which a handler's
  * frame on the computing thread's stack would destroy. */
-void pst_stop_open(pst_stop_before *before, int tells) {
+void pst_stop_open(pst_stop_before *before, int announce) {
     static char stack[64 << 10];
     const stack_t own = {.ss_sp = stack, .ss_size = sizeof stack};
     struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_ONSTACK | SA_RESTART};
@@ -69,9 +69,9 @@ void pst_stop_open(pst_stop_before *before, int tells) {
     terminated = 0;
     hung_up = 0;
     save = 0;
-    settled = 0;
-    speaks = tells;
-    said = 0;
+    done = 0;
+    announces = announce;
+    announced = 0;
     on_terminal = isatty(STDERR_FILENO);
     sigemptyset(&action.sa_mask);
     sigaddset(&action.sa_mask, SIGINT);
@@ -79,12 +79,12 @@ void pst_stop_open(pst_stop_before *before, int tells) {
     sigaddset(&action.sa_mask, SIGHUP);
     sigaddset(&action.sa_mask, SIGUSR1);
     sigaltstack(&own, &before->stack);
-    take(SIGINT, &action, &before->interrupt);
-    take(SIGTERM, &action, &before->terminate);
+    install(SIGINT, &action, &before->interrupt);
+    install(SIGTERM, &action, &before->terminate);
     action.sa_handler = on_hangup;
-    take(SIGHUP, &action, &before->hangup);
+    install(SIGHUP, &action, &before->hangup);
     action.sa_handler = on_quit;
-    take(SIGQUIT, &action, &before->quit);
+    install(SIGQUIT, &action, &before->quit);
     action.sa_handler = on_save;
     sigaction(SIGUSR1, &action, &before->save);
 }
@@ -98,30 +98,30 @@ void pst_stop_close(const pst_stop_before *before) {
     sigaltstack(&before->stack, NULL);
 }
 
-uint64_t pst_stop_asked(void) {
-    uint64_t asked = 0;
-    if (interrupted) asked |= PST_STOP_INTERRUPT;
-    if (hung_up) asked |= PST_STOP_HANGUP;
-    if (terminated) asked |= PST_STOP_TERMINATE;
-    if (save) asked |= PST_STOP_SAVE;
-    return asked & ~settled;
+uint64_t pst_stop_requests(void) {
+    uint64_t requests = 0;
+    if (interrupted) requests |= PST_STOP_INTERRUPT;
+    if (hung_up) requests |= PST_STOP_HANGUP;
+    if (terminated) requests |= PST_STOP_TERMINATE;
+    if (save) requests |= PST_STOP_SAVE;
+    return requests & ~done;
 }
 
 void pst_stop_complete(int signal) {
-    settled |= pst_stop_asked() & ~(uint64_t)PST_STOP_SAVE;
-    if (signal == SIGTERM) settled |= PST_STOP_TERMINATE;
-    if (signal == SIGHUP) settled |= PST_STOP_HANGUP;
-    if (signal == SIGINT) settled |= PST_STOP_INTERRUPT;
+    done |= pst_stop_requests() & ~(uint64_t)PST_STOP_SAVE;
+    if (signal == SIGTERM) done |= PST_STOP_TERMINATE;
+    if (signal == SIGHUP) done |= PST_STOP_HANGUP;
+    if (signal == SIGINT) done |= PST_STOP_INTERRUPT;
 }
 
-void pst_stop_saves(void) {
+void pst_stop_save_taken(void) {
     saved_ns = pst_monotonic_ns();
     save = 0;
 }
 
 /* What a batch system takes for a failure outweighs what it does not. */
-int pst_stop_signal(uint64_t asked) {
-    if (asked & PST_STOP_TERMINATE) return SIGTERM;
-    if (asked & PST_STOP_HANGUP) return SIGHUP;
-    return asked & PST_STOP_INTERRUPT ? SIGINT : 0;
+int pst_stop_signal(uint64_t requests) {
+    if (requests & PST_STOP_TERMINATE) return SIGTERM;
+    if (requests & PST_STOP_HANGUP) return SIGHUP;
+    return requests & PST_STOP_INTERRUPT ? SIGINT : 0;
 }

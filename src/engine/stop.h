@@ -6,30 +6,34 @@
 #include <signal.h>
 #include <stdint.h>
 
-/* What was asked, joined by |. */
+/* Requests, joined by |. */
 enum { PST_STOP_INTERRUPT = 1, PST_STOP_HANGUP = 2, PST_STOP_TERMINATE = 4, PST_STOP_SAVE = 8 };
 
-/* The program's own handlers. */
+/* The signal handlers that the program had before. */
 typedef struct {
     struct sigaction interrupt, terminate, hangup, save, quit;
     stack_t stack;
 } pst_stop_before;
 
-/* tells: says on stderr, once, what the first signal that asks for the end leads to. A second SIGINT or SIGTERM
- * ends the process at once, with 128 + its number; another SIGHUP does not, because a terminal that closes sends
- * several. Of these and SIGQUIT, what is ignored stays ignored (nohup; a shell's background). */
-void pst_stop_open(pst_stop_before *before, int tells);
-/* Another rank was asked, and this one knows it now: says so, where it has not spoken yet. */
-void pst_stop_heard(void);
+/* Installs the handlers. announce: the first signal that stops the run writes one line on stderr. A
+ * second SIGINT or SIGTERM ends the process at once, with status 128 + its number; another SIGHUP
+ * does not, because a terminal that closes sends several. A signal that is ignored stays ignored
+ * (SIGHUP under nohup, SIGINT and SIGQUIT in a shell's background). */
+void pst_stop_open(pst_stop_before *before, int announce);
+/* Restores the handlers. */
 void pst_stop_close(const pst_stop_before *before);
+/* Writes that line when another rank received the signal, unless it was written before. */
+void pst_stop_announce(void);
 
-/* What this process was asked so far. To save is asked once. */
-uint64_t pst_stop_asked(void);
-/* All steps are made, and in the last one some rank was asked to end the run by `signal` (0: none): nothing is left to
- * stop. What was asked so far no longer counts, nor does that signal from now on; others do. */
+/* The requests that this process has received and that still count. */
+uint64_t pst_stop_requests(void);
+/* Call it when all steps are done. The run is complete, so requests to stop no longer count: those
+ * received so far, and further ones of `signal`, by which a rank was asked to stop in the last step
+ * (0: none). */
 void pst_stop_complete(int signal);
-/* All ranks know that one of them was asked to save: requests of this moment are the same one. */
-void pst_stop_saves(void);
-/* The signal that the run ends by, of all that was asked; 0: it goes on. */
-int pst_stop_signal(uint64_t asked);
+/* Call it when all ranks know of a request to save. Requests that come at the same moment are the
+ * same one. */
+void pst_stop_save_taken(void);
+/* The signal by which the run stops, of all ranks' requests; 0: it goes on. */
+int pst_stop_signal(uint64_t requests);
 #endif

@@ -113,7 +113,7 @@ static void note_resume(pst_trainer *t) {
 /* Whoever asks for the end in the last step gets the run complete. */
 static void last_step_done(pst_trainer *t) {
     pst_stop_complete(t->stopped);
-    t->hurries = t->stopped != 0;
+    t->stopped_in_last_step = t->stopped != 0;
     t->stopped = 0;
 }
 
@@ -131,8 +131,8 @@ static pst_status loop(pst_trainer *t) {
         if (t->stopped || t->step == steps) return PST_OK; /* finish() does the rest */
         if (due(t->config->eval.every, t->step)) PST_TRY(validate(t));
         /* The best weights are worth a checkpoint, whenever they come. */
-        int wanted = t->saves || t->validation_loss < t->best_loss;
-        t->saves = 0;
+        int wanted = t->save_requested || t->validation_loss < t->best_loss;
+        t->save_requested = 0;
         if (wanted || due(t->config->checkpoint.every, t->step)) PST_TRY(checkpoint(t, 0));
     }
     return PST_OK;
@@ -232,7 +232,7 @@ static pst_status all_skipped(const pst_trainer *t) {
 static pst_status finish(pst_trainer *t) {
     uint64_t hash = 0;
     int reported = 0;
-    if (t->hurries) PST_TRY(checkpoint(t, 1)); /* there may be no time for both */
+    if (t->stopped_in_last_step) PST_TRY(checkpoint(t, 1)); /* there may be no time for both */
     if (!t->stopped) PST_TRY(validate(t));
     PST_TRY(checkpoint(t, 1));
     if (!t->study) PST_TRY(pst_save_weights_hash(t, &hash));
@@ -291,7 +291,7 @@ pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const
                      .plan = plan,
                      .world = world,
                      .study = !strcmp(c->parallel.device, "timed"),
-                     .obeys = 1,
+                     .takes_signals = 1,
                      .proc_status = -1,
                      .lock = -1};
     pst_stop_before before;

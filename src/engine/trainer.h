@@ -32,10 +32,10 @@ typedef struct {
     uint32_t n_field;
     struct pst_feed_total *total;   /* [n_local] what the ranks here have added up in a validation, then [n_rank] of
                                        all */
-    int obeys;                      /* signals ask it to stop or to save (stop.h); a session's does not */
+    int takes_signals;              /* signals ask it to stop or to save (stop.h); a session's does not */
     int stopped;                    /* the signal by which some rank was asked to stop, 0 none: all ranks know it */
-    int hurries;                    /* asked to stop in the last step: saved first, then evaluated */
-    int saves;                      /* some rank was asked for a checkpoint of this step: likewise */
+    int stopped_in_last_step;       /* asked to stop in the last step: saved first, then evaluated */
+    int save_requested;             /* some rank was asked for a checkpoint of this step: likewise */
     char folder[PST_TRAINER_FOLDER]; /* runs/NAME */
     char resume[PST_TRAINER_FOLDER]; /* the checkpoint to go on from, the same on all ranks; "" none */
     int lock;                       /* rank 0's process: the folder, open and locked; else -1 */
@@ -90,11 +90,11 @@ void pst_setup_announce(const pst_trainer *t);
 int pst_setup_crowd(const pst_trainer *t, pst_seat_group *crowd);
 void pst_setup_close(pst_trainer *t);           /* what these have opened in t, metrics and p excepted */
 
-/* step.c. hear: what the ranks were asked (PST_STOP_), joined, is what this run does next. run: one
- * step with the data that the ranks have, which began at began_ns (monotonic); t->step and
- * t->report follow; collective. check, afterwards: whether that was a step: see
- * pst_nonfinite_check. */
-void pst_step_hear(pst_trainer *t, uint64_t asked);
+/* step.c. take_requests: the requests of all ranks (PST_STOP_), joined, set t->stopped and
+ * t->save_requested. run: one step with the data that the ranks have, which began at began_ns
+ * (monotonic); t->step and t->report follow; collective. check, afterwards: whether that was a step:
+ * see pst_nonfinite_check. */
+void pst_step_take_requests(pst_trainer *t, uint64_t asked);
 pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *measured);
 pst_status pst_step_check(pst_trainer *t);
 
