@@ -49,7 +49,7 @@ typedef struct {
     int is_path;             /* names files */
     char expects[260];       /* "a number > 0" */
     const char *short_name;  /* what may override it instead of section.key: its key; NULL: nothing */
-    const char *was;         /* a full name that it once had, which is still taken; NULL: none */
+    const char *former_name; /* a full name that it once had, which is still accepted; NULL: none */
     char readers[64];        /* "model.kind gpt, bert": where the key is read; "": everywhere */
 } pst_config_key;
 /* The i-th key in the order of the file, sections together; 0 beyond the last, and when

@@ -142,8 +142,8 @@ static void put_key(const pst_config_key *key, FILE *out) {
              key->fallback ? key->fallback : "", *key->readers ? "; read by " : "", key->readers);
     fputs(".br\n", out);
     put_paragraph(text, out);
-    if (!key->was) return;
-    snprintf(text, sizeof text, "Once %s, which still works.", key->was);
+    if (!key->former_name) return;
+    snprintf(text, sizeof text, "Formerly %s, which is still accepted.", key->former_name);
     fputs(".br\n", out);
     put_paragraph(text, out);
 }

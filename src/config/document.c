@@ -121,9 +121,9 @@ static pst_status read_named(yaml_document_t *document, const pst_row *row, pst_
 }
 
 static pst_status given_twice(const pst_row *row, size_t line) {
-    char name[PST_ROW_TEXT_BYTES], was[PST_ROW_NAME_BYTES] = "";
-    if (row->was) snprintf(was, sizeof was, " (once %s)", row->was);
-    return pst_fail(PST_EINPUT, "%s%s is given twice; first in line %zu", pst_row_name(row, name), was, line);
+    char name[PST_ROW_TEXT_BYTES], former[PST_ROW_NAME_BYTES] = "";
+    if (row->former_name) snprintf(former, sizeof former, " (formerly %s)", row->former_name);
+    return pst_fail(PST_EINPUT, "%s%s is given twice; first in line %zu", pst_row_name(row, name), former, line);
 }
 
 static pst_status read_value(walk *w, const pst_row *row, const yaml_node_t *key, yaml_node_t *node) {

@@ -21,7 +21,7 @@ const pst_row *pst_row_find_any(const char *section, const char *key) {
     const pst_row *row = pst_row_find(section, key);
     snprintf(name, sizeof name, "%s.%s", section, key);
     for (size_t i = 0; !row && i < pst_n_row; i++)
-        if (pst_rows[i].was && strcmp(pst_rows[i].was, name) == 0) row = &pst_rows[i];
+        if (pst_rows[i].former_name && strcmp(pst_rows[i].former_name, name) == 0) row = &pst_rows[i];
     return row;
 }
 
@@ -160,7 +160,7 @@ static const pst_row *find_elsewhere(const char *key) {
     for (size_t i = 0; i < pst_n_row; i++)
         if (strcmp(pst_rows[i].key, key) == 0) return &pst_rows[i];
     for (size_t i = 0; i < pst_n_row; i++)
-        if (pst_rows[i].was && strcmp(last_part(pst_rows[i].was), key) == 0) return &pst_rows[i];
+        if (pst_rows[i].former_name && strcmp(last_part(pst_rows[i].former_name), key) == 0) return &pst_rows[i];
     return NULL;
 }
 
@@ -264,7 +264,7 @@ pst_status pst_row_find_override(const char *name, const pst_row **found) {
     const pst_row *row = find_short(name, &n);
     if (n > 1) return ambiguous(name, row);
     for (size_t i = 0; !row && i < pst_n_row; i++)
-        if (pst_rows[i].was && strcmp(last_part(pst_rows[i].was), name) == 0) row = &pst_rows[i];
+        if (pst_rows[i].former_name && strcmp(last_part(pst_rows[i].former_name), name) == 0) row = &pst_rows[i];
     *found = row;
     return row ? PST_OK : unknown_short(name);
 }

@@ -104,7 +104,7 @@ int pst_config_key_at(size_t i, pst_config_key *key) {
     k.fallback = row->flags & PST_ROW_REQUIRED ? NULL : row->fallback ? row->fallback : "";
     k.is_path = (row->flags & PST_ROW_PATH) != 0;
     k.short_name = *row->section && pst_row_is_short(row) ? row->key : NULL;
-    k.was = row->was;
+    k.former_name = row->former_name;
     snprintf(k.expects, sizeof k.expects, "%s", pst_row_expects(row, expects));
     snprintf(k.readers, sizeof k.readers, "%s", pst_row_readers(row, expects));
     return pst_sized_give("pst_config_key_at", &k, sizeof k, key) == PST_OK;
@@ -121,7 +121,7 @@ void pst_config_help(FILE *out) {
         section = row->section;
         const char *indent = *section ? "  " : "";
         fprintf(out, "%s%-*s %s", indent, *section ? 16 : 18, row->key, row->help);
-        if (row->was) fprintf(out, " Once %s, which still works.", row->was);
+        if (row->former_name) fprintf(out, " Formerly %s, which is still accepted.", row->former_name);
         fputc('\n', out);
         fprintf(out, "%19s%s; ", "", pst_row_expects(row, expects));
         if (row->flags & PST_ROW_REQUIRED) fputs("required", out);

@@ -31,7 +31,7 @@ typedef struct {
     const char *allowed;        /* TEXT: "a|b|c", NULL any; WHOLE: a word for 0 */
     size_t offset, count;       /* in struct pst_config; count (uint32_t) of a LIST, of WHOLES */
     const char *help;
-    const char *was;            /* the full path that it once had, which files and overrides may still use, as they may
+    const char *former_name;    /* the full path that it once had, which files and overrides may still use, as they may
                                    the last part of it as a short key; NULL none */
 } pst_row;
 

@@ -204,9 +204,9 @@ static const wrong_file wrong[] = {
     {LEAST "---\nmore: 1", NULL, "run.yaml:4:1: a second document starts here; expected one"},
     /* keys that had another name */
     {LEAST "train: {validate_every: 5}\neval:\n  every: 6", NULL,
-     "run.yaml:5:3: eval.every (once train.validate_every) is given twice; first in line 3"},
+     "run.yaml:5:3: eval.every (formerly train.validate_every) is given twice; first in line 3"},
     {LEAST "eval: {every: 6}\ntrain:\n  validate_every: 5", NULL,
-     "run.yaml:5:3: eval.every (once train.validate_every) is given twice; first in line 3"},
+     "run.yaml:5:3: eval.every (formerly train.validate_every) is given twice; first in line 3"},
     {LEAST "train: {validate_every: x}", NULL,
      "run.yaml:3:25: eval.every: expected a whole number from 0 to 1000000000000, found 'x'"},
     {LEAST "model: {validate_every: 5}", NULL, "run.yaml:3:1: section model is given twice; first in line 1"},

@@ -135,7 +135,7 @@ static const wrong_file wrong[] = {
      "run.yaml:3:1: unknown key 'parallel.compress.up'; write it nested: parallel: {compress: {up: ...}}"},
     {LEAST "train.lr: 1", NULL, "run.yaml:3:1: unknown key 'train.lr'; write it nested: train: {lr: ...}"},
     {LEAST "parallel: {shrink: 1, compress: {up: 1}}", NULL,
-     "run.yaml:3:34: parallel.compress.up (once parallel.shrink) is given twice; first in line 3"},
+     "run.yaml:3:34: parallel.compress.up (formerly parallel.shrink) is given twice; first in line 3"},
 };
 
 static void wrong_ones(void **state) {
@@ -156,7 +156,7 @@ static void listed(void **state) {
         every++;
         if (!strcmp(key.section, "eval")) assert_null(key.short_name);
         else assert_string_equal(key.short_name, "every");
-        if (!strcmp(key.section, "eval")) assert_string_equal(key.was, "train.validate_every");
+        if (!strcmp(key.section, "eval")) assert_string_equal(key.former_name, "train.validate_every");
     }
     assert_int_equal(nested, 3);
     assert_int_equal(every, 2);
@@ -166,7 +166,7 @@ static void listed(void **state) {
     pst_config_help(out);
     fclose(out);
     assert_non_null(strstr(text, "\nparallel.compress.down:\n"));
-    assert_non_null(strstr(text, "Once train.validate_every, which still works."));
+    assert_non_null(strstr(text, "Formerly train.validate_every, which is still accepted."));
     free(text);
 }
 
