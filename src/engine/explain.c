@@ -20,7 +20,7 @@ void pst_explain_times(const pst_trainer *t) {
     pst_seat_group crowd;
     const char *bubble = "Bubble: the share of a step in which a rank waits for others. ";
     const char *load = "the machine got busier, or less busy, since then";
-    if (pst_setup_crowd(t, &crowd)) load = "ranks take turns on processors (crowded), or the load has changed";
+    if (pst_announce_crowd(t, &crowd)) load = "ranks take turns on processors (crowded), or the load has changed";
     printf("            %sPredicted: simulated from the first steps.\n", waits ? bubble : "");
     printf("            Measured differs where %s.\n", load);
 }

@@ -118,7 +118,7 @@ pst_status pst_session_open(const pst_config *config, const pst_graph *graph, co
     if (status == PST_OK) pst_setup_log(s->config->log.level);
     if (status == PST_OK) status = open_ranks(s, graph, plan);
     if (status == PST_OK) {
-        if (s->t.group->leader) pst_setup_say_warmup(s->config);
+        if (s->t.group->leader) pst_announce_warmup(s->config);
         *session = s;
         return PST_OK;
     }

@@ -261,7 +261,7 @@ static pst_status run(pst_trainer *t, uint32_t n_rank) {
     PST_TRY(pst_setup_weights(t));
     PST_TRY(pst_setup_metrics(t));
     PST_TRY(pst_group_agree(t->group, pst_saving_open(t)));
-    pst_setup_announce(t);
+    pst_announce_run(t);
     PST_TRY(loop(t));
     return finish(t);
 }
