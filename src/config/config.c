@@ -110,14 +110,18 @@ static void keep_given(pst_reading *reading) {
         uint32_t items = pst_row_is_list(row) ? *(const uint32_t *)(at + row->count) : 1;
         int none = row->type == PST_ROW_WHOLES && items == 1 && !strcmp(**(char **const *)(at + row->offset), "0");
         int open = zero || none || !items;
-        reading->config->given[i] = open ? 0 : reading->origin[i].override ? 3 : is_given(&reading->origin[i]);
+        uint8_t by = 0;
+        if (reading->origin[i].override) by = PST_GIVEN_BY_OVERRIDE;
+        else if (reading->origin[i].line) by = PST_GIVEN_BY_FILE;
+        reading->config->given[i] = open ? 0 : by;
     }
 }
 
 /* A share of the steps, rounded to whole ones; never more than all, which whoever gave more is told (setup.c). */
 static void resolve_warmup(pst_config *c, int given) {
-    double asked = c->train.warmup_given, steps = (double)c->train.steps;
-    if (asked < 0) asked = floor(0.5 - asked * steps);
+    double asked = c->train.warmup_given;
+    double steps = (double)c->train.steps;
+    if (asked < 0) asked = floor(-asked * steps + 0.5); /* a share of them, as PST_ROW_STEPS has it */
     if (asked > steps && given) c->train.warmup_cut = (int64_t)asked;
     c->train.warmup = asked > steps ? c->train.steps : (int64_t)asked;
 }

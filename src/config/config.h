@@ -8,6 +8,9 @@
 
 /* What the library reads. Strings are owned by the config and never NULL; 0 or "" means "not given" where the row says
  * so. Once loaded, these are resolved: name (a folder's name), train.micro_batch (divides batch), train.warmup. */
+/* Who gave a key its value. */
+enum { PST_GIVEN_BY_FILE = 1, PST_GIVEN_BY_PLAN, PST_GIVEN_BY_OVERRIDE };
+
 struct pst_config {
     char *name;
     struct {
@@ -52,7 +55,7 @@ struct pst_config {
     } parallel;
     struct { int64_t every, keep; } checkpoint;
     struct { int64_t trace; char *level; } log;       /* trace: write the timeline of this step (0: the last but one) */
-    uint8_t given[128];                               /* [row] 1: the file, 2: a plan, 3: an override; below */
+    uint8_t given[128];                               /* [row] by what: PST_GIVEN_; 0: not given */
     char *source;                                     /* path the file came from */
     char *model_place;                                /* for complaints about the model: file:line:column, or an
                                                          override */

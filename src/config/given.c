@@ -12,7 +12,7 @@ int pst_config_given(const pst_config *config, const char *section, const char *
 
 int pst_config_overridden(const pst_config *config, const char *section, const char *key) {
     const pst_row *row = pst_row_find(section, key);
-    return row && config->given[row - pst_rows] == 3;
+    return row && config->given[row - pst_rows] == PST_GIVEN_BY_OVERRIDE;
 }
 
 int pst_config_is_auto(const pst_config *config) { return !strcmp(config->parallel.plan, "auto"); }
@@ -50,7 +50,7 @@ pst_status pst_config_settle(pst_config *config, const char *section, const char
     if (status == PST_OK && given && strcmp(was, is))
         status = pst_fail(PST_EINPUT, "%s.%s is given as %s, but %s says %s; leave one of the two out", section, key,
                           was, who, is);
-    if (status == PST_OK && !given) config->given[row - pst_rows] = 2;
+    if (status == PST_OK && !given) config->given[row - pst_rows] = PST_GIVEN_BY_PLAN;
     free(was), free(is);
     return status;
 }
@@ -59,7 +59,7 @@ pst_status pst_config_override(pst_config *config, const char *section, const ch
     const pst_row *row = pst_row_find(section, key);
     if (!row) return pst_fail(PST_EINTERNAL, "there is no key %s.%s", section, key);
     PST_TRY(set(row, config, text));
-    config->given[row - pst_rows] = 3;
+    config->given[row - pst_rows] = PST_GIVEN_BY_OVERRIDE;
     return PST_OK;
 }
 
@@ -77,7 +77,7 @@ pst_status pst_config_overrides(const pst_config *config, char ***override, uint
     char **list = calloc(pst_n_row, sizeof *list);
     *n = 0;
     for (size_t i = 0; list && i < pst_n_row; i++) {
-        if (config->given[i] != 3) continue;
+        if (config->given[i] != PST_GIVEN_BY_OVERRIDE) continue;
         if ((list[*n] = override_of(&pst_rows[i], config))) {
             ++*n;
             continue;

@@ -8,7 +8,8 @@
 static int is_open(const pst_row *row, const pst_config *config) {
     static const char *const planned[] = {"pipeline", "tensor", "sequence", "data",      "zero",       "replicas",
                                           "devices",  "chunks", "schedule", "recompute", "micro_batch"};
-    int of_user = config->given[row - pst_rows] == 1 || config->given[row - pst_rows] == 3;
+    uint8_t by = config->given[row - pst_rows];
+    int of_user = by == PST_GIVEN_BY_FILE || by == PST_GIVEN_BY_OVERRIDE;
     if (!pst_config_is_auto(config) || of_user) return 0;
     for (size_t i = 0; i < sizeof planned / sizeof *planned; i++)
         if (!strcmp(row->key, planned[i])) return 1;

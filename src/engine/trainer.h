@@ -67,7 +67,6 @@ void pst_train_say_once(pst_world *world);
  * themselves, which compare what they have prepared and time the links between hosts (takes t->world over; collective);
  * mkdir -p of everything above the last name; room for what steps measure (t->report, own, fit). */
 void pst_setup_log(const char *level);
-void pst_announce_warmup(const pst_config *c); /* that it was cut to all the steps there are, if it was */
 uint32_t pst_setup_threads(const pst_config *c, const pst_world *world, uint32_t ranks_here);
 /* The job's processes in the order of its ranks (parallel.devices, or the plan's; plan may be NULL). */
 pst_status pst_setup_seat(const pst_config *c, const pst_plan *plan, uint32_t n_rank, pst_world **world);
@@ -85,10 +84,14 @@ pst_status pst_setup_prepare(const pst_config *c, const pst_train_options *o, co
 pst_status pst_setup_folder(pst_trainer *t);    /* run.yaml and plan.yaml in it; this process' alone from here on */
 pst_status pst_setup_weights(pst_trainer *t);   /* from the seed, a file, or the checkpoint to go on from */
 pst_status pst_setup_metrics(pst_trainer *t);   /* and the room that steps need: none is asked for later */
-void pst_announce_run(const pst_trainer *t);
-/* Whether threads of ranks take turns on processors of rank 0's host, and those of how many ranks on how many. */
-int pst_announce_crowd(const pst_trainer *t, pst_seat_group *crowd);
 void pst_setup_close(pst_trainer *t);           /* what these have opened in t, metrics and p excepted */
+
+/* announce.c. Before the first step: what the run is, what is predicted, and warnings, from rank 0; a
+ * warning that train.warmup was cut to all the steps, if it was; whether threads of ranks take turns
+ * on processors of rank 0's host, and those of how many ranks on how many. */
+void pst_announce_run(const pst_trainer *t);
+void pst_announce_warmup(const pst_config *c);
+int pst_announce_crowd(const pst_trainer *t, pst_seat_group *crowd);
 
 /* step.c. take_requests: the requests of all ranks (PST_STOP_), joined, set t->stopped and
  * t->save_requested. run: one step with the data that the ranks have, which began at began_ns
