@@ -22,8 +22,7 @@ PRESETS = {"nano": dict(layers=4, heads=4, channels=128, context=64, vocabulary=
            "gpt2": dict(layers=12, heads=12, channels=768, context=1024, vocabulary=50257),
            "gpt2-medium": dict(layers=24, heads=16, channels=1024, context=1024, vocabulary=50257),
            "gpt2-xl": dict(layers=48, heads=25, channels=1600, context=1024, vocabulary=50257)}
-MISSING = ("needs PyTorch: pip install torch (3 GB to download; the build for CPUs alone, at "
-           "https://download.pytorch.org/whl/cpu, is smaller)")
+MISSING = "needs PyTorch: pip install torch (3 GB to download; the build for CPUs alone is smaller)"
 
 
 def add_options(parser, tuned):

@@ -32,7 +32,8 @@ void pst_ucx_resources_of(const char *info, char *text, size_t bytes) {
     }
 }
 
-static void look_at(const char *name, pst_ucx_rdma *out) {
+/* name: "rc_mlx5/mlx5_0:1". */
+static void add_resource(const char *name, pst_ucx_rdma *out) {
     for (int f = 0; f < N_FAMILY; f++) {
         const char *slash = strchr(name, '/');
         if (strncmp(name, families[f].prefix, strlen(families[f].prefix)) || !slash) continue;
@@ -43,7 +44,7 @@ static void look_at(const char *name, pst_ucx_rdma *out) {
 
 void pst_ucx_rdma_of(const char *resources, int locked, pst_ucx_rdma *out) {
     *out = (pst_ucx_rdma){0};
-    for (const char *name = resources; *name; name += strcspn(name, " "), name += *name == ' ') look_at(name, out);
+    for (const char *name = resources; *name; name += strcspn(name, " "), name += *name == ' ') add_resource(name, out);
     if (!(out->kinds & RELIABLE)) snprintf(out->why, sizeof out->why, "UCX lists no device of InfiniBand or RoCE");
     else if (!locked)
         snprintf(out->why, sizeof out->why, "RDMA on %s needs locked memory: ulimit -l unlimited", out->device);
@@ -88,9 +89,10 @@ void pst_ucx_transports(int local, uint32_t rdma, int cuda, char *text, size_t b
 typedef struct {
     char host[64];
     pst_ucx_rdma rdma;
-} statement;
+} rank_rdma;
 
-static pst_status hear(pst_world *w, uint32_t rank, statement *out) {
+/* What the rank has put there; EPEER: it has failed before. */
+static pst_status get_rank(pst_world *w, uint32_t rank, rank_rdma *out) {
     void *value;
     size_t bytes;
     PST_TRY(w->ops->get(w, rank, "penstock.ucx.rdma", &value, &bytes));
@@ -100,14 +102,14 @@ static pst_status hear(pst_world *w, uint32_t rank, statement *out) {
 }
 
 pst_status pst_ucx_agree(pst_world *w, const pst_ucx_rdma *mine, uint32_t *common, char *why) {
-    statement own = {.rdma = *mine}, other;
+    rank_rdma own = {.rdma = *mine}, other;
     uint32_t all = PST_UCX_RC | PST_UCX_DC | PST_UCX_UD;
     snprintf(own.host, sizeof own.host, "%s", w->host);
     snprintf(why, PST_UCX_WHY, "all ranks have RDMA, this one on %s", mine->device);
     PST_TRY(w->ops->put(w, "penstock.ucx.rdma", &own, sizeof own));
     PST_TRY(w->ops->fence(w));
     for (uint32_t r = 0; r < w->size && all; r++) {
-        PST_TRY(hear(w, r, &other));
+        PST_TRY(get_rank(w, r, &other));
         if (other.rdma.kinds & PST_UCX_GIVEN) continue;
         all &= other.rdma.kinds;
         if (!(all & RELIABLE)) {

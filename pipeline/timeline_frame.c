@@ -64,7 +64,7 @@ enum { LEAST_PLOT = 640, MOST_PLOT = 2400 };
 
 static uint32_t digits_of(uint32_t x) {
     uint32_t n = 1;
-    while (x >= 10) x /= 10, n++;
+    for (; x >= 10; x /= 10) n++;
     return n;
 }
 

@@ -136,8 +136,10 @@ static void print_operator(pst_trace_writer *w, const pst_op_spans *o, uint32_t 
     pst_trace_print_us(w->out, s->start);
     fputs(",\"dur\":", w->out);
     pst_trace_print_us(w->out, s->end - s->start);
+    const char *again = s->again ? " again" : "";
+    char pass = "FBW"[s->pass];
     fprintf(w->out, ",\"args\":{\"rank\":%u,\"operator\":\"%s\",\"pass\":\"%c%s\",\"micro_batch\":%u", rank,
-            s->is_sum ? "sum" : kernel, "FBW"[s->pass], s -> again ? " again" : "", s->micro);
+            s->is_sum ? "sum" : kernel, pass, again, s->micro);
     if (flops && s->end > s->start)
         fprintf(w->out, ",\"gflop_per_s\":%.1f", (double)flops / (double)(s->end - s->start));
     fputs("}}", w->out);

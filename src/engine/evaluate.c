@@ -23,10 +23,10 @@ pst_status pst_evaluate_data(const pst_config *c, uint32_t context, char *const 
 }
 
 /* The items of a name, from `first` on, without it. */
-static uint32_t paths_of(const pst_config *c, uint32_t first, char **path, char name[44]) {
+static uint32_t paths_of(const pst_config *c, uint32_t first, char **path, char name[PST_EVALUATE_NAME]) {
     size_t bytes = strcspn(c->eval.sets[first], "=");
     uint32_t n = 0;
-    snprintf(name, 44, "%.*s", (int)bytes, c->eval.sets[first]);
+    snprintf(name, PST_EVALUATE_NAME, "%.*s", (int)bytes, c->eval.sets[first]);
     for (uint32_t i = first; i < c->eval.n_sets; i++) {
         if (strncmp(c->eval.sets[i], name, bytes) != 0 || c->eval.sets[i][bytes] != '=') break;
         path[n++] = c->eval.sets[i] + bytes + 1;

@@ -4,8 +4,10 @@
 #include "config/config.h"
 #include "data/data.h"
 
+enum { PST_EVALUATE_NAME = 44 }; /* bytes of a name, PST_ROW_ITEM_BYTES at most, and its end */
+
 typedef struct {
-    char name[44];
+    char name[PST_EVALUATE_NAME];
     pst_data *data;
     double loss;             /* of the last evaluation; NaN and 0 where it was not made */
     uint64_t tokens;

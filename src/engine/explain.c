@@ -4,7 +4,7 @@
 #include "report/typical.h"
 #include <math.h>
 
-enum { FEW = 6 }; /* steps below which a run is a trial of who needs no explanation */
+enum { FEW = 6 }; /* a run of fewer steps is a quick trial, which needs no explanation */
 
 void pst_explain_times(const pst_trainer *t) {
     pst_report_typical s;

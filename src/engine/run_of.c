@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 enum { LINKS_MAX = 16 };
-static const char middle[] = "checkpoints/";
+static const char folder_name[] = "checkpoints/";
 
 /* Single slashes, and none at the end. */
-static void tidy(char *path) {
+static void normalize(char *path) {
     char *to = path;
     for (const char *from = path; *from; from++)
         if (*from != '/' || to == path || to[-1] != '/') *to++ = *from;
@@ -22,8 +22,8 @@ static void tidy(char *path) {
 /* "step-00000100" of "RUN/checkpoints/step-00000100"; NULL when it is no such path. */
 static const char *step_of(const char *path) {
     const char *slash = strrchr(path, '/'), *step = slash ? slash + 1 : path;
-    size_t before = (size_t)(step - path), n = sizeof middle - 1;
-    if (before <= n || step[-(ptrdiff_t)n - 1] != '/' || strncmp(step - n, middle, n) != 0) return NULL;
+    size_t before = (size_t)(step - path), n = sizeof folder_name - 1;
+    if (before <= n || step[-(ptrdiff_t)n - 1] != '/' || strncmp(step - n, folder_name, n) != 0) return NULL;
     size_t digits = strncmp(step, "step-", 5) ? 0 : strspn(step + 5, "0123456789");
     return digits && !step[5 + digits] ? step : NULL;
 }
@@ -58,9 +58,9 @@ static char *follow_either(const char *path) {
 /* "RUN/checkpoints/STEP" for a checkpoint's path; the caller's, NULL when it belongs to no run. */
 static char *place_of(const char *found) {
     char *at = NULL;
-    if (asprintf(&at, "%s%s", strncmp(found, middle, sizeof middle - 1) ? "" : "./", found) < 0) return NULL;
+    if (asprintf(&at, "%s%s", strncmp(found, folder_name, sizeof folder_name - 1) ? "" : "./", found) < 0) return NULL;
     for (int i = 0; at && i < LINKS_MAX; i++) {
-        tidy(at);
+        normalize(at);
         if (step_of(at)) return at;
         char *next = follow_either(at);
         free(at);
@@ -73,10 +73,10 @@ static char *place_of(const char *found) {
     return NULL;
 }
 
-/* Cuts a place at the run, and returns the step's name. */
-static const char *cut(char *place) {
+/* "RUN/checkpoints/STEP": ends the text behind RUN, and returns STEP. */
+static const char *split_run(char *place) {
     const char *step = step_of(place);
-    place[step - place - (ptrdiff_t)sizeof middle] = 0;
+    place[step - place - (ptrdiff_t)sizeof folder_name] = 0;
     return step;
 }
 
@@ -85,7 +85,7 @@ pst_status pst_save_run_of(const char *resume, char *run, size_t bytes) {
     *run = 0;
     PST_TRY(pst_ckpt_find(resume, &found));
     char *place = place_of(found);
-    if (place) cut(place);
+    if (place) split_run(place);
     if (place && strlen(place) < bytes) strcpy(run, place);
     free(place);
     free(found);
@@ -97,7 +97,7 @@ pst_status pst_save_resumed_run(const char *resume, char *run, size_t bytes) {
     *run = 0;
     PST_TRY(pst_ckpt_find(resume, &found));
     char *place = place_of(found);
-    const char *step = place ? cut(place) : NULL;
+    const char *step = place ? split_run(place) : NULL;
     pst_status status = place ? pst_ckpt_find(place, &newest) : PST_OK;
     const char *last = newest ? strrchr(newest, '/') : NULL;
     if (last && !strcmp(last + 1, step) && strlen(place) < bytes) strcpy(run, place);
