@@ -35,9 +35,11 @@ PST_API pst_status pst_config_print(const pst_config *config, FILE *out);
 /* The table of keys with type, default, range and help, for `train --help`. */
 PST_API void pst_config_help(FILE *out);
 
-/* The full name of the key that an override of this name sets, or that other programs call so ("learning_rate":
- * "train.lr"); NULL: none. Valid until the thread's next call. Clears the thread's error. */
-PST_API const char *pst_config_key_for(const char *name);
+/* The full name of the key that an override of this name sets, or that other programs call so
+ * ("learning_rate": "train.lr"), valid until the thread's next call; NULL: none. *instead: NULL, or,
+ * where other programs have such a key and there is none here, a sentence that says what to use;
+ * static. Clears the thread's error. */
+PST_API const char *pst_config_key_for(const char *name, const char **instead);
 
 /* One key of a run file, for tools that list them (manual, completion). */
 typedef struct {

@@ -1,5 +1,5 @@
-/* Options that other programs have, and what there is here instead. Keys of the run file, which here are no options, are
- * among them. */
+/* Options that other programs have, and what there is here instead. Names of keys of the run file, which are no options
+ * here, are the configuration's (src/config/foreign.c). */
 #include "cli.h"
 #include <string.h>
 
@@ -8,16 +8,6 @@ static const struct {
     const char *names; /* "|a|b|" */
     const char *say;
 } foreign[] = {
-    {"train", "|gpu|gpus|num-gpus|n-gpus|ngpus|devices|num-devices|",
-     "-n RANKS starts so many ranks, and parallel.device=cuda computes on GPUs"},
-    {"train", "|np|nproc|nproc-per-node|num-processes|world-size|workers|", "-n RANKS starts so many ranks"},
-    {"train", "|nodes|nnodes|num-nodes|hosts|host|",
-     "--hostfile FILE names the hosts, or a launcher starts the ranks there"},
-    {"train", "|config|config-file|conf|yaml|", "the run file stands without an option, RUN.yaml"},
-    {"train", "|output-dir|out-dir|save-dir|log-dir|output|",
-     "--runs DIR is the folder of all runs, name=NAME that of this one"},
-    {"train", "|load|resume-from|resume-from-checkpoint|checkpoint|continue|",
-     "--resume PATH goes on from a run or a checkpoint"},
     {"generate", "|top-p|nucleus|typical-p|min-p|",
      "--top-k K and --temperature T are what narrows the choice; there is no choice by probability mass"},
     {"generate", "|max-new-tokens|max-tokens|max-length|length|n-predict|", "--tokens N is how many are added"},
@@ -57,19 +47,20 @@ static const char *instead_of(const char *name, const pst_cli_call *call) {
 }
 
 int pst_cli_foreign(const pst_command *command, const pst_cli_call *call) {
-    const char *unknown = find_unknown(command, call), *say, *key;
-    char name[60], under[60];
+    const char *unknown = find_unknown(command, call);
+    const char *key = NULL;
+    char name[60];
+    char underscored[60];
     if (!unknown) return 0;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(unknown, "="), unknown);
-    strcpy(under, name);
-    for (char *at = under; *at; at++)
+    strcpy(underscored, name);
+    for (char *at = underscored; *at; at++)
         if (*at == '-') *at = '_';
-    if ((say = instead_of(name, call))) {
-        pst_cli_wrong("%s: unknown option '--%s': %s", call->self->name, name, say);
-        return 1;
-    }
-    if (!strstr(command->operands, "key=value") || !(key = pst_config_key_for(under))) return 0;
-    pst_cli_wrong("%s: unknown option '--%s'; a key of the run file is given without dashes: %s=VALUE",
-                  call->self->name, name, key);
-    return 1;
+    const char *instead = instead_of(name, call);
+    if (!instead && strstr(command->operands, "key=value")) key = pst_config_key_for(underscored, &instead);
+    if (key)
+        pst_cli_wrong("%s: unknown option '--%s'; a key of the run file is given without dashes: %s=VALUE",
+                      call->self->name, name, key);
+    else if (instead) pst_cli_wrong("%s: unknown option '--%s': %s", call->self->name, name, instead);
+    return key || instead;
 }

@@ -249,13 +249,14 @@ static pst_status ambiguous(const char *key, const pst_row *first) {
     return pst_fail(PST_EINPUT, "'%s' could be %s.%s or %s.%s", key, first->section, key, second->section, key);
 }
 
-const char *pst_config_key_for(const char *name) {
+const char *pst_config_key_for(const char *name, const char **instead) {
     static _Thread_local char text[PST_ROW_TEXT_BYTES];
-    const char *key = NULL, *say;
+    const char *key = NULL;
     const pst_row *row = NULL;
+    *instead = NULL;
     if (pst_row_find_override(name, &row) == PST_OK) return pst_row_name(row, text);
     pst_error_clear();
-    return pst_row_foreign(name, &key, &say) ? key : NULL;
+    return pst_row_foreign(name, &key, instead) ? key : NULL;
 }
 
 pst_status pst_row_find_override(const char *name, const pst_row **found) {

@@ -79,14 +79,19 @@ static const foreign_key keys[] = {
     {"accelerator", "parallel.device", NULL},
     {"backend|dist_backend|distributed_backend", "parallel.transport", NULL},
     {"num_threads|n_threads|omp_num_threads", "parallel.threads", NULL},
-    {"gpus|n_gpus|ngpus|num_gpus|nproc|nproc_per_node|world_size|num_processes|ranks", NULL,
+    {"gpu|gpus|n_gpus|ngpus|num_gpus|num_devices", NULL,
      "-n RANKS starts so many ranks, and parallel.device=cuda computes on GPUs"},
-    {"nodes|nnodes|num_nodes", NULL, "--hostfile FILE names the hosts, or a launcher starts the ranks there"},
+    {"np|nproc|nproc_per_node|world_size|num_processes|ranks|workers", NULL, "-n RANKS starts so many ranks"},
+    {"nodes|nnodes|num_nodes|hosts|host", NULL,
+     "--hostfile FILE names the hosts, or a launcher starts the ranks there"},
 
     {"save_interval|save_every|save_steps|checkpoint_interval|ckpt_interval", "checkpoint.every", NULL},
     {"save_total_limit|save_top_k|max_to_keep", "checkpoint.keep", NULL},
-    {"output_dir|out_dir|save_dir", NULL, "--runs DIR is the folder of all runs, name that of this one"},
-    {"resume_from|resume_from_checkpoint|load_checkpoint", NULL, "--resume PATH goes on from a run or a checkpoint"},
+    {"output|output_dir|out_dir|save_dir|log_dir", NULL,
+     "--runs DIR is the folder of all runs, name=NAME that of this one"},
+    {"load|continue|resume_from|resume_from_checkpoint|load_checkpoint", NULL,
+     "--resume PATH goes on from a run or a checkpoint"},
+    {"config|config_file|conf|yaml", NULL, "the run file stands without an option, RUN.yaml"},
     {"log_level|logging_level|verbosity", "log.level", NULL},
 };
 
