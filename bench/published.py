@@ -7,7 +7,7 @@ Korthikanti et al. 2022 (arXiv 2205.05198), table 5: GPT of 22 billion to 1 tril
 A100-80 with NVLink, eight 200 Gb/s InfiniBand adapters a node), with full recomputation, and with selective
 recomputation and the sequence in parts; its table 3 has the layouts. Calculon's errors are those of its own validation
 (github.com/calculon-ai/calculon, `calculon llm-validation`, whose system file a100_80e.json is of that machine). Our
-rates are of data sheets and of measurements of kernels (partition/costs_device.c); nothing was set by these steps.
+rates are of data sheets and of measurements of kernels (partition/cost/costs_device.c); nothing was set by these steps.
 
 The operators that are modelled never store attention's scores, as is usual since FlashAttention; the program that was
 measured did. The second prediction adds that by the same rates: products of a head's depth, and the scores' way
@@ -30,7 +30,7 @@ ROWS = [("22B", 48, 64, 6144, 1, 4, 4, 1, {"full": (1.42, -0.0172), "selective":
         ("1T", 128, 160, 25600, 64, 1, 512, 1, {"full": (94.42, -0.0460), "selective": (71.49, -0.0762)})]
 TENSOR, CONTEXT, VOCABULARY = 8, 2048, 51200
 
-# As partition/costs_device.c has them, of an A100-80.
+# As partition/cost/costs_device.c has them, of an A100-80.
 PEAK, MEMORY, LAUNCH, DEPTH = 312e12 * 0.869, 2039e9 * 0.85, 3e-6, 160
 FUSED = {"forward": 312e12 * 0.65 * CONTEXT / (CONTEXT + 400), "backward": 312e12 * 0.53 * CONTEXT / (CONTEXT + 400)}
 

@@ -36,7 +36,7 @@ END_OF_RUN
     for i in $(seq 20); do echo "a pipeline of $i stages is filled by $i micro-batches"; done >text.txt
 }
 
-# use_far: programs find the device of tests/engine/far_module.c
+# use_far: programs find the device of tests/far/far_module.c
 use_far() {
     PENSTOCK_MODULE=$(dirname "$PENSTOCK")/libpst-far.so
     export PENSTOCK_MODULE

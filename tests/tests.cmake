@@ -34,7 +34,7 @@ function(pst_test source limit)
   if(PST_SANITIZE)
     math(EXPR limit "${limit} * 5")
   endif()
-  if(folder MATCHES "^(cli|engine|kernels|parity)$" AND NOT head MATCHES " isa=any")
+  if(folder MATCHES "^(cli|far|checkpoint|prepare|planning|health|rank|run|kernels|parity)$" AND NOT head MATCHES " isa=any")
     list(APPEND label isa)
   endif()
   set(environment "PENSTOCK=${CMAKE_BINARY_DIR}/penstock" "SOURCE_DIR=${CMAKE_SOURCE_DIR}"
@@ -158,19 +158,19 @@ endforeach()
 
 # A back end as engine tests load it: the CPU's kernels on a device that the host cannot reach.
 if(NOT PST_FUZZ)
-  add_library(pst_far MODULE tests/engine/far_module.c tests/engine/far_direct.c tests/engine/far_f8.c
+  add_library(pst_far MODULE tests/far/far_module.c tests/far/far_direct.c tests/far/far_f8.c
     kernels/module_host.c)
   target_include_directories(pst_far PRIVATE tests)
   set_target_properties(pst_far PROPERTIES OUTPUT_NAME pst-far)
-  target_link_libraries(pst_far PRIVATE pst_kernels pst_graph pst_base)
+  target_link_libraries(pst_far PRIVATE pst_kernels_cpu pst_graph pst_base)
   target_link_options(pst_far PRIVATE -Wl,--exclude-libs,ALL)
-  add_library(pst_reaches MODULE tests/engine/ucx_reaches.c) # LD_PRELOAD of test_far_reached.sh
+  add_library(pst_reaches MODULE tests/far/ucx_reaches.c) # LD_PRELOAD of far/test_reached.sh
   set_target_properties(pst_reaches PROPERTIES OUTPUT_NAME pst-reaches)
   target_link_libraries(pst_reaches PRIVATE PkgConfig::UCX)
   add_library(pst_early MODULE tests/comm/early_signals.c) # LD_PRELOAD of test_early.sh
   set_target_properties(pst_early PROPERTIES OUTPUT_NAME pst-early)
   target_link_libraries(pst_early PRIVATE ${CMAKE_DL_LIBS})
-  foreach(target test_engine_far test_engine_far_f8 test_engine_far_graphs test_engine_far_layouts test_engine_staged)
+  foreach(target test_far_training test_far_f8 test_far_graphs test_far_layouts test_far_staged)
     add_dependencies(${target} pst_far)
     target_compile_definitions(${target} PRIVATE FAR_MODULE="$<TARGET_FILE:pst_far>")
   endforeach()

@@ -38,7 +38,7 @@ typedef struct {
  * EPEER: a rank or link failed; ENOMEM: memory or disk, the final weights not saved among it;
  * EINTERNAL. The folder of the run stays in every case. Main thread only, one at a time. A handler
  * of the caller's own that may interrupt a training must be installed with SA_ONSTACK
- * (src/engine/stop.c says why). */
+ * (src/run/stop.c says why). */
 PST_API pst_status pst_train(const pst_config *config, const pst_train_options *options);
 
 #define PST_GENERATE_MAX 1000000000

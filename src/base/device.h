@@ -6,7 +6,7 @@
 #include "base/status.h"
 #include <stdint.h>
 
-/* HEAD: transfers that hold up no others (pipeline/instr.h). */
+/* HEAD: transfers that hold up no others (pipeline/compile/instr.h). */
 typedef enum { PST_Q_COMPUTE, PST_Q_SEND, PST_Q_RECV, PST_Q_HEAD, PST_Q_COUNT } pst_queue;
 
 /* Instruction sets that kernels ask for (bits of pst_device.isa). */

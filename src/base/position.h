@@ -1,4 +1,4 @@
-/* A rank's position: what it is doing and waiting for right now, for the other ranks to read (comm/heartbeat.c shares
+/* A rank's position: what it is doing and waiting for right now, for the other ranks to read (comm/watch/heartbeat.c shares
  * it within a host). Written by the rank's own thread, in the executor and in collectives; every word is atomic by
  * itself. `moves` counts everything that advances, so what lies between two equal readings of it has stood still. */
 #ifndef PST_BASE_POSITION_H

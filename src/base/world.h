@@ -15,7 +15,7 @@ typedef struct {
     /* A value that `rank` put before the last fence; *value is malloc'ed, the caller frees it. */
     pst_status (*get)(pst_world *w, uint32_t rank, const char *key, void **value, size_t *bytes);
     pst_status (*fence)(pst_world *w);                 /* blocks until all ranks are here */
-    /* Optional: EPEER when a rank of another host is gone, or has given up (ranks of this host: comm/heartbeat.h).
+    /* Optional: EPEER when a rank of another host is gone, or has given up (ranks of this host: comm/watch/heartbeat.h).
      * Cheap. */
     pst_status (*check)(pst_world *w);
     void (*abort)(pst_world *w, int exit_status, const char *why); /* ends the job, by the launcher or by check; may

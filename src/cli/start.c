@@ -182,7 +182,7 @@ static void *load_commands(char *why, size_t bytes) {
 }
 
 /* UCX takes SIGHUP, or what UCX_DEBUG_SIGNO names, when it is loaded, and has it taken away a little later
- * (comm/ucx_open.c): signals that end the program wait until then. before: the mask without them. */
+ * (comm/transport/ucx_open.c): signals that end the program wait until then. before: the mask without them. */
 static void hold_signals(sigset_t *before) {
     sigset_t held;
     sigemptyset(&held);

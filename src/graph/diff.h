@@ -1,5 +1,5 @@
 /* Differentiation: from a graph to the straight-line list of F, B and W steps of one micro-batch (the tape) and the
- * values that they read and write. Knows nothing of stages; pipeline/program.h cuts the tape at stage boundaries.
+ * values that they read and write. Knows nothing of stages; pipeline/compile/program.h cuts the tape at stage boundaries.
  *
  * Gradients accumulate in reverse node order: the last consumer of a tensor gives its gradient first; an earlier
  * consumer's B reads it as SUM and writes a new version. So every layout adds in the same order. */
@@ -35,7 +35,7 @@ typedef enum { PST_AGAIN_NOT, PST_AGAIN_F, PST_AGAIN_RESTORE } pst_again;
 typedef struct {
     uint32_t node;
     pst_pass pass;
-    uint8_t again; /* pst_again: among the steps of B (pipeline/recompute.c) */
+    uint8_t again; /* pst_again: among the steps of B (pipeline/compile/recompute.c) */
     uint32_t n_operand;
     pst_operand operand[PST_MAX_ARG];
     uint64_t flops, bytes;

@@ -3,8 +3,8 @@
 #ifndef PST_REPORT_DATA_H
 #define PST_REPORT_DATA_H
 #include "config/config.h"
-#include "pipeline/grid.h"
-#include "pipeline/plan.h"
+#include "pipeline/layout/grid.h"
+#include "pipeline/layout/plan.h"
 #include <jansson.h>
 
 /* Curves of metrics.jsonl, by step: X(name, key). */

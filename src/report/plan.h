@@ -1,9 +1,9 @@
 /* A plan's report: what `penstock plan --report` shows, as plain numbers. The engine fills them from what it has
- * prepared (engine/plan_page.c); nothing here computes a prediction. */
+ * prepared (planning/page.c); nothing here computes a prediction. */
 #ifndef PST_REPORT_PLAN_H
 #define PST_REPORT_PLAN_H
 #include "graph/graph.h"
-#include "pipeline/grid.h"
+#include "pipeline/layout/grid.h"
 #include "report/data.h"
 
 /* Ranks and chunks that are drawn one by one. */

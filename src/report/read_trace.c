@@ -1,5 +1,5 @@
-/* trace.json, as pipeline/trace.c writes it: one event per line, so that a large one needs no tree of all of it. */
-#include "pipeline/timeline.h"
+/* trace.json, as pipeline/draw/trace.c writes it: one event per line, so that a large one needs no tree of all of it. */
+#include "pipeline/draw/timeline.h"
 #include "report/data.h"
 #include <math.h>
 #include <stdlib.h>

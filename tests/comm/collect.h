@@ -3,7 +3,7 @@
 #ifndef TESTS_COMM_COLLECT_H
 #define TESTS_COMM_COLLECT_H
 #include "base/rng.h"
-#include "comm/collective.h"
+#include "comm/collective/collective.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

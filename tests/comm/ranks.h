@@ -2,11 +2,11 @@
 #ifndef TESTS_COMM_RANKS_H
 #define TESTS_COMM_RANKS_H
 #include "base/status.h"
-#include "comm/collective.h"
-#include "comm/heartbeat.h"
-#include "comm/launch.h"
-#include "comm/transport.h"
-#include "comm/world.h"
+#include "comm/collective/collective.h"
+#include "comm/launch/launch.h"
+#include "comm/transport/transport.h"
+#include "comm/watch/heartbeat.h"
+#include "comm/world/world.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,9 +8,9 @@
 #include <cmocka.h>
 
 #include "base/rng.h"
-#include "comm/collective.h"
+#include "comm/collective/collective.h"
 #include "comm/fault.h"
-#include "comm/transport.h"
+#include "comm/transport/transport.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

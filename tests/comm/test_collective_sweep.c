@@ -10,7 +10,7 @@
 
 #include "comm/collect.h"
 #include "comm/fault.h"
-#include "comm/transport.h"
+#include "comm/transport/transport.h"
 
 enum { SEED = 2024, RANKS = 9, GROUPS = 4, ROUNDS = 400000 };
 

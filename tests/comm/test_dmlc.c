@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "base/clock.h"
-#include "comm/dmlc.h"
 #include "comm/port.h"
+#include "comm/world/dmlc.h"
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "comm/ucx_guard.h"
+#include "comm/transport/ucx_guard.h"
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>

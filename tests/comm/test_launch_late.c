@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "comm/ranks.h"
-#include "comm/world.h"
+#include "comm/world/world.h"
 #include <signal.h>
 
 enum { LATE_S = 14 }; /* for the others may come late themselves */

@@ -10,8 +10,8 @@
 #include "base/clock.h"
 #include "comm/port.h"
 #include "comm/ranks.h"
-#include "comm/secret.h"
-#include "comm/tcp.h"
+#include "comm/world/secret.h"
+#include "comm/world/tcp.h"
 #include "skip.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -8,7 +8,7 @@
 
 #include "base/rng.h"
 #include "comm/fault.h"
-#include "comm/transport.h"
+#include "comm/transport/transport.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "comm/ucx_parts.h"
+#include "comm/transport/ucx_parts.h"
 #include <dlfcn.h>
 #include <signal.h>
 #include <stdio.h>

@@ -9,8 +9,8 @@
 
 #include "base/clock.h"
 #include "comm/port.h"
-#include "comm/tcp.h"
-#include "comm/world.h"
+#include "comm/world/tcp.h"
+#include "comm/world/world.h"
 #include <string.h>
 #include <sys/wait.h>
 

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "comm/ucx_choose.h"
-#include "comm/version.h"
+#include "comm/transport/ucx_choose.h"
+#include "comm/transport/version.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

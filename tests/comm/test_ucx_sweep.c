@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "comm/ucx_sweep.h"
+#include "comm/transport/ucx_sweep.h"
 #include "skip.h"
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* test: label=gpu timeout=120 serial
  * The CUDA device on a GPU: copies, order between queues, times beside the host's clock, what a launch costs, memory that
  * is too much, two ranks on one GPU, and a kernel that fails. Operators have tests of their own (kernels.cuda*). */
+#include "backends/module.h"
 #include "base/clock.h"
-#include "engine/module.h"
 #include "penstock/status.h"
 #include <setjmp.h>
 #include <stdarg.h>

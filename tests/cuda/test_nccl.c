@@ -8,7 +8,7 @@
 #include <cmocka.h>
 #include "skip.h"
 #ifdef PST_NCCL
-#include "comm/transport.h"
+#include "comm/transport/transport.h"
 #include "cuda/fake.h"
 #include "cuda/fake_nccl.h"
 #include "kernels/cuda/nccl.h"

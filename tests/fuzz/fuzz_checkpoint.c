@@ -1,6 +1,6 @@
 /* Any text as the index of a checkpoint: an error that names the file, or tensors that are sorted and in a listed file
  * within the folder. */
-#include "engine/checkpoint.h"
+#include "checkpoint/checkpoint.h"
 #include <stdlib.h>
 #include <string.h>
 

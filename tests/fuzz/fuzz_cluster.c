@@ -1,5 +1,5 @@
 /* Any bytes as a cluster file: an error that names the file, or devices that are what the file may say. */
-#include "pipeline/cluster.h"
+#include "pipeline/cluster/cluster.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* Any text as a Hugging Face config.json: an error that names the file, or sizes that a GPT can have. */
-#include "engine/hf.h"
+#include "checkpoint/hf.h"
 #include <stdlib.h>
 #include <string.h>
 

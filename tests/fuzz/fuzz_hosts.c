@@ -1,5 +1,5 @@
 /* Any bytes as a host file: an error that names the file, or hosts with names and slots. */
-#include "comm/hostfile.h"
+#include "comm/launch/hostfile.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Any bytes as a plan file: an error that names the file, or a plan that is printed and read back the same. */
-#include "pipeline/plan.h"
+#include "pipeline/layout/plan.h"
 #include <stdlib.h>
 #include <string.h>
 

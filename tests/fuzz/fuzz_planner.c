@@ -1,6 +1,6 @@
 /* Any bytes as another planner's workload, or as a plan of one: an error that names the file, or a graph that is
  * planned for, and a plan that is judged. */
-#include "partition/import.h"
+#include "partition/foreign/import.h"
 #include <stdlib.h>
 #include <string.h>
 

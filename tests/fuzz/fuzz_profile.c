@@ -1,6 +1,6 @@
 /* Any bytes as a profile: an error that names the file, or durations that are positive and print to what is read
  * back. */
-#include "partition/profile.h"
+#include "partition/cost/profile.h"
 #include <stdlib.h>
 #include <string.h>
 

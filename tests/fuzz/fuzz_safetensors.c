@@ -1,5 +1,5 @@
 /* Any bytes as a safetensors file: an error that names the file, or entries that lie inside it and can be read. */
-#include "engine/safetensors.h"
+#include "checkpoint/safetensors.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* Any bytes as a schedule's CSV: an error that names the file, or a schedule that is written and read back the same. */
-#include "pipeline/schedule_csv.h"
+#include "pipeline/schedule/csv.h"
 #include <stdlib.h>
 #include <string.h>
 

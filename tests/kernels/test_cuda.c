@@ -1,7 +1,7 @@
 /* test: label=gpu timeout=300 serial */
 /* Our own kernels on a GPU against the reference: what test_cuda_host.c does with emulated threads, and sizes that
  * fill the GPU. Skipped where the module or a GPU is not there. */
-#include "engine/module.h"
+#include "backends/module.h"
 #include "kernels/cuda_check.h"
 
 enum { ARENA = 1 << 30, STEP = 4096 };

@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <setjmp.h>
 #include <cmocka.h>
+#include "backends/module.h"
 #include "base/arena.h"
-#include "engine/module.h"
 #include "kernels/differences.h"
 
 enum { SKIP = 77 };

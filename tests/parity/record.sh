@@ -1,5 +1,5 @@
 #!/bin/sh
-# Records in fixture/ what PyTorch says, for the tests that run without it (test_recorded.sh, tests/engine/test_fp16.c):
+# Records in fixture/ what PyTorch says, for the tests that run without it (test_recorded.sh, tests/run/test_fp16.c):
 # the schedules of ours that its validator passes, as checksums; its own schedules; scales of its GradScaler.
 #
 #     PENSTOCK=build/release/penstock [PST_TORCH_PYTHON=PYTHON] tests/parity/record.sh

@@ -1,7 +1,7 @@
 #!/bin/sh
 # test: label=full timeout=120
 # Live: the dynamic loss scale of a fp16 run beside PyTorch's GradScaler: the same scale before every step, the same steps
-# skipped. Runs that were recorded are tested without PyTorch (tests/engine/test_fp16.c).
+# skipped. Runs that were recorded are tested without PyTorch (tests/run/test_fp16.c).
 set -eu
 # shellcheck source=tests/parity/torch.sh
 . "$(dirname "$0")/torch.sh"

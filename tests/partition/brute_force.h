@@ -3,7 +3,7 @@
 #ifndef PST_TESTS_BRUTE_FORCE_H
 #define PST_TESTS_BRUTE_FORCE_H
 #include "graph/random_graph.h"
-#include "partition/import.h"
+#include "partition/foreign/import.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Problems for the search: made-up chains of operators on made-up clusters. */
 #ifndef PST_TESTS_PARTITION_SEARCH_CASE_H
 #define PST_TESTS_PARTITION_SEARCH_CASE_H
-#include "partition/search.h"
+#include "partition/search/search.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* Costs: what tables say of chunks is what cuts of the graph come to, and never more than the layout has; times grow
  * with sizes. */
 #include "models/model.h"
-#include "partition/costs.h"
+#include "partition/cost/costs.h"
 #include "pipeline/case.h"
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* Cutting a row of items: against all possible cuts on small inputs, and fast enough on large ones. */
 #include "graph/random_graph.h"
-#include "partition/partition.h"
+#include "partition/balance/balance.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "graph/random_graph.h"
-#include "partition/import.h"
+#include "partition/foreign/import.h"
 #include <math.h>
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "partition/profile.h"
+#include "partition/cost/profile.h"
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

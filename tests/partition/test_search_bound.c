@@ -1,6 +1,6 @@
 /* What no cut is below, beside cuts of made-up chains: random ones, and from these on neighbours that take less time. */
+#include "partition/search/parts.h"
 #include "partition/search_case.h"
-#include "partition/search_parts.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

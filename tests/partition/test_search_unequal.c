@@ -2,8 +2,8 @@
  * Stages with different numbers of tensor ranks: a list is taken as it is; where none is given and not all can be tried,
  * devices that no one number of them makes use of are used, and no layout is below the bound; what would be split across a
  * border is not; and what such stages hold and take is their own. */
+#include "partition/search/parts.h"
 #include "partition/search_case.h"
-#include "partition/search_parts.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -1,8 +1,8 @@
 /* Plans from graphs: contiguous, balanced by the cost model, with the head's weight noticed; what is refused. */
 #include "graph/diff.h"
 #include "models/model.h"
-#include "partition/partition.h"
-#include "pipeline/program.h"
+#include "partition/balance/balance.h"
+#include "pipeline/compile/program.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

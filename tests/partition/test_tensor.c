@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "graph/random_graph.h"
-#include "partition/tensor.h"
+#include "partition/foreign/tensor.h"
 #include <math.h>
 #include <string.h>
 

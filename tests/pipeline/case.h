@@ -3,8 +3,8 @@
 #ifndef PST_TESTS_PIPELINE_CASE_H
 #define PST_TESTS_PIPELINE_CASE_H
 #include "graph/random_graph.h"
-#include "pipeline/check.h"
-#include "pipeline/layout.h"
+#include "pipeline/check/check.h"
+#include "pipeline/memory/map.h"
 #include <string.h>
 
 typedef struct {

@@ -6,9 +6,9 @@
 #include "base/arena.h"
 #include "base/hash.h"
 #include "comm/fault.h"
-#include "comm/transport.h"
+#include "comm/transport/transport.h"
 #include "pipeline/case.h"
-#include "pipeline/executor.h"
+#include "pipeline/execute/executor.h"
 
 static inline uint64_t mix(uint64_t a, uint64_t b) {
     uint64_t both[2] = {a, b};

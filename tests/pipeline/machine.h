@@ -1,5 +1,5 @@
 /* The oracle of the mutation tests: exhaustive execution of instruction lists on an abstract machine, which knows what
- * pipeline/instr.h says that lists mean, and nothing of how the checker goes about it.
+ * pipeline/compile/instr.h says that lists mean, and nothing of how the checker goes about it.
  *
  * Whatever has started can take any time, and a message may be buffered or not: these are the interleavings. Lists have
  * no choices (no instruction takes something away from another), so what can start once can always start later; hence,
@@ -13,7 +13,7 @@
  *   touch the same memory, one of them writing, race when each can start before the other ends. */
 #ifndef PST_TESTS_PIPELINE_MACHINE_H
 #define PST_TESTS_PIPELINE_MACHINE_H
-#include "pipeline/check.h"
+#include "pipeline/check/check.h"
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #ifndef PST_TESTS_PIPELINE_MACHINE_ROUNDS_H
 #define PST_TESTS_PIPELINE_MACHINE_ROUNDS_H
 #include "pipeline/case.h"
-#include "pipeline/check.h"
+#include "pipeline/check/check.h"
 
 enum { ROUND_BINS = 64, ROUND_SLOTS = 16, ROUND_BUFFERS = 32 }; /* pieces of a stage; the most of each */
 

@@ -1,8 +1,8 @@
 /* A schedule, a synthetic cut, its job and its slots: what the tests of simulator, checker and timeline work on. */
 #ifndef PST_TESTS_PIPELINE_STUDY_H
 #define PST_TESTS_PIPELINE_STUDY_H
-#include "pipeline/check.h"
-#include "pipeline/simulate.h"
+#include "pipeline/check/check.h"
+#include "pipeline/simulate/simulate.h"
 #include <stdlib.h>
 #include <string.h>
 

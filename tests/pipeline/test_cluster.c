@@ -1,5 +1,5 @@
 /* Cluster files: devices in the order of ranks; faults named with their place. */
-#include "pipeline/cluster.h"
+#include "pipeline/cluster/cluster.h"
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

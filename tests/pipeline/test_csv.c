@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "pipeline/schedule_csv.h"
+#include "pipeline/schedule/csv.h"
 #include <stdlib.h>
 #include <string.h>
 

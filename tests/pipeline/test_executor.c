@@ -2,8 +2,8 @@
  * same sums, and touch exactly the memory that was laid out; on the virtual clock it is the simulator; failures name
  * their instruction. */
 #include "pipeline/emulate.h"
-#include "pipeline/simulate.h"
-#include "pipeline/timed.h"
+#include "pipeline/execute/timed.h"
+#include "pipeline/simulate/simulate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <string.h>
-#include "pipeline/grid.h"
+#include "pipeline/layout/grid.h"
 
 static void one_pipeline_has_no_names(void **state) {
     (void)state;

@@ -2,7 +2,7 @@
  * shared parameters in the order that every layout has. */
 #include "models/model.h"
 #include "pipeline/case.h"
-#include "pipeline/simulate.h"
+#include "pipeline/simulate/simulate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

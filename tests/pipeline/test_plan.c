@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "graph/random_graph.h"
-#include "pipeline/plan.h"
+#include "pipeline/layout/plan.h"
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

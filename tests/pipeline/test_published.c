@@ -5,8 +5,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "pipeline/check.h"
-#include "pipeline/simulate.h"
+#include "pipeline/check/check.h"
+#include "pipeline/simulate/simulate.h"
 #include <math.h>
 
 #define MUST(call)                                                                                                     \

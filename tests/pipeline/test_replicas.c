@@ -1,7 +1,7 @@
 /* Jobs of several replicas: every one that is built passes the checker in both modes, and walks to its end; whatever is
  * taken from its head or flush, or from rounds of gradients (zero 2), or changed in them, is refused. */
 #include "pipeline/case.h"
-#include "pipeline/simulate.h"
+#include "pipeline/simulate/simulate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

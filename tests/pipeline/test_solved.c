@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "pipeline/schedule_solved.h"
+#include "pipeline/solve/solve.h"
 #include "pipeline/study.h"
 #include "skip.h"
 #include <sys/resource.h>

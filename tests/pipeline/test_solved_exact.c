@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
-#include "pipeline/schedule_solved.h"
+#include "pipeline/solve/solve.h"
 #include "pipeline/study.h"
 
 enum { CHUNKS = 6, QUEUES = 3 * CHUNKS, RANKS = 3, MICROS = 3, BUCKETS = 1 << 18, MOST = 1 << 20 };

@@ -8,11 +8,11 @@
 #include <cmocka.h>
 
 #include "comm/fault.h"
-#include "comm/transport.h"
-#include "pipeline/executor.h"
+#include "comm/transport/transport.h"
+#include "pipeline/execute/executor.h"
+#include "pipeline/execute/suspect.h"
+#include "pipeline/execute/timed.h"
 #include "pipeline/study.h"
-#include "pipeline/suspect.h"
-#include "pipeline/timed.h"
 #include <stdio.h>
 
 enum { RANKS = 6 };

@@ -7,9 +7,9 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "pipeline/executor.h"
+#include "pipeline/execute/executor.h"
+#include "pipeline/execute/timed.h"
 #include "pipeline/study.h"
-#include "pipeline/timed.h"
 
 static void device_keeps_its_own_timeline(void **state) {
     (void)state;

@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "pipeline/draw/timeline.h"
 #include "pipeline/study.h"
-#include "pipeline/timeline.h"
 #include <math.h>
 
 static const pst_instr_cost cost = {.latency_ns = 2500, .norm_ns = 100, .gather_ns = 50, .step_ns = 300, .flush = 1};

@@ -2,10 +2,10 @@
  * messages by ranks that are driven in random order: both ends of a link posting in another order; messages of unequal
  * size between four and more ranks; a receive posted early that holds up computing; fewer micro-batches than stages; a
  * stage without steps. */
-#include "comm/transport.h"
-#include "pipeline/executor.h"
+#include "comm/transport/transport.h"
+#include "pipeline/execute/executor.h"
+#include "pipeline/execute/timed.h"
 #include "pipeline/study.h"
-#include "pipeline/timed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

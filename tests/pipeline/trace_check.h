@@ -1,7 +1,7 @@
 /* What holds of every trace: lanes do not overlap, each rank is a process with a name, each arrow has two ends. */
 #ifndef PST_TESTS_PIPELINE_TRACE_CHECK_H
 #define PST_TESTS_PIPELINE_TRACE_CHECK_H
-#include "pipeline/timeline.h"
+#include "pipeline/draw/timeline.h"
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>

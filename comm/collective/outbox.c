@@ -1,0 +1,118 @@
+/* Memory that the members of a group on one host share: each has an outbox, a file without a name that the others map
+ * to read. Whether all could is agreed upon: a collective of two all-gathers, first where the files are, then who has
+ * mapped them all. Where one could not, the group goes on without. */
+#include "comm/collective/parts.h"
+#include "comm/world/secret.h"
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* HEAD: of a file, where its word stands: on another machine of the same name, the path is any file's. */
+enum { HEAD = 4096, OUTBOX_BYTES = 2 << 20, MOST_SEGMENT = 256 << 10, MOST_MEMBERS = 16 };
+
+typedef struct {
+    int32_t pid, fd; /* fd -1: there is none */
+    uint64_t word[2];
+} announcement;
+
+struct pst_coll_outboxes {
+    uint32_t n, me;
+    int agreeing; /* the second all-gather is under way */
+    int fd;
+    announcement *all; /* [n] */
+    uint8_t *mapped;   /* [n] 1: that member has mapped all */
+    uint8_t **mem;     /* [n] */
+};
+
+uint64_t pst_coll_outbox_segment(uint32_t n) {
+    uint64_t fair = OUTBOX_BYTES / (PST_COLL_OUTBOX_TURNS * (uint64_t)n) / 4096 * 4096;
+    return fair < MOST_SEGMENT ? fair : MOST_SEGMENT;
+}
+
+static size_t file_bytes(uint32_t n) { return HEAD + PST_COLL_OUTBOX_TURNS * n * pst_coll_outbox_segment(n); }
+
+uint8_t *pst_coll_outbox_slot(const pst_coll_outboxes *o, uint32_t member, uint64_t slot) {
+    return o->mem[member] + HEAD + slot * pst_coll_outbox_segment(o->n);
+}
+
+void pst_coll_outboxes_close(pst_coll_outboxes *o) {
+    if (!o) return;
+    for (uint32_t i = 0; o->mem && i < o->n; i++)
+        if (o->mem[i]) munmap(o->mem[i], file_bytes(o->n));
+    if (o->fd >= 0) close(o->fd);
+    free(o->all), free(o->mapped), free(o->mem), free(o);
+}
+
+/* Its pages are there from now on: a machine that is short of memory says so here. */
+static uint8_t *create(uint32_t n, int *fd, uint64_t word[2]) {
+    if (pst_secret_random(word, 2 * sizeof *word) != PST_OK) return NULL;
+    *fd = memfd_create("penstock-outbox", MFD_CLOEXEC);
+    if (*fd < 0 || posix_fallocate(*fd, 0, (off_t)file_bytes(n))) return NULL;
+    void *mem = mmap(NULL, file_bytes(n), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, *fd, 0);
+    if (mem == MAP_FAILED) return NULL;
+    memcpy(mem, word, 2 * sizeof *word);
+    return mem;
+}
+
+static uint8_t *map_announced(const announcement *a, uint32_t n) {
+    char path[64];
+    struct stat st;
+    if (a->fd < 0) return NULL;
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", a->pid, a->fd);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fits = fd >= 0 && !fstat(fd, &st) && S_ISREG(st.st_mode) && (size_t)st.st_size == file_bytes(n);
+    void *mem = fits ? mmap(NULL, file_bytes(n), PROT_READ, MAP_SHARED | MAP_POPULATE, fd, 0) : MAP_FAILED;
+    if (fd >= 0) close(fd);
+    if (mem == MAP_FAILED) return NULL;
+    if (!memcmp(mem, a->word, sizeof a->word)) return mem;
+    munmap(mem, file_bytes(n));
+    return NULL;
+}
+
+pst_status pst_coll_share(pst_coll *c) {
+    if (c->n == 1 || c->n > MOST_MEMBERS || c->outboxes || (c->hosts && c->hosts->n_host > 1)) return PST_OK;
+    pst_coll_outboxes *o = calloc(1, sizeof *o);
+    if (o) {
+        *o = (pst_coll_outboxes){.n = c->n, .me = c->me, .fd = -1};
+        o->all = calloc(c->n, sizeof *o->all);
+        o->mapped = calloc(c->n, sizeof *o->mapped);
+        o->mem = calloc(c->n, sizeof *o->mem);
+    }
+    if (!o || !o->all || !o->mapped || !o->mem) {
+        pst_coll_outboxes_close(o);
+        return pst_fail(PST_ENOMEM, "no memory for a group of %u ranks", c->n);
+    }
+    announcement *a = &o->all[c->me];
+    o->mem[c->me] = create(c->n, &o->fd, a->word);
+    *a = (announcement){getpid(), o->mem[c->me] ? o->fd : -1, {a->word[0], a->word[1]}};
+    c->outboxes = o;
+    return pst_coll_start(c, PST_COLL_ALL_GATHER, o->all, sizeof *o->all, PST_F32, 0);
+}
+
+/* One of the two all-gathers is done. */
+pst_status pst_coll_share_next(pst_coll *c) {
+    pst_coll_outboxes *o = c->outboxes;
+    uint32_t n_mapped = 0;
+    if (!o->agreeing) {
+        o->mapped[o->me] = o->mem[o->me] != NULL;
+        for (uint32_t i = 0; i < o->n; i++) {
+            if (i != o->me) o->mem[i] = map_announced(&o->all[i], o->n);
+            o->mapped[o->me] &= o->mem[i] != NULL;
+        }
+        o->agreeing = 1;
+        return pst_coll_start(c, PST_COLL_ALL_GATHER, o->mapped, 1, PST_F32, 0);
+    }
+    if (o->fd >= 0) close(o->fd);
+    o->fd = -1;
+    for (uint32_t i = 0; i < o->n; i++) n_mapped += o->mapped[i];
+    c->shared = n_mapped == o->n;
+    if (!c->shared) {
+        pst_coll_outboxes_close(o);
+        c->outboxes = NULL;
+    }
+    return PST_OK;
+}

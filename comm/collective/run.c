@@ -1,0 +1,164 @@
+/* The state machine that takes a collective through its steps (comm/collective/parts.h), and what it says meanwhile to
+ * whoever watches this rank (base/position.h). */
+#include "comm/collective/parts.h"
+#include <string.h>
+
+/* After so long an addition, what has come meanwhile is looked at first. */
+enum { LONG_BYTES = 64 << 10 };
+
+/* --- what others see -------------------------------------------------------------------------------------------- */
+
+static void say(pst_coll *c, pst_activity activity) {
+    PST_POSITION_SET(c->at, coll_wait, 0);
+    PST_POSITION_SET(c->at, activity, (uint32_t)activity);
+    PST_POSITION_SET(c->at, since_ns, pst_monotonic_ns());
+    pst_position_move(c->at);
+}
+
+void pst_coll_say_start(pst_coll *c) {
+    PST_POSITION_SET(c->at, coll_kind, (uint32_t)c->kind);
+    PST_POSITION_SET(c->at, coll_root, c->root);
+    PST_POSITION_SET(c->at, coll_bytes, c->bytes);
+    PST_POSITION_SET(c->at, n_coll, PST_POSITION_GET(c->at, n_coll) + 1);
+    uint64_t site = pst_position_site(c->at, c->file, c->function, c->line);
+    pst_position_op(c->at,
+                    site ? site : UINT64_C(1) << 63 | (uint64_t)c->kind << 40 | (c->bytes & 0xffffffff) << 3 | 7);
+    say(c, PST_AT_COLLECTIVE);
+}
+
+static uint64_t say_post(pst_coll *c, const pst_transfer *t) {
+    uint64_t message = pst_position_message(t->kind == PST_TRANSFER_RECV, t->peer, t->seq);
+    uint64_t n = PST_POSITION_GET(c->at, n_coll_post);
+    PST_POSITION_SET(c->at, coll_post[n % PST_POSITION_POSTS], message);
+    PST_POSITION_SET(c->at, n_coll_post, n + 1);
+    pst_position_move(c->at);
+    return message;
+}
+
+/* --- steps -------------------------------------------------------------------------------------------------------- */
+
+static pst_coll_window_step *at_step(pst_coll *c, uint64_t i) {
+    return &c->window[i % PST_COLL_WINDOW((uint64_t)c->n)];
+}
+
+static int is_done(pst_coll *c, uint64_t i) {
+    return i == PST_COLL_NO_STEP || i < c->first || (i < c->behind && at_step(c, i)->state == PST_COLL_DONE);
+}
+
+static int is_ready(pst_coll *c, uint64_t i, const pst_coll_step *s) {
+    return (!s->after_all || c->first == i) && is_done(c, s->after[0]) && is_done(c, s->after[1]) &&
+           is_done(c, s->after[2]);
+}
+
+static void *slot_of(const pst_coll *c, const pst_coll_step *s) {
+    if (s->in_slot == PST_COLL_OF_PEER) return pst_coll_outbox_slot(c->outboxes, s->peer, s->slot);
+    return c->scratch + s->slot * c->run[c->now].slot_bytes;
+}
+
+static pst_status post(pst_coll *c, pst_coll_window_step *w) {
+    const pst_coll_step *s = &w->step;
+    const pst_coll_run *run = &c->run[c->now];
+    pst_transfer transfer = {.kind = s->op == PST_COLL_SEND ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
+                             .peer = run->rank[s->peer],
+                             .channel = c->channel,
+                             .seq = c->seq + run->seq + s->seq,
+                             .mem = s->in_slot ? slot_of(c, s) : c->mem + s->at,
+                             .bytes = s->bytes};
+    PST_TRY(c->t->ops->post(c->t, &transfer, &w->request));
+    w->state = PST_COLL_UNDER_WAY;
+    w->message = say_post(c, &transfer);
+    c->n_open++;
+    return PST_OK;
+}
+
+/* Starts a step whose time has come. */
+static pst_status begin(pst_coll *c, pst_coll_window_step *w) {
+    const pst_coll_step *s = &w->step;
+    w->state = PST_COLL_DONE;
+    switch (s->op) {
+    case PST_COLL_SKIP: break;
+    case PST_COLL_SEND:
+    case PST_COLL_RECV: return post(c, w);
+    case PST_COLL_PUT: memcpy(pst_coll_outbox_slot(c->outboxes, c->me, s->slot), c->mem + s->at, s->bytes); break;
+    case PST_COLL_ADD: pst_coll_add(c->dtype, c->mem + s->at, slot_of(c, s), s->bytes); break;
+    case PST_COLL_COPY: memcpy(c->mem + s->at, slot_of(c, s), s->bytes); break;
+    }
+    return PST_OK;
+}
+
+/* Tests what is under way. *moved: how many have completed. */
+static pst_status settle(pst_coll *c, uint32_t *moved) {
+    uint64_t waits = 0;
+    if (c->n_open) c->t->ops->progress(c->t);
+    for (uint64_t i = c->first; i < c->behind && c->n_open; i++) {
+        pst_coll_window_step *w = at_step(c, i);
+        uint64_t end_ns;
+        if (w->state != PST_COLL_UNDER_WAY) continue;
+        pst_status status = c->t->ops->test(c->t, w->request, &end_ns);
+        if (status == PST_BUSY) {
+            if (!waits) waits = w->message;
+            continue;
+        }
+        if (status == PST_EINPUT) c->mismatch = w->message;
+        w->state = PST_COLL_DONE;
+        c->n_open--;
+        ++*moved;
+        pst_position_move(c->at);
+        if (status != PST_OK) return status;
+    }
+    if (c->n_open) PST_POSITION_SET(c->at, coll_wait, waits);
+    return PST_OK;
+}
+
+/* After an addition, what has come meanwhile is looked at first: the next piece is to be under way. */
+static pst_status begin_ready(pst_coll *c, uint32_t *moved) {
+    const pst_coll_run *run = &c->run[c->now];
+    for (uint64_t i = c->first; i < run->n_step && i < c->first + PST_COLL_WINDOW((uint64_t)c->n); i++) {
+        pst_coll_window_step *w = at_step(c, i);
+        if (i == c->behind) {
+            *w = (pst_coll_window_step){.step.after = {PST_COLL_NO_STEP, PST_COLL_NO_STEP, PST_COLL_NO_STEP}};
+            run->algorithm->step(run, i, &w->step);
+            c->behind++;
+        }
+        if (w->state == PST_COLL_WAITS && is_ready(c, i, &w->step)) {
+            PST_TRY(begin(c, w));
+            ++*moved;
+            if (w->step.op >= PST_COLL_PUT && w->step.bytes >= LONG_BYTES) break;
+        }
+        if (i == c->first && w->state == PST_COLL_DONE) c->first++;
+    }
+    while (c->first < c->behind && at_step(c, c->first)->state == PST_COLL_DONE) c->first++;
+    return PST_OK;
+}
+
+/* OK: all runs are through their steps. */
+static pst_status advance(pst_coll *c) {
+    pst_position_poll(c->at);
+    for (;;) {
+        uint32_t moved = 0;
+        PST_TRY(settle(c, &moved));
+        PST_TRY(begin_ready(c, &moved));
+        if (c->first == c->run[c->now].n_step) {
+            c->first = c->behind = 0;
+            if (++c->now == c->n_run) return PST_OK;
+        } else if (!moved) {
+            return PST_BUSY;
+        }
+    }
+}
+
+pst_status pst_coll_test(pst_coll *c) {
+    if (c->broken != PST_OK) return pst_fail(c->broken, "an earlier collective failed");
+    while (c->now != c->n_run) {
+        pst_status status = advance(c);
+        if (status == PST_BUSY) return status;
+        if (status != PST_OK) {
+            c->broken = status; /* who fails in one stays there, for others to see */
+            return status;
+        }
+        say(c, PST_AT_HOST);
+        for (uint32_t i = 0; i < c->n_run; i++) c->seq += c->run[i].n_seq; /* these numbers are not used again */
+        if (c->outboxes && !c->shared) PST_TRY(pst_coll_share_next(c));
+    }
+    return PST_OK;
+}

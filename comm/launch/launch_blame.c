@@ -1,0 +1,88 @@
+/* Who was to blame for a job's end, and how that is said (launch_parts.h). */
+#include "base/clock.h"
+#include "comm/launch/launch_parts.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+void pst_launch_say(const char *format, ...) {
+    char line[PAGE_VERDICT + 512] = "penstock: ";
+    va_list args;
+    va_start(args, format);
+    vsnprintf(line + 10, sizeof line - 12, format, args);
+    va_end(args);
+    strcat(line, "\n");
+    ssize_t written = write(STDERR_FILENO, line, strlen(line));
+    (void)written; /* nobody is left to tell */
+}
+
+/* In the job's layout, once it has come so far; else as it was launched. */
+static uint32_t rank_of(const launcher *l, uint32_t line) {
+    uint32_t rank;
+    return pst_heartbeat_page_rank(l->page, line, &rank) ? rank : l->first + line;
+}
+
+/* "penstock: rank 2 on HOST was killed by signal 9 during F of h.3.attn, micro-batch 3, step 14; rank 3 waits for it in
+ * ...", one write; by its last instruction alone when no other rank could tell. */
+static void say(const launcher *l, uint32_t rank, const char *what) {
+    char last[64];
+    const char *told = pst_heartbeat_page_told(l->page, rank);
+    pst_launch_say("rank %u on %s %s during %s", rank_of(l, rank), l->host, what,
+                   told ? told : pst_heartbeat_page_where(l->page, rank, last, sizeof last));
+}
+
+void pst_launch_say_culprit(launcher *l, int at_last) {
+    if (!*l->what || (!at_last && !pst_heartbeat_page_told(l->page, l->culprit))) return;
+    say(l, l->culprit, l->what);
+    *l->what = 0;
+}
+
+void pst_launch_begin_end(launcher *l) {
+    if (l->ending) return;
+    l->ending = 1;
+    l->kill_ns = pst_monotonic_ns() + l->grace_ns;
+}
+
+void pst_launch_blame(launcher *l, certainty how_sure, uint32_t rank, int exit_status, const char *what) {
+    if (how_sure == CULPRIT) pst_heartbeat_page_mark_dead(l->page, rank);
+    else pst_page_fault(l->page, FAULT_FAILED, rank); /* what it may have found out about another one stays */
+    pst_launch_begin_end(l);
+    if (l->blame >= how_sure) return;
+    l->blame = how_sure;
+    l->culprit = rank;
+    l->exit_status = exit_status;
+    if (how_sure == CULPRIT && what) snprintf(l->what, sizeof l->what, "%s", what);
+}
+
+/* The ranks have found out which of them holds the others up. One that is stuck will not leave: it is waited for no
+ * longer than the others. */
+void pst_launch_read_verdict(launcher *l) {
+    uint32_t rank;
+    int is_stuck;
+    const char *verdict;
+    if (!pst_heartbeat_page_hung(l->page, &rank, &is_stuck, &verdict)) return;
+    if (l->blame < CULPRIT) {
+        l->blame = CULPRIT;
+        l->culprit = rank;
+        l->exit_status = 3;
+        pst_launch_say("%s", verdict);
+        pst_launch_begin_end(l);
+    }
+    if (is_stuck && l->live == 1 && l->rank[rank].pid && !l->rank[rank].killed_by_us) l->kill_ns = 0;
+}
+
+/* Everybody has gone and nobody was caught in the act: perhaps the ranks themselves found who fell silent. On one host
+ * of several a rank that left may have followed one of another host: the starting launcher knows. */
+void pst_launch_settle_blame(launcher *l) {
+    uint32_t silent;
+    pst_launch_say_culprit(l, 1);
+    if (l->blame != FOLLOWER && l->blame != ABORTED) return;
+    const char *why = pst_heartbeat_page_why(l->page);
+    if (pst_heartbeat_page_silent(l->page, &silent)) say(l, l->culprit = silent, "fell silent");
+    else if (l->hosts && why) pst_launch_host_tell("followed %s", why);
+    else if (l->hosts && l->blame == FOLLOWER)
+        pst_launch_host_tell("followed rank %u on %s exited with status 3", rank_of(l, l->culprit), l->host);
+    else if (l->blame == ABORTED) say(l, l->culprit, "was killed by signal 6");
+    else say(l, l->culprit, "exited with status 3");
+}

@@ -1,0 +1,207 @@
+/* See inject.h. A wrapper passes everything on but the one message; every request keeps the inner transport's name. */
+#include "comm/transport/inject.h"
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef enum { DROP, SIZE, DELAY, STOP, STALL, SPIN, SKIP, KINDS } inject_kind;
+static const char *const kinds[] = {"drop", "size", "delay", "stop", "stall", "spin", "skip"};
+
+/* Requests of our own: no transport's are odd. */
+enum { DROPPED = 1, DELAYED = 3 };
+
+struct pst_inject {
+    pst_transport base; /* first: a pst_transport points here */
+    pst_transport *inner;
+    inject_kind kind;
+    uint64_t at, seen; /* the message or collective; how many there have been */
+    uint64_t delay_ns;
+    /* DELAY: */
+    pst_transfer transfer;
+    int is_held;
+    uint64_t until_ns, request;
+};
+
+/* --- what is asked for -------------------------------------------------------------------------------------------- */
+
+static pst_status complain(const char *text) {
+    return pst_fail(
+        PST_EINPUT,
+        "PENSTOCK_FAULT='%s': expected drop|size|stop|stall|spin:rank=R,message=N, delay:rank=R,message=N,ms=M or "
+        "skip:rank=R,collective=N",
+        text);
+}
+
+static pst_status complain_rank(const char *text, uint64_t rank, uint32_t n_rank) {
+    char there[48] = "rank 0 only";
+    if (n_rank > 1) snprintf(there, sizeof there, "ranks 0 to %u", n_rank - 1);
+    return pst_fail(PST_EINPUT, "PENSTOCK_FAULT='%s': there is no rank %" PRIu64 "; this job has %s", text, rank,
+                    there);
+}
+
+static int read_number(const char **at, const char *key, uint64_t *value) {
+    size_t n = strlen(key);
+    char *end;
+    if (strncmp(*at, key, n) || (*at)[n] < '0' || (*at)[n] > '9') return 0;
+    errno = 0;
+    *value = strtoull(*at + n, &end, 10);
+    *at = end;
+    return !errno;
+}
+
+static pst_status parse(const char *text, inject_kind *kind, uint64_t *rank, uint64_t *at, uint64_t *ms) {
+    uint32_t k = 0;
+    while (k < KINDS && (strncmp(text, kinds[k], strlen(kinds[k])) || text[strlen(kinds[k])] != ':')) k++;
+    if (k == KINDS) return complain(text);
+    const char *rest = text + strlen(kinds[k]);
+    *kind = (inject_kind)k;
+    if (!read_number(&rest, ":rank=", rank)) return complain(text);
+    if (!read_number(&rest, k == SKIP ? ",collective=" : ",message=", at) || !*at) return complain(text);
+    if (k == DELAY && !read_number(&rest, ",ms=", ms)) return complain(text);
+    return *rest ? complain(text) : PST_OK;
+}
+
+pst_status pst_inject_open(uint32_t rank, uint32_t n_rank, pst_inject **fault) {
+    const char *text = getenv("PENSTOCK_FAULT");
+    inject_kind kind = DROP;
+    uint64_t at, of_rank, ms = 0;
+    *fault = NULL;
+    if (!text || !*text) return PST_OK;
+    PST_TRY(parse(text, &kind, &of_rank, &at, &ms));
+    if (of_rank >= n_rank) return complain_rank(text, of_rank, n_rank);
+    if (of_rank != rank) return PST_OK;
+    pst_inject *f = calloc(1, sizeof *f);
+    if (!f) return pst_fail(PST_ENOMEM, "no memory for a fault");
+    f->kind = kind;
+    f->at = at;
+    f->delay_ns = ms * 1000000;
+    *fault = f;
+    return PST_OK;
+}
+
+/* When it was is said, for those who measure how soon it is found. */
+static void announce(const pst_inject *f, uint32_t rank, const char *what, uint32_t peer) {
+    uint64_t now = pst_monotonic_ns();
+    fprintf(stderr, "penstock: PENSTOCK_FAULT: rank %u, %s", rank, what);
+    if (f->kind != SKIP) fprintf(stderr, " %" PRIu64 " to rank %u", f->at, peer);
+    fprintf(stderr, " at %" PRIu64 ".%06" PRIu64 " s\n", now / 1000000000, now % 1000000000 / 1000);
+}
+
+int pst_inject_skips(pst_inject *f) {
+    if (!f || f->kind != SKIP || ++f->seen != f->at) return 0;
+    char what[64];
+    snprintf(what, sizeof what, "skip collective %" PRIu64, f->at);
+    announce(f, f->base.rank, what, 0);
+    return 1;
+}
+
+/* --- the transport ------------------------------------------------------------------------------------------------ */
+
+static pst_status inject_open(pst_world *world, const pst_clock *clock, pst_transport **transport) {
+    (void)world, (void)clock, (void)transport;
+    return pst_fail(PST_EINPUT, "transport inject only wraps another one");
+}
+
+static pst_status misbehave(pst_inject *f, const pst_transfer *transfer, uint64_t *request) {
+    pst_transfer changed = *transfer;
+    char what[32];
+    snprintf(what, sizeof what, "%s message", kinds[f->kind]);
+    announce(f, f->base.rank, what, transfer->peer);
+    switch (f->kind) {
+    case DROP: *request = DROPPED; return PST_OK;
+    case DELAY:
+        f->transfer = *transfer;
+        f->is_held = 1;
+        f->until_ns = pst_monotonic_ns() + f->delay_ns;
+        *request = DELAYED;
+        return PST_OK;
+    case SIZE: changed.bytes /= 2; break;
+    case STOP: kill(getpid(), SIGSTOP); break;
+    case SPIN:
+        for (volatile uint32_t i = 0;; i++) continue;
+    default:
+        for (;;) pause();
+    }
+    return f->inner->ops->post(f->inner, &changed, request);
+}
+
+/* An empty message cannot be halved: the next one is. */
+static pst_status inject_post(pst_transport *t, const pst_transfer *transfer, uint64_t *request) {
+    pst_inject *f = (pst_inject *)t;
+    int counts = transfer->kind == PST_TRANSFER_SEND && f->kind != SKIP && (f->kind != SIZE || transfer->bytes);
+    if (counts && ++f->seen == f->at) return misbehave(f, transfer, request);
+    return f->inner->ops->post(f->inner, transfer, request);
+}
+
+static pst_status release(pst_inject *f) {
+    if (!f->is_held || pst_monotonic_ns() < f->until_ns) return PST_OK;
+    f->is_held = 0;
+    return f->inner->ops->post(f->inner, &f->transfer, &f->request);
+}
+
+static pst_status inject_test(pst_transport *t, uint64_t request, uint64_t *end_ns) {
+    pst_inject *f = (pst_inject *)t;
+    if (request == DROPPED) {
+        if (end_ns) *end_ns = pst_clock_now(t->clock);
+        return PST_OK;
+    }
+    if (request != DELAYED) return f->inner->ops->test(f->inner, request, end_ns);
+    PST_TRY(release(f));
+    return f->is_held ? PST_BUSY : f->inner->ops->test(f->inner, f->request, end_ns);
+}
+
+static uint32_t inject_progress(pst_transport *t) {
+    pst_inject *f = (pst_inject *)t;
+    return f->inner->ops->progress(f->inner);
+}
+
+static uint64_t inject_next_ns(pst_transport *t) {
+    pst_inject *f = (pst_inject *)t;
+    return f->is_held ? f->until_ns : f->inner->ops->next_ns(f->inner);
+}
+
+static pst_status inject_arm(pst_transport *t, int *fd) {
+    pst_inject *f = (pst_inject *)t;
+    return f->inner->ops->arm(f->inner, fd);
+}
+
+static void inject_abort(pst_transport *t) {
+    pst_inject *f = (pst_inject *)t;
+    f->inner->ops->abort(f->inner);
+}
+
+static void inject_close(pst_transport *t) {
+    pst_inject *f = (pst_inject *)t;
+    f->inner->ops->close(f->inner);
+    f->inner = NULL;
+}
+
+static const pst_transport_ops inject_ops = {
+    .name = "inject",
+    .flags = PST_TRANSPORT_RENDEZVOUS,
+    .open = inject_open,
+    .post = inject_post,
+    .test = inject_test,
+    .progress = inject_progress,
+    .next_ns = inject_next_ns,
+    .arm = inject_arm,
+    .abort = inject_abort,
+    .close = inject_close,
+};
+
+pst_transport *pst_inject_wrap(pst_inject *f, pst_transport *inner) {
+    if (!f) return inner;
+    f->base = (pst_transport){.ops = &inject_ops,
+                              .clock = inner->clock,
+                              .rank = inner->rank,
+                              .size = inner->size,
+                              .reaches_cuda = inner->reaches_cuda};
+    f->inner = inner;
+    return &f->base;
+}
+
+void pst_inject_close(pst_inject *f) { free(f); }

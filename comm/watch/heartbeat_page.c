@@ -1,0 +1,121 @@
+/* See heartbeat_page.h; and the launcher's side of heartbeat.h. */
+#include "comm/watch/heartbeat_page.h"
+#include "base/opcode.h"
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+size_t pst_page_bytes(uint32_t n) {
+    size_t bytes = sizeof(pst_heartbeat_page) + n * (sizeof(page_line) + sizeof(pst_position));
+    return (bytes + 4095) & ~(size_t)4095;
+}
+
+pst_position *pst_page_position(pst_heartbeat_page *page, uint32_t line) {
+    return (pst_position *)(page->line + page->n) + line;
+}
+
+pst_heartbeat_page *pst_page_map(int fd, uint32_t n) {
+    void *mem = mmap(NULL, pst_page_bytes(n), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return mem == MAP_FAILED ? NULL : mem;
+}
+
+void pst_page_init(pst_heartbeat_page *page, uint32_t n) {
+    page->n = n;
+    for (uint32_t i = 0; i < n; i++) {
+        page->line[i].rank = i;
+        page->line[i].instr = PAGE_NO_INSTR;
+    }
+}
+
+void pst_page_fault(pst_heartbeat_page *page, fault_kind kind, uint32_t line) {
+    uint64_t mine = (uint64_t)kind << 32 | line, seen = 0;
+    while (!atomic_compare_exchange_weak(&page->fault, &seen, mine))
+        if (seen && (kind != FAULT_DEAD || seen >> 32 == FAULT_DEAD) &&
+            (kind != FAULT_HUNG || seen >> 32 != FAULT_SILENT))
+            return;
+}
+
+pst_status pst_heartbeat_page_open(uint32_t n, int *fd, pst_heartbeat_page **page) {
+    int file = memfd_create("penstock-heartbeat", MFD_CLOEXEC);
+    if (file < 0) return pst_fail(PST_ENOMEM, "no shared page for the heartbeat: %m");
+    pst_heartbeat_page *p = ftruncate(file, (off_t)pst_page_bytes(n)) ? NULL : pst_page_map(file, n);
+    if (!p) {
+        close(file);
+        return pst_fail(PST_ENOMEM, "no shared page for the heartbeat: %m");
+    }
+    pst_page_init(p, n);
+    *fd = file;
+    *page = p;
+    return PST_OK;
+}
+
+void pst_heartbeat_page_close(pst_heartbeat_page *page) {
+    if (page) munmap(page, pst_page_bytes(page->n));
+}
+
+void pst_heartbeat_page_mark_dead(pst_heartbeat_page *page, uint32_t rank) {
+    atomic_store(&page->line[rank].state, LINE_GONE);
+    pst_page_fault(page, FAULT_DEAD, rank);
+}
+
+void pst_heartbeat_page_mark_gone(pst_heartbeat_page *page, uint32_t rank) {
+    atomic_store(&page->line[rank].state, LINE_GONE);
+}
+
+int pst_heartbeat_page_alive(const pst_heartbeat_page *page, uint32_t rank) {
+    return atomic_load(&page->line[rank].state) == LINE_ALIVE;
+}
+
+int pst_heartbeat_page_absent(const pst_heartbeat_page *page, uint32_t rank) {
+    return atomic_load(&page->line[rank].state) == LINE_ABSENT;
+}
+
+int pst_heartbeat_page_rank(const pst_heartbeat_page *page, uint32_t rank, uint32_t *number) {
+    *number = page->line[rank].rank;
+    return !pst_heartbeat_page_absent(page, rank);
+}
+
+int pst_heartbeat_page_started(const pst_heartbeat_page *page, uint32_t rank) {
+    return page->line[rank].instr != PAGE_NO_INSTR;
+}
+
+int pst_heartbeat_page_silent(const pst_heartbeat_page *page, uint32_t *rank) {
+    uint64_t fault = atomic_load(&page->fault);
+    if (fault >> 32 != FAULT_SILENT || (uint32_t)fault >= page->n) return 0;
+    *rank = (uint32_t)fault;
+    return 1;
+}
+
+int pst_heartbeat_page_hung(const pst_heartbeat_page *page, uint32_t *rank, int *is_stuck, const char **verdict) {
+    uint64_t fault = atomic_load(&page->fault);
+    if (fault >> 32 != FAULT_HUNG || (uint32_t)fault >= page->n) return 0;
+    *rank = (uint32_t)fault;
+    *is_stuck = (int)page->is_stuck;
+    *verdict = page->verdict;
+    return 1;
+}
+
+const char *pst_heartbeat_page_told(const pst_heartbeat_page *page, uint32_t rank) {
+    return atomic_load(&page->told) == rank + 1 ? page->verdict : NULL;
+}
+
+int pst_heartbeat_page_stopped(const pst_heartbeat_page *page) { return (int)atomic_load(&page->stopped); }
+
+const char *pst_heartbeat_page_note(const pst_heartbeat_page *page) {
+    return atomic_load(&page->noted) ? page->note : NULL;
+}
+
+const char *pst_heartbeat_page_why(const pst_heartbeat_page *page) {
+    return atomic_load(&page->excused) == 2 ? page->why : NULL;
+}
+
+const char *pst_heartbeat_page_where(const pst_heartbeat_page *page, uint32_t rank, char *buffer, uint32_t bytes) {
+    uint64_t instr = page->line[rank].instr;
+    uint32_t opcode = (uint32_t)(instr >> 56), chunk = instr >> 32 & 0xffffff, micro = (uint32_t)instr;
+    const char *name = pst_opcode_name((pst_opcode)opcode);
+    if (instr == PAGE_NO_INSTR) snprintf(buffer, bytes, "its start");
+    else if (opcode >= PST_OP_COUNT) snprintf(buffer, bytes, "instruction %016llx", (unsigned long long)instr);
+    else if (opcode >= PST_OP_REDUCE) snprintf(buffer, bytes, "%s", name);
+    else snprintf(buffer, bytes, "%s chunk %u micro-batch %u", name, chunk, micro);
+    return buffer;
+}

@@ -1,0 +1,330 @@
+/* See dmlc.h. Who connects to the scheduler is greeted with a fresh number, says its wish, its port and the proof that
+ * it knows the secret, and hears its place once all have come, or why it has none. Numbers are little endian. */
+#include "comm/world/dmlc.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "comm/world/secret.h"
+#include <errno.h>
+#include <netdb.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { HELLO = 8 + PST_SECRET_NONCE, WISH = 8 + PST_SECRET_NONCE + PST_SECRET_PROOF, ADDRESS = 48, SPARE = 64 };
+enum { ANSWER = 8 + ADDRESS + PST_SECRET_PROOF, WISH_S = 5 };
+#define SECOND UINT64_C(1000000000)
+static const char magic[8] = {'p', 's', 't', 'k', 'd', 'm', 'l', 2};
+/* Why a worker has no place: its rank is UINT32_MAX then, its port reason << 16 | the scheduler's DMLC_NUM_WORKER. */
+enum { OTHER_SIZE, RANK_TAKEN, ALL_THERE };
+
+static void put_number(uint8_t *at, uint32_t number) {
+    for (int i = 0; i < 4; i++) at[i] = (uint8_t)(number >> 8 * i);
+}
+
+static uint32_t get_number(const uint8_t *at) {
+    return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+/* --- variables ---------------------------------------------------------------------------------------------------- */
+
+static pst_status read_number(const char *name, uint32_t most, uint32_t *number) {
+    const char *text = getenv(name);
+    char *end;
+    unsigned long n = text && *text >= '0' && *text <= '9' ? strtoul(text, &end, 10) : most + 1ul;
+    if (n > most || *end)
+        return pst_fail(PST_EINPUT, "%s %s%s%s: with DMLC_ROLE=%s it has to be a number from 0 to %u", name,
+                        text ? "is '" : "is not set", text ? text : "", text ? "'" : "", getenv("DMLC_ROLE"), most);
+    *number = (uint32_t)n;
+    return PST_OK;
+}
+
+static pst_status read_role(const char *text, pst_dmlc_role *role) {
+    static const char *const names[] = {"worker", "scheduler", "server"};
+    *role = PST_DMLC_NONE;
+    for (int i = 0; text && i < 3; i++)
+        if (!strcmp(text, names[i])) *role = (pst_dmlc_role)(PST_DMLC_WORKER + i);
+    if (text && *role == PST_DMLC_NONE)
+        return pst_fail(PST_EINPUT, "DMLC_ROLE '%s': expected worker, scheduler or server", text);
+    return PST_OK;
+}
+
+pst_status pst_dmlc_read(pst_dmlc_role *role, pst_tcp_job *job) {
+    static const char *const ids[] = {"DMLC_WORKER_ID", "DMLC_RANK"};
+    PST_TRY(read_role(getenv("DMLC_ROLE"), role));
+    if (*role == PST_DMLC_NONE || *role == PST_DMLC_SERVER) return PST_OK;
+    pst_tcp_job j = {.rank = UINT32_MAX,
+                     .address = getenv("DMLC_PS_ROOT_URI"),
+                     .port = getenv("DMLC_PS_ROOT_PORT"),
+                     .secret = getenv("PENSTOCK_SECRET"),
+                     .seconds = job->seconds};
+    uint32_t port;
+    PST_TRY(read_number("DMLC_NUM_WORKER", 65535, &j.size));
+    PST_TRY(read_number("DMLC_PS_ROOT_PORT", 65535, &port));
+    if (!j.size) return pst_fail(PST_EINPUT, "DMLC_NUM_WORKER is 0: there have to be workers");
+    if (!j.address) return pst_fail(PST_EINPUT, "DMLC_PS_ROOT_URI is not set: it is the scheduler's address");
+    for (int i = 0; i < 2 && *role == PST_DMLC_WORKER && j.rank == UINT32_MAX; i++)
+        if (getenv(ids[i])) PST_TRY(read_number(ids[i], j.size - 1, &j.rank));
+    PST_TRY(pst_tcp_check_secret(&j));
+    if (!j.secret) j.secret = ""; /* one worker: nobody to tell apart */
+    *job = j;
+    return PST_OK;
+}
+
+/* --- the scheduler ------------------------------------------------------------------------------------------------ */
+
+typedef struct {
+    int fd, joined;
+    uint64_t until;
+    uint32_t have, rank, port, order; /* rank UINT32_MAX: none yet; order of arrival */
+    char address[ADDRESS];
+    uint8_t nonce[PST_SECRET_NONCE], wish[WISH];
+} caller;
+
+typedef struct {
+    const pst_tcp_job *job;
+    caller *at; /* [size + SPARE] */
+    struct pollfd *fds;
+    uint32_t n, joined;
+    int listener;
+} desk;
+
+static void drop(desk *d, uint32_t i) {
+    close(d->at[i].fd);
+    d->joined -= (uint32_t)d->at[i].joined;
+    d->at[i] = d->at[--d->n];
+}
+
+/* A worker says its wish at once: whoever has been silent longest is most likely none. */
+static void drop_oldest(desk *d) {
+    uint32_t oldest = UINT32_MAX;
+    for (uint32_t i = 0; i < d->n; i++)
+        if (!d->at[i].joined && (oldest == UINT32_MAX || d->at[i].until < d->at[oldest].until)) oldest = i;
+    drop(d, oldest);
+}
+
+static pst_status greet(desk *d) {
+    uint8_t hello[HELLO];
+    struct sockaddr_storage from;
+    socklen_t bytes = sizeof from;
+    int fd;
+    PST_TRY(pst_tcp_accept(d->listener, "the scheduler", &fd));
+    if (fd < 0) return PST_OK;
+    if (d->n == d->job->size + SPARE) drop_oldest(d);
+    caller *c = &d->at[d->n++];
+    *c = (caller){.fd = fd, .rank = UINT32_MAX, .until = pst_monotonic_ns() + WISH_S * SECOND};
+    if (getpeername(fd, (struct sockaddr *)&from, &bytes) == 0)
+        getnameinfo((struct sockaddr *)&from, bytes, c->address, sizeof c->address, NULL, 0, NI_NUMERICHOST);
+    PST_TRY(pst_secret_random(c->nonce, sizeof c->nonce));
+    memcpy(hello, magic, sizeof magic);
+    memcpy(hello + sizeof magic, c->nonce, sizeof c->nonce);
+    if (send(fd, hello, sizeof hello, MSG_NOSIGNAL) != sizeof hello) drop(d, d->n - 1);
+    return PST_OK;
+}
+
+static int is_taken(const desk *d, uint32_t rank) {
+    for (uint32_t i = 0; i < d->n; i++)
+        if (d->at[i].joined && d->at[i].rank == rank) return 1;
+    return 0;
+}
+
+/* Where rank 0 is, or why there is no place; the worker sees that it comes from one who knows the secret. */
+static pst_status answer(const desk *d, const caller *c, uint32_t rank, uint32_t port, const char *address) {
+    uint8_t bytes[ANSWER] = {0};
+    put_number(bytes, rank);
+    put_number(bytes + 4, port);
+    memcpy(bytes + 8, address, strlen(address));
+    PST_TRY(
+        pst_secret_prove(d->job->secret, "penstock scheduler", c->wish + 8, c->nonce, rank, port, bytes + 8 + ADDRESS));
+    if (send(c->fd, bytes, sizeof bytes, MSG_NOSIGNAL) == sizeof bytes) return PST_OK;
+    return pst_fail(PST_EPEER, "the worker of rank %u at %s has gone", rank, c->address);
+}
+
+/* It may come again, set right: the others are waited for all the same. */
+static pst_status refuse(desk *d, uint32_t i, uint32_t reason, uint32_t theirs) {
+    const caller *c = &d->at[i];
+    char why[80];
+    snprintf(why, sizeof why, "its DMLC_NUM_WORKER is %u, here it is %u", theirs, d->job->size);
+    pst_log(PST_LOG_WARN, "a worker at %s was refused: %s", c->address,
+            reason == OTHER_SIZE   ? why
+            : reason == RANK_TAKEN ? "its DMLC_WORKER_ID is there already"
+                                   : "all workers are there");
+    pst_status status = answer(d, c, UINT32_MAX, reason << 16 | d->job->size, "");
+    drop(d, i);
+    return status == PST_EPEER ? PST_OK : status;
+}
+
+/* A whole wish. Without the right proof it is no worker's. */
+static pst_status judge(desk *d, uint32_t i) {
+    caller *c = &d->at[i];
+    uint32_t rank = get_number(c->wish), place = get_number(c->wish + 4), size = place >> 16;
+    const uint8_t *theirs = c->wish + 8;
+    uint8_t proof[PST_SECRET_PROOF];
+    PST_TRY(pst_secret_prove(d->job->secret, "penstock worker", c->nonce, theirs, rank, place, proof));
+    if (!pst_secret_equal(proof, theirs + PST_SECRET_NONCE)) {
+        pst_log(PST_LOG_WARN, "a worker at %s was refused: its PENSTOCK_SECRET is another", c->address);
+        drop(d, i);
+        return PST_OK;
+    }
+    if (size != d->job->size || (rank != UINT32_MAX && rank >= size)) return refuse(d, i, OTHER_SIZE, size);
+    if (rank != UINT32_MAX && is_taken(d, rank)) return refuse(d, i, RANK_TAKEN, size);
+    if (d->joined == size) return refuse(d, i, ALL_THERE, size);
+    c->rank = rank, c->port = place & 0xffff, c->joined = 1, c->order = d->joined++;
+    return PST_OK;
+}
+
+static pst_status hear(desk *d, uint32_t i) {
+    caller *c = &d->at[i];
+    uint8_t more;
+    ssize_t n = c->joined ? recv(c->fd, &more, 1, 0) : recv(c->fd, c->wish + c->have, sizeof c->wish - c->have, 0);
+    if (n < 0 && (errno == EAGAIN || errno == EINTR)) return PST_OK;
+    if (n <= 0) return drop(d, i), PST_OK;
+    if (c->joined) return PST_OK;
+    c->have += (uint32_t)n;
+    return c->have == sizeof c->wish ? judge(d, i) : PST_OK;
+}
+
+static pst_status round_of(desk *d, int milliseconds) {
+    d->fds[0] = (struct pollfd){.fd = d->listener, .events = POLLIN};
+    uint32_t n = d->n;
+    for (uint32_t i = 0; i < n; i++) d->fds[1 + i] = (struct pollfd){.fd = d->at[i].fd, .events = POLLIN};
+    if (poll(d->fds, n + 1, milliseconds) < 0 && errno != EINTR)
+        return pst_fail(PST_EPEER, "the scheduler cannot wait for workers: %m");
+    for (uint32_t i = n; i-- > 0;) /* backwards: whoever is dropped is replaced by one that was looked at */
+        if (d->fds[1 + i].revents) PST_TRY(hear(d, i));
+    for (uint32_t i = d->n; i-- > 0;)
+        if (!d->at[i].joined && d->at[i].until <= pst_monotonic_ns()) drop(d, i);
+    return d->fds[0].revents ? greet(d) : PST_OK;
+}
+
+static int by_host(const void *a, const void *b) {
+    const caller *x = a, *y = b;
+    int order = strcmp(x->address, y->address);
+    return order ? order : x->order < y->order ? -1 : 1;
+}
+
+/* Ranks that nobody has asked for, host by host; then everybody hears its own, and where rank 0 is. */
+static pst_status answer_all(desk *d) {
+    const caller *root = NULL;
+    uint32_t next = 0;
+    for (uint32_t i = d->n; i-- > 0;)
+        if (!d->at[i].joined) drop(d, i);
+    qsort(d->at, d->n, sizeof *d->at, by_host);
+    for (uint32_t i = 0; i < d->n; i++) {
+        while (is_taken(d, next)) next++;
+        if (d->at[i].rank == UINT32_MAX) d->at[i].rank = next;
+        if (d->at[i].rank == 0) root = &d->at[i];
+    }
+    if (!root) return pst_fail(PST_EINTERNAL, "the scheduler has given nobody rank 0");
+    for (uint32_t i = 0; i < d->n; i++) PST_TRY(answer(d, &d->at[i], d->at[i].rank, root->port, root->address));
+    pst_log(PST_LOG_INFO, "scheduler: %u workers have met; rank 0 is at %s", d->n, root->address);
+    return PST_OK;
+}
+
+static pst_status fail_missing(const desk *d) {
+    char text[200] = "", place[PST_TCP_PLACE];
+    size_t used = 0;
+    for (uint32_t r = 0; r < d->job->size && used + 16 < sizeof text; r++)
+        if (!is_taken(d, r)) used += (size_t)snprintf(text + used, sizeof text - used, "%s%u", used ? ", " : "", r);
+    return pst_fail(PST_EPEER, "%u of %u workers did not come to the scheduler at %s within %u s; not taken are: %s",
+                    d->job->size - d->joined, d->job->size, pst_tcp_own_place(d->job, d->listener, place),
+                    d->job->seconds, text);
+}
+
+static pst_status serve(desk *d) {
+    uint64_t until = pst_monotonic_ns() + d->job->seconds * SECOND;
+    while (d->joined < d->job->size) {
+        if (pst_monotonic_ns() >= until) return fail_missing(d);
+        PST_TRY(round_of(d, 500));
+    }
+    PST_TRY(answer_all(d));
+    while (d->joined) PST_TRY(round_of(d, -1));
+    return PST_OK;
+}
+
+pst_status pst_dmlc_schedule(const pst_tcp_job *job) {
+    desk d = {.job = job, .listener = -1};
+    char port[8];
+    snprintf(port, sizeof port, "%.7s", job->port);
+    d.at = calloc(job->size + SPARE, sizeof *d.at);
+    d.fds = calloc(job->size + SPARE + 1, sizeof *d.fds);
+    pst_status status = d.at && d.fds ? PST_OK : pst_fail(PST_ENOMEM, "no memory for %u workers", job->size);
+    if (status == PST_OK && pst_tcp_listen(job->address, port, &d.listener) != PST_OK)
+        status = pst_fail_in(PST_EINPUT, "DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT");
+    if (status == PST_OK) status = serve(&d);
+    while (d.n) drop(&d, d.n - 1);
+    if (d.listener >= 0) close(d.listener);
+    free(d.at);
+    free(d.fds);
+    return status;
+}
+
+/* --- a worker ----------------------------------------------------------------------------------------------------- */
+
+static pst_status listen_beside(int fd, pst_dmlc_place *p) {
+    struct sockaddr_storage own;
+    socklen_t bytes = sizeof own;
+    char address[ADDRESS];
+    if (getsockname(fd, (struct sockaddr *)&own, &bytes) ||
+        getnameinfo((struct sockaddr *)&own, bytes, address, sizeof address, NULL, 0, NI_NUMERICHOST))
+        return pst_fail(PST_ENOMEM, "this worker has no address of its own: %m");
+    snprintf(p->port, sizeof p->port, "0");
+    return pst_tcp_listen(address, p->port, &p->listener);
+}
+
+static pst_status say_refused(const pst_tcp_job *job, uint32_t why) {
+    uint32_t size = why & 0xffff;
+    if (why >> 16 == OTHER_SIZE)
+        return pst_fail(PST_EINPUT, "DMLC_NUM_WORKER is %u here, but %u at the scheduler at %s:%s", job->size, size,
+                        job->address, job->port);
+    if (why >> 16 == RANK_TAKEN)
+        return pst_fail(PST_EINPUT, "DMLC_WORKER_ID %u is already there: two workers have the same", job->rank);
+    return pst_fail(PST_EINPUT, "all %u workers have come to the scheduler at %s:%s already", size, job->address,
+                    job->port);
+}
+
+static pst_status ask(const pst_tcp_job *job, pst_dmlc_place *p, uint64_t until) {
+    uint8_t hello[HELLO], wish[WISH], answer[ANSWER], proof[PST_SECRET_PROOF], *ours = wish + 8;
+    pst_status status = pst_tcp_read(p->fd, hello, sizeof hello, until);
+    if (status != PST_OK || memcmp(hello, magic, sizeof magic))
+        return pst_fail(PST_EINPUT, "no scheduler of this version answers at %s:%s", job->address, job->port);
+    put_number(wish, job->rank);
+    put_number(wish + 4, job->size << 16 | (uint32_t)strtoul(p->port, NULL, 10));
+    PST_TRY(pst_secret_random(ours, PST_SECRET_NONCE));
+    PST_TRY(pst_secret_prove(job->secret, "penstock worker", hello + sizeof magic, ours, job->rank,
+                             get_number(wish + 4), ours + PST_SECRET_NONCE));
+    PST_TRY(pst_tcp_write(p->fd, wish, sizeof wish, until));
+    if (pst_tcp_read(p->fd, answer, sizeof answer, until) != PST_OK)
+        return pst_fail(PST_EPEER,
+                        "the scheduler at %s:%s has no place for this worker: other workers did not come, or it "
+                        "says why it was refused",
+                        job->address, job->port);
+    p->rank = get_number(answer);
+    PST_TRY(pst_secret_prove(job->secret, "penstock scheduler", ours, hello + sizeof magic, p->rank,
+                             get_number(answer + 4), proof));
+    int is_true = pst_secret_equal(proof, answer + 8 + ADDRESS);
+    if (is_true && p->rank == UINT32_MAX) return say_refused(job, get_number(answer + 4));
+    if (!is_true || p->rank >= job->size)
+        return pst_fail(PST_EINPUT, "whoever answers at %s:%s does not know this job's secret", job->address,
+                        job->port);
+    if (p->rank) close(p->listener), p->listener = 0;
+    snprintf(p->port, sizeof p->port, "%u", get_number(answer + 4) & 0xffff);
+    snprintf(p->address, sizeof p->address, "%.*s", ADDRESS - 1, (const char *)answer + 8);
+    return PST_OK;
+}
+
+pst_status pst_dmlc_ask(const pst_tcp_job *job, pst_dmlc_place *place) {
+    pst_dmlc_place p = {.fd = -1};
+    pst_status reached = pst_tcp_reach(job, job->seconds, "the scheduler", &p.fd);
+    if (reached == PST_EINPUT) return pst_fail_in(reached, "DMLC_PS_ROOT_URI, DMLC_PS_ROOT_PORT");
+    PST_TRY(reached);
+    uint64_t until = pst_monotonic_ns() + job->seconds * SECOND; /* the scheduler may have begun just now */
+    pst_status status = listen_beside(p.fd, &p);
+    if (status == PST_OK) status = ask(job, &p, until + 2 * SECOND); /* the scheduler's own limit comes first */
+    if (status == PST_OK) return *place = p, PST_OK;
+    if (p.listener > 0) close(p.listener);
+    close(p.fd);
+    return status;
+}

@@ -1,0 +1,82 @@
+/* See parcel.h. */
+#include "comm/world/parcel.h"
+#include "base/clock.h"
+#include "comm/world/tcp.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { HEAD_BYTES = 16, MAX_KEY = 256 };
+static const uint64_t MAX_FENCE = UINT64_C(1) << 30;
+
+static pst_status grow(pst_parcel *p, uint64_t bytes) {
+    if (p->bytes + bytes > MAX_FENCE) return pst_fail(PST_EINPUT, "more than 1 GiB between two fences");
+    if (p->bytes + bytes <= p->room) return PST_OK;
+    uint64_t room = 2 * (p->bytes + bytes);
+    uint8_t *at = realloc(p->at, room);
+    if (!at) return pst_fail(PST_ENOMEM, "no memory for %llu bytes between ranks", (unsigned long long)room);
+    p->at = at, p->room = room;
+    return PST_OK;
+}
+
+pst_status pst_parcel_add(pst_parcel *p, uint32_t rank, const char *key, const void *value, uint64_t bytes) {
+    uint32_t length = (uint32_t)strlen(key);
+    if (length >= MAX_KEY) return pst_fail(PST_EINTERNAL, "a key of %u characters", length);
+    PST_TRY(grow(p, HEAD_BYTES + length + bytes));
+    uint8_t *at = p->at + p->bytes;
+    memcpy(at, &rank, 4);
+    memcpy(at + 4, &length, 4);
+    memcpy(at + 8, &bytes, 8);
+    memcpy(at + HEAD_BYTES, key, length);
+    if (bytes) memcpy(at + HEAD_BYTES + length, value, bytes);
+    p->bytes += HEAD_BYTES + length + bytes;
+    return PST_OK;
+}
+
+pst_status pst_parcel_open(const pst_parcel *p, uint32_t from, uint32_t size, pst_board *board) {
+    for (uint64_t i = 0; i < p->bytes;) {
+        uint32_t rank, length;
+        uint64_t bytes;
+        char key[MAX_KEY];
+        if (p->bytes - i < HEAD_BYTES) return pst_fail(PST_EINTERNAL, "a fence's parcel is cut off");
+        memcpy(&rank, p->at + i, 4);
+        memcpy(&length, p->at + i + 4, 4);
+        memcpy(&bytes, p->at + i + 8, 8);
+        i += HEAD_BYTES;
+        if (length >= MAX_KEY || length > p->bytes - i || bytes > p->bytes - i - length || rank >= size ||
+            (from != UINT32_MAX && rank != from))
+            return pst_fail(PST_EINTERNAL, "a fence's parcel makes no sense");
+        memcpy(key, p->at + i, length);
+        key[length] = 0;
+        PST_TRY(pst_board_put(board, rank, key, p->at + i + length, bytes));
+        i += length + bytes;
+    }
+    return PST_OK;
+}
+
+pst_status pst_parcel_append(pst_parcel *p, const pst_parcel *other) {
+    PST_TRY(grow(p, other->bytes));
+    if (other->bytes) memcpy(p->at + p->bytes, other->at, other->bytes);
+    p->bytes += other->bytes;
+    return PST_OK;
+}
+
+pst_status pst_parcel_write(const pst_parcel *p, int fd) {
+    PST_TRY(pst_tcp_write(fd, &p->bytes, sizeof p->bytes, PST_NEVER));
+    return pst_tcp_write(fd, p->at, p->bytes, PST_NEVER);
+}
+
+pst_status pst_parcel_read(pst_parcel *p, int fd) {
+    uint64_t bytes;
+    PST_TRY(pst_tcp_read(fd, &bytes, sizeof bytes, PST_NEVER));
+    if (bytes & PST_PARCEL_FAREWELL) return pst_fail(PST_EPEER, "it has left");
+    if (bytes > MAX_FENCE) return pst_fail(PST_EINTERNAL, "a fence's parcel makes no sense");
+    PST_TRY(grow(p, bytes));
+    PST_TRY(pst_tcp_read(fd, p->at + p->bytes, bytes, PST_NEVER));
+    p->bytes += bytes;
+    return PST_OK;
+}
+
+void pst_parcel_clear(pst_parcel *p) {
+    free(p->at);
+    *p = (pst_parcel){0};
+}

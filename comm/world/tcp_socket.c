@@ -1,0 +1,99 @@
+/* Non-blocking sockets of world `tcp`: waiting with a limit, and whole buffers. */
+#include "base/clock.h"
+#include "comm/world/tcp.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+int pst_tcp_milliseconds(uint64_t until) {
+    uint64_t now = pst_monotonic_ns();
+    if (until == PST_NEVER) return -1;
+    if (until <= now) return 0;
+    return (int)((until - now) / 1000000 + 1 < 60000 ? (until - now) / 1000000 + 1 : 60000);
+}
+
+pst_status pst_tcp_wait(int fd, short events, uint64_t until) {
+    for (;;) {
+        struct pollfd p = {.fd = fd, .events = events};
+        int n = poll(&p, 1, pst_tcp_milliseconds(until));
+        if (n > 0) return PST_OK;
+        if (n < 0 && errno != EINTR) return pst_fail(PST_EPEER, "cannot wait for a connection: %m");
+        if (n == 0 && until != PST_NEVER && pst_monotonic_ns() >= until)
+            return pst_fail(PST_EPEER, "no answer in time");
+    }
+}
+
+pst_status pst_tcp_write(int fd, const void *data, size_t bytes, uint64_t until) {
+    const uint8_t *at = data;
+    while (bytes) {
+        ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL);
+        if (n >= 0) at += n, bytes -= (size_t)n;
+        else if (errno == EAGAIN) PST_TRY(pst_tcp_wait(fd, POLLOUT, until));
+        else if (errno != EINTR) return pst_fail(PST_EPEER, "the connection broke: %m");
+    }
+    return PST_OK;
+}
+
+pst_status pst_tcp_read(int fd, void *data, size_t bytes, uint64_t until) {
+    uint8_t *at = data;
+    while (bytes) {
+        ssize_t n = recv(fd, at, bytes, 0);
+        if (n > 0) at += n, bytes -= (size_t)n;
+        else if (n == 0) return pst_fail(PST_EPEER, "the connection was closed");
+        else if (errno == EAGAIN) PST_TRY(pst_tcp_wait(fd, POLLIN, until));
+        else if (errno != EINTR) return pst_fail(PST_EPEER, "the connection broke: %m");
+    }
+    return PST_OK;
+}
+
+int pst_tcp_is_loopback(const struct sockaddr *a) {
+    if (a->sa_family == AF_INET) return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
+    return a->sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
+}
+
+const char *pst_tcp_place(const pst_tcp_job *job, const struct sockaddr *at, socklen_t bytes,
+                          char text[PST_TCP_PLACE]) {
+    char number[64];
+    int n = snprintf(text, PST_TCP_PLACE, "%.80s:%.8s", job->address, job->port);
+    if (getnameinfo(at, bytes, number, sizeof number, NULL, 0, NI_NUMERICHOST) || !strcmp(number, job->address))
+        return text; /* whoever has given a number knows it */
+    snprintf(text + n, (size_t)(PST_TCP_PLACE - n), " (%s%s)", number,
+             pst_tcp_is_loopback(at) ? ", which other hosts do not reach" : "");
+    return text;
+}
+
+const char *pst_tcp_own_place(const pst_tcp_job *job, int fd, char text[PST_TCP_PLACE]) {
+    struct sockaddr_storage own = {0};
+    socklen_t bytes = sizeof own;
+    getsockname(fd, (struct sockaddr *)&own, &bytes);
+    return pst_tcp_place(job, (struct sockaddr *)&own, bytes, text);
+}
+
+static int lacks_resources(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS;
+}
+
+/* A caller that there is no room for stays in the queue and would be reported again and again. */
+pst_status pst_tcp_accept(int listener, const char *who, int *fd) {
+    *fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (*fd < 0 && lacks_resources(errno))
+        return pst_fail(PST_ENOMEM, "%s cannot accept a connection: %m; it needs one for each rank (ulimit -n)", who);
+    if (*fd >= 0) pst_tcp_set_up(*fd);
+    return PST_OK;
+}
+
+/* Non-blocking, at once, and a host that vanishes is noticed after about 25 s. */
+void pst_tcp_set_up(int fd) {
+    int on = 1, idle = 10, every = 5, tries = 3;
+    fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof idle);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &every, sizeof every);
+    setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &tries, sizeof tries);
+}

@@ -1,0 +1,177 @@
+/* The rows of a search: degrees that go with the model and the cluster, each with what may be tried of it. */
+#include "partition/search/parts.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { KEPT_CONFIGS = 24 };
+
+typedef struct {
+    pst_search_context *x;
+    pst_search_lot *lot;
+    uint32_t n, room;
+} list;
+
+static pst_status add_lot(list *l, uint32_t pipeline, uint32_t tensor, uint32_t data) {
+    if (l->n == l->room) {
+        uint32_t room = l->room ? 2 * l->room : 64;
+        pst_search_lot *more = realloc(l->lot, room * sizeof *more);
+        if (!more) return pst_fail(PST_ENOMEM, "no memory to search");
+        l->lot = more, l->room = room;
+    }
+    l->lot[l->n++] = (pst_search_lot){.row = {.pipeline = pipeline, .tensor = tensor, .data = data},
+                                      .rest_ns = UINT64_MAX,
+                                      .small = pst_search_is_small(l->x->problem)};
+    return PST_OK;
+}
+
+/* Of a list of degrees; what has as many on every stage has a row of its own. */
+static pst_status add_list(list *l, const uint32_t *degree, uint32_t pipeline, uint32_t data) {
+    uint32_t *before = malloc((pipeline + (size_t)1) * sizeof *before);
+    if (!before) return pst_fail(PST_ENOMEM, "no memory to search");
+    pst_status status = add_lot(l, pipeline, pst_grid_sum_up(degree, pipeline, before), data);
+    if (status == PST_OK) l->lot[l->n - 1].row.before = before;
+    else free(before);
+    return status;
+}
+
+int pst_search_is_size(const pst_search_problem *p, uint64_t size) {
+    int may = size == p->cluster->n_device || (!p->all_devices && size < p->cluster->n_device);
+    for (uint32_t i = 0; i < p->fewer.n; i++) may |= p->fewer.value[i] == size;
+    return may;
+}
+
+static uint32_t sum_of(const uint32_t *degree, uint32_t n) {
+    uint32_t sum = 0;
+    for (uint32_t s = 0; s < n; s++) sum += degree[s];
+    return sum;
+}
+
+/* With any number of replicas. */
+static pst_status add_with_data(list *l, const uint32_t *degree, uint32_t pipeline) {
+    const pst_search_problem *p = l->x->problem;
+    for (uint32_t k = 0; k < p->data.n; k++)
+        if (pst_search_is_size(p, (uint64_t)sum_of(degree, pipeline) * p->data.value[k]))
+            PST_TRY(add_list(l, degree, pipeline, p->data.value[k]));
+    return PST_OK;
+}
+
+/* All lists of the degrees that may be chosen, of small problems: the next in order, the last stage first. 0: there is
+ * no other. */
+static int next_list(const pst_choices *tensor, uint32_t *at, uint32_t pipeline) {
+    for (uint32_t s = pipeline; s-- > 0; at[s] = 0)
+        if (++at[s] < tensor->n) return 1;
+    return 0;
+}
+
+static pst_status add_every_list(list *l, uint32_t pipeline) {
+    const pst_search_problem *p = l->x->problem;
+    uint32_t at[PST_SEARCH_SMALL] = {0}, degree[PST_SEARCH_SMALL];
+    if (pipeline > PST_SEARCH_SMALL || pipeline > p->n_item) return PST_OK;
+    do {
+        int same = 1;
+        for (uint32_t s = 0; s < pipeline; s++) degree[s] = p->tensor.value[at[s]], same &= at[s] == at[0];
+        if (!same) PST_TRY(add_with_data(l, degree, pipeline));
+    } while (next_list(&p->tensor, at, pipeline));
+    return PST_OK;
+}
+
+/* Stages that have different numbers of tensor ranks. */
+static pst_status add_unequal(list *l) {
+    const pst_search_problem *p = l->x->problem;
+    int whole = 0;
+    for (uint32_t i = 0; i < p->sequence.n; i++) whole |= !p->sequence.value[i];
+    if (p->n_degree) return p->n_degree <= p->n_item ? add_with_data(l, p->degree, p->n_degree) : PST_OK;
+    for (uint32_t i = 0; i < p->pipeline.n && whole && p->tensor.n > 1 && pst_search_is_small(p); i++)
+        PST_TRY(add_every_list(l, p->pipeline.value[i]));
+    return PST_OK;
+}
+
+static pst_status add_lots(list *l) {
+    const pst_search_problem *p = l->x->problem;
+    uint64_t n = p->cluster->n_device;
+    for (uint32_t i = 0; i < p->pipeline.n && !p->n_degree; i++)
+        for (uint32_t j = 0; j < p->tensor.n; j++)
+            for (uint32_t k = 0; k < p->data.n; k++) {
+                uint64_t size = (uint64_t)p->pipeline.value[i] * p->tensor.value[j];
+                size = size <= n ? size * p->data.value[k] : 0;
+                if (!size || !pst_search_is_size(p, size) || p->pipeline.value[i] > p->n_item) continue;
+                PST_TRY(add_lot(l, p->pipeline.value[i], p->tensor.value[j], p->data.value[k]));
+            }
+    PST_TRY(add_unequal(l));
+    if (l->n) return PST_OK;
+    if (p->pipeline.n && p->pipeline.value[0] > p->n_item)
+        return pst_fail(PST_EINPUT, "no pipeline of %u stages is possible: the model has %u operators",
+                        p->pipeline.value[0], p->n_item);
+    return pst_fail(PST_EINPUT, "no pipeline x tensor x data that may be chosen %s the %llu devices of the cluster",
+                    p->all_devices ? "makes use of just" : "is within", (unsigned long long)n);
+}
+
+/* With very many rows each keeps what is looked at first. */
+static void shorten(pst_search_lot *lot) {
+    for (uint32_t i = KEPT_CONFIGS; i < lot->n_config; i++)
+        if (lot->config[i].bound_ns < lot->rest_ns) lot->rest_ns = lot->config[i].bound_ns;
+    if (lot->n_config <= KEPT_CONFIGS) return;
+    pst_search_config *less = realloc(lot->config, KEPT_CONFIGS * sizeof *less);
+    if (less) lot->config = less;
+    lot->n_config = KEPT_CONFIGS;
+}
+
+int pst_search_by_guess(const void *a, const void *b) {
+    const pst_search_lot *x = a, *y = b;
+    uint64_t p = x->n_config ? x->config[0].guess_ns : UINT64_MAX, q = y->n_config ? y->config[0].guess_ns : UINT64_MAX;
+    if (p != q) return p < q ? -1 : 1;
+    if (x->row.tensor != y->row.tensor) return x->row.tensor < y->row.tensor ? -1 : 1;
+    return (x->row.pipeline > y->row.pipeline) - (x->row.pipeline < y->row.pipeline);
+}
+
+static uint64_t size_of(const pst_search_row *r) {
+    return (r->before ? (uint64_t)r->before[r->pipeline] : (uint64_t)r->pipeline * r->tensor) * r->data;
+}
+
+/* Those with most devices first, for time may run out. */
+static int by_size(const void *a, const void *b) {
+    const pst_search_row *x = &((const pst_search_lot *)a)->row, *y = &((const pst_search_lot *)b)->row;
+    uint64_t p = size_of(x), q = size_of(y);
+    if (p != q) return p > q ? -1 : 1;
+    uint32_t narrow = x->data > x->pipeline ? x->data : x->pipeline,
+             other = y->data > y->pipeline ? y->data : y->pipeline;
+    if (narrow != other) return narrow < other ? -1 : 1;
+    return (x->tensor > y->tensor) - (x->tensor < y->tensor);
+}
+
+/* There is no time to list it. */
+static pst_status leave_out(list *l, pst_search_lot *lot, uint64_t least[PST_CHOICES]) {
+    const pst_choices *c = &l->x->problem->tensor;
+    uint32_t i = 0;
+    if (lot->row.before) return lot->rest_ns = 1, PST_OK; /* nothing is known of it */
+    while (c->value[i] != lot->row.tensor) i++;
+    if (!least[i]) PST_TRY(pst_search_least(l->x, lot->row.tensor, &least[i]));
+    lot->rest_ns = least[i];
+    return PST_OK;
+}
+
+static pst_status fill_lots(list *l) {
+    uint64_t least[PST_CHOICES] = {0}; /* of each tensor degree; 0: not asked for */
+    if (l->n > PST_SEARCH_IN_FULL) qsort(l->lot, l->n, sizeof *l->lot, by_size);
+    for (uint32_t i = 0; i < l->n; i++) {
+        pst_search_lot *lot = &l->lot[i];
+        if (i >= PST_SEARCH_AT_LEAST && pst_search_late(l->x)) {
+            PST_TRY(leave_out(l, lot, least));
+            continue;
+        }
+        const pst_search_config like = {
+            .pipeline = lot->row.pipeline, .tensor = lot->row.tensor, .data = lot->row.data, .before = lot->row.before};
+        PST_TRY(pst_search_configs(l->x, &like, &lot->config, &lot->n_config, lot->row.why));
+        if (l->n > PST_SEARCH_IN_FULL) shorten(lot);
+    }
+    qsort(l->lot, l->n, sizeof *l->lot, pst_search_by_guess);
+    return PST_OK;
+}
+
+pst_status pst_search_rows(pst_search_context *x, pst_search_lot **lot, uint32_t *n) {
+    list l = {.x = x};
+    pst_status status = add_lots(&l);
+    if (status == PST_OK) status = fill_lots(&l);
+    *lot = l.lot, *n = l.n;
+    return status;
+}

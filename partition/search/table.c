@@ -1,0 +1,195 @@
+/* What a search asks for again and again: its context, and cost tables with their sums. */
+#include "base/clock.h"
+#include "partition/search/parts.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint64_t larger(uint64_t a, uint64_t b) { return a > b ? a : b; }
+
+/* The best that any node has. */
+static void find_links(const pst_cluster *c, pst_search_context *x) {
+    for (uint32_t d = 0, here = 0; d < c->n_device; d++) { /* those of a node lie together */
+        here = d && c->device[d].node == c->device[d - 1].node ? here + 1 : 1;
+        if (here > x->largest) x->largest = here;
+    }
+    for (uint32_t n = 0; n < c->n_node; n++) {
+        double all = c->node[n].node_bytes_per_s;
+        x->near_bw = pst_search_more(x->near_bw, c->node[n].link[PST_LEVEL_DEVICE].bytes_per_s);
+        x->far_bw = pst_search_more(x->far_bw, c->node[n].link[PST_LEVEL_NODE].bytes_per_s);
+        x->node_bw = pst_search_more(x->node_bw, all > 0 ? all : INFINITY);
+    }
+}
+
+static void compare(const pst_search_problem *problem, pst_search_context *x) {
+    const pst_cluster *c = problem->cluster;
+    x->even = x->alike = 1;
+    for (uint32_t d = 1; d < c->n_device; d++) {
+        x->even &= c->device[d].kind == c->device->kind && c->device[d].speed == c->device->speed;
+        x->alike &= pst_search_capacity(problem, d) == pst_search_capacity(problem, 0);
+    }
+    for (uint32_t n = 1; n < c->n_node; n++)
+        for (uint32_t k = 0; k < PST_LEVEL_COUNT; k++)
+            x->alike &= c->node[n].link[k].latency_ns == c->node->link[k].latency_ns &&
+                        c->node[n].link[k].bytes_per_s == c->node->link[k].bytes_per_s;
+    x->alike &= x->even;
+}
+
+pst_status pst_search_context_open(const pst_search_problem *problem, pst_search_context *x) {
+    *x = (pst_search_context){.problem = problem, .end_ns = UINT64_MAX, .limit_ns = UINT64_MAX, .best_ns = UINT64_MAX};
+    if (problem->n_schedule > 16)
+        return pst_fail(PST_EINPUT, "%u schedules to search; 16 are possible", problem->n_schedule);
+    if (problem->time_limit_s > 0) {
+        double limit = problem->time_limit_s * 1e9;
+        x->end_ns = limit < 1e18 ? pst_monotonic_ns() + (uint64_t)limit : UINT64_MAX;
+    }
+    compare(problem, x);
+    find_links(problem->cluster, x);
+    for (uint32_t d = 0; d < problem->cluster->n_device; d++)
+        x->room = larger(x->room, pst_search_capacity(problem, d));
+    for (uint32_t i = 0; i < problem->n_schedule; i++) {
+        PST_TRY(pst_schedule_find(problem->schedule[i], &x->row[i]));
+        if (!x->row[i]->generate || !strcmp(x->row[i]->name, "forward"))
+            return pst_fail(PST_EINPUT, "schedule %s cannot be searched; name others", x->row[i]->name);
+    }
+    return PST_OK;
+}
+
+static void close_table(pst_search_table *t) {
+    for (uint32_t i = 0; i < PST_SUM_COUNT; i++) free(t->sum[i]);
+    free(t->scratch[0]), free(t->scratch[1]), free(t->largest), free(t->alike), free(t);
+}
+
+void pst_search_context_close(pst_search_context *x) {
+    for (uint32_t i = 0; i < x->n_table; i++) close_table(x->table[i]);
+    for (uint32_t i = 0; i < x->n_flight; i++) pst_search_flight_close(x->flight[i]);
+    for (uint32_t i = 0; i < PST_SEARCH_MADE; i++) pst_schedule_close(x->made[i].made);
+    free(x->table), free(x->flight), free(x->finish);
+}
+
+int pst_search_late(const pst_search_context *x) { return x->end_ns != UINT64_MAX && pst_monotonic_ns() >= x->end_ns; }
+
+/* --- tables ------------------------------------------------------------------------------------------------------ */
+
+/* NULL: zeros, or sums of sums. */
+static const uint64_t *values_of(const pst_cost_table *t, uint32_t sum) {
+    switch (sum) {
+    case PST_SUM_F: return t->f_ns;
+    case PST_SUM_B: return t->b_ns;
+    case PST_SUM_W: return t->w_ns;
+    case PST_SUM_EXCHANGE: return t->exchange_ns;
+    case PST_SUM_ELEMENTS: return t->elements;
+    case PST_SUM_ACCUMULATED: return t->accumulated;
+    case PST_SUM_TIED: return t->tied;
+    case PST_SUM_KEPT: return t->kept;
+    default:
+        return sum < PST_SUM_STASH        ? t->again_ns[sum - PST_SUM_AGAIN]
+               : sum < PST_SUM_HELD       ? t->stash[sum - PST_SUM_STASH]
+               : sum < PST_SUM_LATE       ? t->held[sum - PST_SUM_HELD]
+               : sum < PST_SUM_APART      ? t->late[sum - PST_SUM_LATE]
+               : sum < PST_SUM_HELD_APART ? t->apart[sum - PST_SUM_APART]
+               : sum < PST_SUM_FB         ? t->held_apart[sum - PST_SUM_HELD_APART]
+                                          : NULL;
+    }
+}
+
+/* each: NULL: zeros. */
+static pst_status range_scratch(pst_search_table *t, const uint64_t *each, uint64_t **scratch) {
+    uint32_t n = t->table->n, levels = 1;
+    while (n >> levels) levels++;
+    if (!(*scratch = calloc((size_t)levels * n, sizeof **scratch)))
+        return pst_fail(PST_ENOMEM, "no memory to search a model of %u operators", n);
+    for (uint32_t i = 0; i < n; i++) (*scratch)[i] = each ? each[i] : 0;
+    for (uint32_t k = 1; k < levels; k++) {
+        const uint64_t *half = *scratch + (size_t)(k - 1) * n;
+        uint64_t *all = *scratch + (size_t)k * n;
+        for (uint32_t i = 0; i + (1u << k) <= n; i++) all[i] = larger(half[i], half[i + (1u << (k - 1))]);
+    }
+    return PST_OK;
+}
+
+static pst_status add_up(pst_search_table *t) {
+    uint32_t n = t->table->n;
+    t->least_cross = n > 1 ? UINT64_MAX : 0;
+    for (uint32_t i = 1; i < n; i++)
+        if (t->table->cross[i] < t->least_cross) t->least_cross = t->table->cross[i];
+    for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++) {
+        t->least_enter[mode] = n > 1 ? UINT64_MAX : 0;
+        for (uint32_t i = 1; i < n; i++)
+            if (t->table->enter[mode][i] < t->least_enter[mode]) t->least_enter[mode] = t->table->enter[mode][i];
+    }
+    PST_TRY(range_scratch(t, t->table->scratch, &t->scratch[0]));
+    PST_TRY(range_scratch(t, t->table->scratch_apart, &t->scratch[1]));
+    PST_TRY(range_scratch(t, t->table->largest, &t->largest));
+    for (uint32_t k = 0; k < PST_SUM_COUNT; k++) {
+        const uint64_t *value = values_of(t->table, k);
+        uint64_t *sum = t->sum[k] = malloc((n + 1) * sizeof *sum);
+        if (!sum) return pst_fail(PST_ENOMEM, "no memory to search a model of %u operators", n);
+        sum[0] = 0;
+        for (uint32_t i = 0; i < n; i++) sum[i + 1] = sum[i] + (value ? value[i] : 0);
+    }
+    for (uint32_t mode = 0; mode < PST_RECOMPUTE_COUNT; mode++)
+        for (uint32_t i = 1; i <= n; i++) {
+            t->sum[PST_SUM_FB + mode][i] =
+                t->sum[PST_SUM_F][i] + t->sum[PST_SUM_B][i] + t->sum[PST_SUM_AGAIN + mode][i];
+            t->sum[PST_SUM_FBW + mode][i] = t->sum[PST_SUM_FB + mode][i] + t->sum[PST_SUM_W][i];
+        }
+    return PST_OK;
+}
+
+pst_status pst_search_grow(void **list, uint32_t n, uint32_t *room) {
+    if (n < *room) return PST_OK;
+    uint32_t more = *room ? 2 * *room : 32;
+    void *moved = realloc(*list, more * sizeof(void *));
+    if (!moved) return pst_fail(PST_ENOMEM, "no memory to search");
+    *list = moved, *room = more;
+    return PST_OK;
+}
+
+static pst_status ask(pst_search_context *x, pst_search_table *t) {
+    pst_status status =
+        x->problem->table(x->problem->arg, t->kind, t->tensor, t->sequence, t->untied, t->micro_batch, &t->table);
+    if (status == PST_EINPUT) {
+        pst_error_clear();
+        t->table = NULL;
+        return PST_OK;
+    }
+    if (status != PST_OK) return status;
+    if (t->table->n != x->problem->n_item)
+        return pst_fail(PST_EINTERNAL, "a cost table of %u operators, not %u", t->table->n, x->problem->n_item);
+    return add_up(t);
+}
+
+/* Whether the first and the last chunk lie on stages of different numbers of tensor ranks. */
+static uint32_t is_untied(const pst_search_context *x, const pst_search_config *c) {
+    uint32_t last = x->row[c->schedule]->placement == PST_PLACE_THERE_AND_BACK ? 0 : c->pipeline - 1;
+    return pst_grid_degree(pst_search_grid_of(c), 0) != pst_grid_degree(pst_search_grid_of(c), last);
+}
+
+pst_status pst_search_table_of(pst_search_context *x, const pst_search_config *c, uint32_t kind, uint32_t stage,
+                               const pst_search_table **table) {
+    const uint32_t tensor = pst_grid_degree(pst_search_grid_of(c), stage), sequence = c->sequence;
+    const uint32_t untied = c->before ? is_untied(x, c) : 0, micro_batch = c->micro_batch;
+    for (uint32_t k = 0; k < x->n_table; k++) {
+        uint32_t i = (x->last_table + k) % x->n_table; /* most often the same as before */
+        const pst_search_table *t = x->table[i];
+        if (t->kind != kind || t->tensor != tensor || t->sequence != sequence || t->untied != untied ||
+            t->micro_batch != micro_batch)
+            continue;
+        x->last_table = i;
+        *table = t;
+        return PST_OK;
+    }
+    PST_TRY(pst_search_grow((void **)&x->table, x->n_table, &x->room_table));
+    pst_search_table *t = calloc(1, sizeof *t);
+    if (!t) return pst_fail(PST_ENOMEM, "no memory to search");
+    t->kind = kind, t->tensor = tensor, t->sequence = sequence, t->untied = untied;
+    t->micro_batch = micro_batch;
+    pst_status status = ask(x, t);
+    if (status != PST_OK) {
+        close_table(t);
+        return status;
+    }
+    *table = x->table[x->n_table++] = t;
+    return PST_OK;
+}

@@ -1,0 +1,173 @@
+/* Stages with different numbers of tensor ranks, of problems too large to try all lists: from the best rows on, one stage
+ * gets more ranks, which are left over or are taken from others, as long as that makes the step shorter. Cuts follow. */
+#include "partition/search/parts.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LOOKS = 48, MANY_DEVICES = 64 };
+
+int pst_search_has_unequal(const pst_search_problem *p) {
+    int whole = 0;
+    for (uint32_t i = 0; i < p->sequence.n; i++) whole |= !p->sequence.value[i];
+    return whole && p->tensor.n > 1 && !p->n_degree && !pst_search_is_small(p) && p->cluster->n_device <= MANY_DEVICES;
+}
+
+/* --- bound ------------------------------------------------------------------------------------------------------- */
+
+/* Of each item the least time of so many devices that any kind and number of tensor ranks takes, and how near to these
+ * each kind comes with its best item. */
+static pst_status add_least(pst_search_context *x, uint32_t micro_batch, double *least, double *near) {
+    const pst_search_problem *p = x->problem;
+    uint32_t kinds = p->cluster->n_kind ? p->cluster->n_kind : 1, n = p->n_item;
+    for (uint32_t i = 0; i < n; i++) least[i] = INFINITY;
+    for (int turn = 0; turn < 2; turn++)
+        for (uint32_t k = 0; k < kinds; k++)
+            for (uint32_t t = 0; t < p->tensor.n; t++) {
+                const pst_search_config c = {
+                    .pipeline = 1, .data = 1, .tensor = p->tensor.value[t], .micro_batch = micro_batch};
+                const pst_search_table *at;
+                PST_TRY(pst_search_table_of(x, &c, k, 0, &at));
+                for (uint32_t i = 0; at->table && i < n; i++) {
+                    double own = c.tensor * (double)(at->table->f_ns[i] + at->table->b_ns[i] + at->table->w_ns[i]);
+                    if (!turn) least[i] = pst_search_less(least[i], own);
+                    else near[k] = pst_search_more(near[k], own > 0 ? least[i] / own : 1);
+                }
+            }
+    return PST_OK;
+}
+
+pst_status pst_search_least_unequal(pst_search_context *x, uint64_t *least_ns) {
+    const pst_search_problem *p = x->problem;
+    uint32_t kinds = p->cluster->n_kind ? p->cluster->n_kind : 1;
+    double *least = calloc(p->n_item + (size_t)kinds, sizeof *least), *near = least + p->n_item, bound = INFINITY;
+    pst_status status = least ? PST_OK : pst_fail(PST_ENOMEM, "no memory to search");
+    for (uint32_t b = 0; b < p->micro_batch.n && status == PST_OK; b++) {
+        uint32_t size = p->micro_batch.value[b];
+        double work = 0, rate = 0;
+        if (!size || p->batch % size) continue;
+        memset(near, 0, kinds * sizeof *near);
+        status = add_least(x, size, least, near);
+        for (uint32_t i = 0; i < p->n_item && status == PST_OK; i++) work += least[i];
+        for (uint32_t d = 0; d < p->cluster->n_device; d++)
+            rate += p->cluster->device[d].speed * near[p->cluster->device[d].kind];
+        if (status == PST_OK && rate > 0) bound = pst_search_less(bound, (double)(p->batch / size) * work / rate);
+    }
+    *least_ns = bound < 1e18 ? (uint64_t)bound : UINT64_MAX;
+    free(least);
+    return status;
+}
+
+/* --- climb ------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    pst_search_context *x;
+    const pst_search_lot *from;
+    pst_search_lot best;        /* row.layout NULL: none is shorter yet */
+    uint32_t *degree, *attempt; /* [pipeline] of the best; of what is tried */
+    uint64_t least_ns;
+    uint32_t looks;
+} climb;
+
+void pst_search_lot_close(pst_search_lot *lot) {
+    pst_search_layout_close(lot->row.layout), pst_search_layout_close(lot->sure);
+    free(lot->row.before), free(lot->config), free(lot->orders.device);
+    *lot = (pst_search_lot){0};
+}
+
+static pst_status open_lot(const climb *u, pst_search_lot *lot) {
+    const pst_search_config *like = &u->from->best;
+    *lot = (pst_search_lot){.row = u->from->row, .rest_ns = UINT64_MAX, .n_config = 1};
+    lot->row.layout = NULL, lot->row.fits = 0, lot->row.excess = 0, *lot->row.why = 0;
+    lot->row.before = malloc((like->pipeline + (size_t)1) * sizeof *lot->row.before);
+    lot->config = malloc(sizeof *lot->config);
+    if (!lot->row.before || !lot->config) return pst_fail(PST_ENOMEM, "no memory to search");
+    *lot->config = *like;
+    lot->row.tensor = lot->config->tensor = pst_grid_sum_up(u->attempt, like->pipeline, lot->row.before);
+    lot->config->before = lot->row.before, lot->config->sequence = 0;
+    lot->config->bound_ns = 0, lot->config->closed = 1; /* pst_search_least_unequal bounds all of these */
+    return PST_OK;
+}
+
+/* *shorter: it is, and has become the best. */
+static pst_status look_at(climb *u, int *shorter) {
+    const uint32_t p = u->from->row.pipeline;
+    pst_search_lot lot = {0};
+    uint32_t same = 1;
+    *shorter = 0;
+    for (uint32_t s = 0; s < p; s++) same &= u->attempt[s] == u->attempt[0];
+    if (same) return PST_OK;
+    u->looks--;
+    pst_status status = open_lot(u, &lot);
+    if (status == PST_OK) status = pst_search_look(u->x, &lot, lot.config, u->least_ns);
+    if (status == PST_OK && lot.row.fits && lot.row.layout->step_ns < u->least_ns) {
+        pst_search_lot_close(&u->best);
+        u->best = lot, u->least_ns = lot.row.layout->step_ns, *shorter = 1;
+        memcpy(u->degree, u->attempt, p * sizeof *u->degree);
+        return PST_OK;
+    }
+    pst_search_lot_close(&lot);
+    return status;
+}
+
+/* The next number of tensor ranks that may be chosen; 0: there is none. */
+static uint32_t next_of(const pst_choices *c, uint32_t value, int more) {
+    for (uint32_t i = 0; i < c->n; i++) {
+        if (c->value[i] != value) continue;
+        if (more) return i + 1 < c->n ? c->value[i + 1] : 0;
+        return i ? c->value[i - 1] : 0;
+    }
+    return 0;
+}
+
+static uint64_t ranks_of(const climb *u) {
+    uint64_t sum = 0;
+    for (uint32_t s = 0; s < u->from->row.pipeline; s++) sum += u->attempt[s];
+    return sum * u->from->row.data;
+}
+
+/* Stages behind `at`, round about, from the one that is `after` behind it on, have less until there are enough devices;
+ * after 0: none has to. 0: there are not. */
+static int take_from(const climb *u, uint32_t at, uint32_t after) {
+    const uint32_t p = u->from->row.pipeline;
+    if (!after) return pst_search_is_size(u->x->problem, ranks_of(u));
+    for (uint32_t k = after; k < p; k++) {
+        uint32_t *its = &u->attempt[(at + k) % p], less = next_of(&u->x->problem->tensor, *its, 0);
+        if (less) *its = less;
+        if (less && pst_search_is_size(u->x->problem, ranks_of(u))) return 1;
+    }
+    return 0;
+}
+
+/* One stage more, from what is left over or from others; *moved: that was shorter. */
+static pst_status raise_one(climb *u, int *moved) {
+    const uint32_t p = u->from->row.pipeline;
+    *moved = 0;
+    for (uint32_t i = p; i-- > 0 && u->looks && !pst_search_late(u->x);)
+        for (uint32_t after = 0; after < p && u->looks && !*moved; after++) {
+            uint32_t more = next_of(&u->x->problem->tensor, u->degree[i], 1);
+            if (!more) break;
+            memcpy(u->attempt, u->degree, p * sizeof *u->attempt);
+            u->attempt[i] = more;
+            if (!take_from(u, i, after)) continue;
+            PST_TRY(look_at(u, moved));
+        }
+    return PST_OK;
+}
+
+pst_status pst_search_unequal(pst_search_context *x, const pst_search_lot *from, uint64_t limit_ns,
+                              pst_search_lot *found) {
+    const uint32_t p = from->row.pipeline;
+    climb u = {.x = x, .from = from, .least_ns = limit_ns, .degree = malloc(2 * (size_t)p * sizeof *u.degree)};
+    u.looks = LOOKS;
+    *found = (pst_search_lot){0};
+    if (!u.degree) return pst_fail(PST_ENOMEM, "no memory to search");
+    u.attempt = u.degree + p;
+    for (uint32_t s = 0; s < p; s++) u.degree[s] = from->row.tensor;
+    pst_status status = PST_OK;
+    for (int moved = 1; moved && u.looks && status == PST_OK;) status = raise_one(&u, &moved);
+    free(u.degree);
+    if (status == PST_OK) *found = u.best;
+    else pst_search_lot_close(&u.best);
+    return status;
+}

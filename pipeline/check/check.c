@@ -1,0 +1,251 @@
+/* The checker: trusts nothing that the generators did. First that the lists are well formed and every pass stands once
+ * in a legal order, then messages, then a walk to the end, then on every rank what must have happened before what. */
+#include "pipeline/check/check.h"
+#include "pipeline/check/parts.h"
+#include <stdlib.h>
+#include <string.h>
+
+pst_status pst_checker_fail(const pst_checker *c, uint32_t rank, uint32_t a, const char *what, uint32_t b) {
+    char x[128], y[128];
+    return pst_fail(PST_EINPUT, "%s %s %s", pst_instr_text(c->job, rank, a, x, sizeof x), what,
+                    pst_instr_text(c->job, rank, b, y, sizeof y));
+}
+
+/* --- well-formed lists ------------------------------------------------------------------------------------------- */
+
+static pst_status fail_at(uint32_t rank, uint32_t i, const char *why) {
+    return pst_fail(PST_EINPUT, "rank %u instruction %u: %s", rank, i, why);
+}
+
+static pst_status check_instr(const pst_checker *c, uint32_t rank, uint32_t i) {
+    const pst_job *job = c->job;
+    const pst_instr_list *list = &job->list[rank];
+    const pst_instr *in = &list->instr[i];
+    if (in->opcode >= PST_OP_COUNT) return fail_at(rank, i, "no such opcode");
+    int flush = pst_instr_is_flush(list, i), head = pst_instr_is_head(list, i),
+        piece = pst_instr_is_piece(job, list, i);
+    uint8_t queue = in->opcode == PST_OP_SEND ? PST_Q_SEND : in->opcode == PST_OP_RECV ? PST_Q_RECV : PST_Q_COMPUTE;
+    if (head && queue == PST_Q_COMPUTE) return fail_at(rank, i, "it computes in the head");
+    if (head) queue = PST_Q_HEAD;
+    if (in->queue != queue) return fail_at(rank, i, "it is in the wrong queue");
+    if (queue != PST_Q_COMPUTE && in->peer >= job->n_rank) return fail_at(rank, i, "its peer does not exist");
+    if (flush ? in->opcode <= PST_OP_BW : in->opcode > PST_OP_REDUCE || (in->opcode == PST_OP_REDUCE && !piece)) {
+        return fail_at(rank, i, flush ? "a pass in the flush" : "the flush begins too early");
+    }
+    uint32_t n_micro = piece ? job->n_micro : pst_job_micros(job, rank);
+    if (!flush && !head &&
+        (in->chunk >= job->n_chunk || in->micro >= n_micro ||
+         job->rank_of_chunk[in->chunk] != pst_job_stage(job, rank))) {
+        return fail_at(rank, i, "its chunk or micro-batch is not on this rank");
+    }
+    if (in->dep > list->n_dep || in->n_dep > list->n_dep - in->dep) return fail_at(rank, i, "deps out of range");
+    for (uint32_t d = 0; d < in->n_dep; d++) {
+        if (list->dep[in->dep + d] >= i) return fail_at(rank, i, "it waits for a later instruction");
+    }
+    return PST_OK;
+}
+
+static pst_status check_lists(const pst_checker *c) {
+    const pst_job *job = c->job;
+    if (!job->n_rank || job->n_rank != pst_grid_size(job->grid) || (job->split && !job->backward)) {
+        return pst_fail(PST_EINPUT, "the job's sizes are not those of its grid");
+    }
+    for (uint32_t k = 0; k < job->grid.data; k++) {
+        if (!job->micros[k] || job->micros[k] > job->n_micro)
+            return pst_fail(PST_EINPUT, "replica %u has %u micro-batches", k, job->micros[k]);
+    }
+    for (uint32_t t = 0; t < job->grid.tensor; t++) {
+        if (job->n_chunk != c->cuts[t]->n_chunk)
+            return pst_fail(PST_EINPUT, "the job's sizes are not those of its cut");
+        for (uint32_t k = 0; k < job->n_chunk && !job->alone; k++)
+            if (c->cuts[t]->chunk[k].n_local != c->cuts[0]->chunk[k].n_local)
+                return pst_fail(PST_EINPUT, "chunk %u has other values on tensor rank %u", k, t);
+    }
+    for (uint32_t k = 0; k < job->n_chunk; k++) {
+        if (job->rank_of_chunk[k] >= job->grid.pipeline) return pst_fail(PST_EINPUT, "chunk %u is on no rank", k);
+    }
+    for (uint32_t r = 0; r < job->n_rank; r++) {
+        if (job->list[r].n_flush > job->list[r].n_instr ||
+            job->list[r].n_head > job->list[r].n_instr - job->list[r].n_flush)
+            return pst_fail(PST_EINPUT, "rank %u: head or flush is too long", r);
+        for (uint32_t i = 0; i < job->list[r].n_instr; i++) PST_TRY(check_instr(c, r, i));
+    }
+    return PST_OK;
+}
+
+/* --- passes ------------------------------------------------------------------------------------------------------ */
+
+/* The compute queue runs in list order, so "before" among passes is a matter of positions alone. */
+static pst_status place_pass(const pst_checker *c, uint32_t rank, uint32_t i, uint32_t *next) {
+    const pst_instr *in = &c->job->list[rank].instr[i];
+    int allowed = in->opcode == PST_OP_F || (c->job->backward && (in->opcode != PST_OP_BW) == !!c->job->split);
+    uint32_t *at = allowed ? pst_checker_pass(c, in->chunk, in->opcode, in->micro) : NULL;
+    pst_opcode before = in->opcode == PST_OP_W ? PST_OP_B : PST_OP_F;
+    int early = in->opcode != PST_OP_F && *pst_checker_pass(c, in->chunk, before, in->micro) == PST_NONE;
+    int adds = in->opcode == PST_OP_W || in->opcode == PST_OP_BW;
+    char text[128];
+    if (allowed && *at == PST_NONE && !early && (!adds || in->micro == next[in->chunk])) {
+        *at = i;
+        next[in->chunk] += (uint32_t)adds;
+        return PST_OK;
+    }
+    const char *name = pst_instr_text(c->job, rank, i, text, sizeof text);
+    if (!allowed) return pst_fail(PST_EINPUT, "%s has no place in this kind of schedule", name);
+    if (*at != PST_NONE) return pst_fail(PST_EINPUT, "%s is there twice", name);
+    if (early) return pst_fail(PST_EINPUT, "%s runs before its %s", name, pst_opcode_name(before));
+    return pst_fail(PST_EINPUT, "%s runs where m%u is next: gradients add in micro-batch order", name, next[in->chunk]);
+}
+
+/* Of the lane at hand. */
+static pst_status check_all_there(const pst_checker *c) {
+    const pst_job *job = c->job;
+    for (uint32_t k = 0; k < job->n_chunk; k++) {
+        if (!pst_grid_is_home(job->grid, job->rank_of_chunk[k], c->lane)) continue;
+        for (uint32_t op = PST_OP_F; op <= PST_OP_BW; op++) {
+            int wanted = op == PST_OP_F || (job->backward && (op != PST_OP_BW) == !!job->split);
+            for (uint32_t m = 0; wanted && m < c->n_micro; m++) {
+                if (*pst_checker_pass(c, k, op, m) != PST_NONE) continue;
+                return pst_fail(PST_EINPUT, "%s c%u m%u is missing on rank %u", pst_opcode_name(op), k, m,
+                                pst_grid_in_lane(job->grid, job->rank_of_chunk[k], c->lane));
+            }
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status check_passes(pst_checker *c) {
+    const pst_job *job = c->job;
+    uint32_t *next = malloc(job->n_chunk * sizeof *next);
+    pst_status status = next ? PST_OK : pst_fail(PST_ENOMEM, "no memory to check %u chunks", job->n_chunk);
+    for (uint32_t lane = pst_job_first_lane(job); lane < pst_job_end_lane(job) && status == PST_OK; lane++) {
+        pst_checker_enter(c, lane);
+        memset(next, 0, job->n_chunk * sizeof *next);
+        for (uint32_t s = 0; s < job->grid.pipeline && status == PST_OK; s++) {
+            uint32_t r = pst_grid_in_lane(job->grid, s, lane);
+            if (!pst_grid_is_home(job->grid, s, lane)) continue;
+            for (uint32_t i = 0; i < job->list[r].n_instr && status == PST_OK; i++) {
+                if (job->list[r].instr[i].opcode <= PST_OP_BW) status = place_pass(c, r, i, next);
+            }
+        }
+        if (status == PST_OK) status = check_all_there(c);
+    }
+    free(next);
+    return status;
+}
+
+/* --- the whole --------------------------------------------------------------------------------------------------- */
+
+void pst_checker_enter(pst_checker *c, uint32_t lane) {
+    c->lane = lane;
+    c->n_micro = c->job->micros[lane / c->job->grid.tensor];
+    c->cut = c->cuts[lane % c->job->grid.tensor];
+    c->slots = c->all_slots ? c->all_slots[lane] : NULL;
+}
+
+static pst_status open_checker(pst_checker *c) {
+    const pst_job *job = c->job;
+    uint32_t longest = 0, locals = 0, lanes = pst_job_end_lane(job) - pst_job_first_lane(job);
+    size_t instrs = 0;
+    pst_checker_enter(c, pst_job_first_lane(job));
+    c->local_first = malloc((c->cut->n_chunk + 1) * sizeof *c->local_first);
+    if (!c->local_first) return pst_fail(PST_ENOMEM, "no memory to check a job");
+    for (uint32_t k = 0; k < c->cut->n_chunk; k++) {
+        c->local_first[k] = locals;
+        locals += c->cut->chunk[k].n_local;
+    }
+    c->local_first[c->cut->n_chunk] = locals;
+    for (uint32_t r = 0; r < job->n_rank; r++) {
+        if (job->list[r].n_instr > longest) longest = job->list[r].n_instr;
+        instrs += job->list[r].n_instr;
+    }
+    size_t passes = (size_t)lanes * job->n_chunk * 4 * job->n_micro;
+    size_t cells = ((size_t)lanes * locals + 1) * job->n_micro;
+    c->pass_at = malloc(passes * sizeof *c->pass_at);
+    c->send_at = malloc(cells * sizeof *c->send_at);
+    c->recv_at = malloc(cells * sizeof *c->recv_at);
+    c->instr_first = malloc(job->n_rank * sizeof *c->instr_first);
+    c->again = malloc((instrs + 1) * sizeof *c->again);
+    c->seen = malloc(instrs + 1);
+    c->stack = malloc((2 * instrs + 1) * sizeof *c->stack);
+    c->issue = malloc((longest + 1) * sizeof *c->issue);
+    c->end = malloc((longest + 1) * sizeof *c->end);
+    if (!c->pass_at || !c->send_at || !c->recv_at || !c->issue || !c->end || !c->instr_first || !c->again || !c->seen ||
+        !c->stack) {
+        return pst_fail(PST_ENOMEM, "no memory to check a job of %u ranks", job->n_rank);
+    }
+    for (uint32_t r = 0, first = 0; r < job->n_rank; first += job->list[r++].n_instr) c->instr_first[r] = first;
+    memset(c->again, 0xff, instrs * sizeof *c->again);
+    memset(c->pass_at, 0xff, passes * sizeof *c->pass_at);
+    memset(c->send_at, 0xff, cells * sizeof *c->send_at);
+    memset(c->recv_at, 0xff, cells * sizeof *c->recv_at);
+    return PST_OK;
+}
+
+static void close_checker(pst_checker *c) {
+    pst_walk_close(c->walk);
+    free(c->local_first);
+    free(c->pass_at);
+    free(c->send_at);
+    free(c->recv_at);
+    free(c->issue);
+    free(c->end);
+    free(c->instr_first), free(c->again), free(c->seen), free(c->stack);
+}
+
+static pst_status check_slot_table(const pst_checker *c) {
+    const pst_slots *s = c->slots;
+    if (s->n_class != c->cut->n_class || s->n_micro < c->n_micro) {
+        return pst_fail(PST_EINPUT, "the slots are not those of this job");
+    }
+    for (uint32_t k = 0; k < s->n_class; k++) {
+        const pst_class *x = &s->class_[k];
+        if (!pst_grid_is_home(c->job->grid, c->job->rank_of_chunk[c->cut->class_[k].chunk], c->lane)) continue;
+        if (x->chunk != c->cut->class_[k].chunk || x->bytes < c->cut->class_[k].bytes) {
+            return pst_fail(PST_EINPUT, "class %u: its slots have %llu bytes, its values need %llu", k,
+                            (unsigned long long)x->bytes, (unsigned long long)c->cut->class_[k].bytes);
+        }
+        for (uint32_t m = 0; m < c->n_micro; m++) {
+            if (x->slot_of_micro[m] < x->n_slot) continue;
+            return pst_fail(PST_EINPUT, "class %u of chunk %u: micro-batch %u has no slot among %u", k, x->chunk, m,
+                            x->n_slot);
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status check_all(pst_checker *c, pst_check_mode mode) {
+    PST_TRY(check_lists(c));
+    PST_TRY(open_checker(c));
+    PST_TRY(check_passes(c));
+    PST_TRY(pst_walk_open(c->job, &c->walk));
+    PST_TRY(pst_checker_messages(c, mode));
+    PST_TRY(pst_walk_run(c->walk));
+    for (uint32_t lane = pst_job_first_lane(c->job); c->all_slots && lane < pst_job_end_lane(c->job); lane++) {
+        pst_checker_enter(c, lane);
+        PST_TRY(check_slot_table(c));
+    }
+    for (uint32_t r = pst_job_gathers(c->job); r < c->job->n_rank; r = pst_job_next(c->job, r)) {
+        pst_checker_enter(c, pst_grid_lane(c->job->grid, r));
+        pst_checker_order(c, r);
+        PST_TRY(pst_checker_values(c, r));
+        if (c->slots) PST_TRY(pst_checker_slots(c, r));
+        if (!c->job->alone) PST_TRY(pst_checker_head(c, r));
+        PST_TRY(pst_checker_flush(c, r));
+    }
+    return PST_OK;
+}
+
+pst_status pst_job_check_grid(const pst_job *job, const pst_cut *const *cut, pst_slots *const *slots,
+                              pst_check_mode mode) {
+    pst_checker c = {.job = job, .cuts = cut, .all_slots = slots};
+    pst_status status = check_all(&c, mode);
+    close_checker(&c);
+    return status;
+}
+
+pst_status pst_job_check(const pst_job *job, const pst_cut *cut, const pst_slots *slots, pst_check_mode mode) {
+    pst_slots *const all[] = {(pst_slots *)(uintptr_t)slots}; /* only read */
+    if (job->n_rank && pst_grid_lanes(job->grid) != 1)
+        return pst_fail(PST_EINPUT, "the job has %u pipelines, not one", pst_grid_lanes(job->grid));
+    return pst_job_check_grid(job, &cut, slots ? all : NULL, mode);
+}

@@ -1,0 +1,192 @@
+/* The checker's part about the end of a step: REDUCE, NORM, GATHER, STEP in this order (with post-validation NORM, STEP
+ * and GATHER, VALIDATE), and every message between them after what it carries is there and before what reads it. */
+#include "pipeline/check/parts.h"
+
+typedef struct {
+    const pst_checker *c;
+    const pst_instr_list *list;
+    uint32_t rank, stage, first;       /* first: of the flush */
+    uint32_t norm, gather, step, last; /* last: VALIDATE, without it STEP */
+    uint32_t n_send, n_recv;           /* of norms */
+} flush;
+
+static uint32_t uses_of(const pst_checker *c, uint32_t param) {
+    return c->cut->use_first[param + 1] - c->cut->use_first[param];
+}
+
+static pst_status fail_flush(const flush *f, const char *why) {
+    return pst_fail(PST_EINPUT, "rank %u: %s in the flush", f->rank, why);
+}
+
+/* x has ended before y is issued. */
+static pst_status need(const flush *f, uint32_t x, uint32_t y) {
+    if (pst_checker_before(f->c, f->rank, x, y)) return PST_OK;
+    return pst_checker_fail(f->c, f->rank, y, "does not wait for", x);
+}
+
+/* The compute instructions in order, each as often as it must be. */
+static pst_status check_computes(flush *f) {
+    static const uint8_t turn[2][PST_OP_COUNT] = {
+        {[PST_OP_REDUCE] = 1, [PST_OP_NORM] = 2, [PST_OP_GATHER] = 3, [PST_OP_STEP] = 4},
+        {[PST_OP_REDUCE] = 1, [PST_OP_NORM] = 2, [PST_OP_STEP] = 3, [PST_OP_GATHER] = 3, [PST_OP_VALIDATE] = 4}};
+    int post = f->c->job->post != 0;
+    uint32_t last = 1, counts[PST_OP_COUNT] = {0};
+    f->norm = f->gather = f->step = PST_NONE;
+    for (uint32_t i = f->first; i < f->list->n_instr; i++) {
+        const pst_instr *in = &f->list->instr[i];
+        if (in->queue != PST_Q_COMPUTE) continue;
+        if (turn[post][in->opcode] < last)
+            return fail_flush(f, post ? "REDUCE, NORM, STEP and GATHER, VALIDATE are out of order"
+                                      : "REDUCE, NORM, GATHER, STEP are out of order");
+        last = turn[post][in->opcode];
+        counts[in->opcode]++;
+        if (in->opcode == PST_OP_NORM) f->norm = i;
+        if (in->opcode == PST_OP_GATHER) f->gather = i;
+        if (in->opcode == PST_OP_STEP) f->step = i;
+        if (in->opcode == PST_OP_STEP || in->opcode == PST_OP_VALIDATE) f->last = i;
+    }
+    if (counts[PST_OP_NORM] != 1) return fail_flush(f, "not exactly one NORM");
+    if (counts[PST_OP_GATHER] != (f->rank == pst_job_gathers(f->c->job)))
+        return fail_flush(f, "GATHER belongs on rank 0, once,");
+    if (counts[PST_OP_STEP] != 1) return fail_flush(f, "not exactly one STEP");
+    if (counts[PST_OP_VALIDATE] != (uint32_t)post) return fail_flush(f, "not exactly one VALIDATE");
+    for (uint32_t x = 0; post && x < f->first; x++)
+        PST_TRY(need(f, x, f->step)); /* what it keeps lies over their memory */
+    return PST_OK;
+}
+
+static int is_partial(const flush *f) {
+    const pst_graph *g = f->c->cut->graph;
+    for (uint32_t p = 0; g && f->c->job->grid.tensor > 1 && p < g->n_param; p++)
+        for (uint32_t u = 0; u < uses_of(f->c, p) && g->param[p].slice.partial; u++)
+            if (pst_checker_stage_of_use(f->c, p, u) == f->stage) return 1;
+    return 0;
+}
+
+/* What the tensor group adds up first, once, and before any of it leaves. */
+static pst_status check_partial(const flush *f) {
+    uint32_t n = 0, at = f->first;
+    for (uint32_t i = f->first; i < f->list->n_instr; i++) {
+        const pst_instr *in = &f->list->instr[i];
+        n += in->opcode == PST_OP_REDUCE && in->param == PST_NONE;
+    }
+    if (n != (uint32_t)is_partial(f)) return fail_flush(f, "the tensor group does not add up its gradients once");
+    if (!n) return PST_OK;
+    if (f->list->instr[at].opcode != PST_OP_REDUCE || f->list->instr[at].param != PST_NONE)
+        return fail_flush(f, "the tensor group does not add up its gradients first");
+    for (uint32_t i = f->first; i < f->list->n_instr; i++) {
+        const pst_instr *in = &f->list->instr[i];
+        int leaves = in->opcode == PST_OP_SEND && in->param < f->c->cut->graph->n_param;
+        if (leaves && f->c->cut->graph->param[in->param].slice.partial) PST_TRY(need(f, at, i));
+    }
+    return PST_OK;
+}
+
+/* Norms go to rank 0 after NORM and before GATHER, answers come back after GATHER and before STEP, or VALIDATE. */
+static pst_status check_norm_message(flush *f, uint32_t i) {
+    int sends = f->list->instr[i].opcode == PST_OP_SEND;
+    uint32_t to = pst_job_gathers(f->c->job);
+    if (f->c->job->alone && f->rank == to && f->list->instr[i].peer == to)
+        return PST_OK; /* of its stage's other ranks */
+    uint32_t made = f->rank != to ? f->norm : f->gather, read = f->rank != to ? f->last : f->gather;
+    if (f->rank != to && f->list->instr[i].peer != to) return fail_flush(f, "a norm that does not go by rank 0");
+    sends ? f->n_send++ : f->n_recv++;
+    return sends ? need(f, made, i) : need(f, i, read);
+}
+
+/* The join buffer overlays the memory of passes and messages, all of which must be over. */
+static pst_status check_join(const flush *f, uint32_t i) {
+    const pst_instr *in = &f->list->instr[i];
+    uint32_t reduce = PST_NONE;
+    for (uint32_t x = f->list->n_head; x < f->first; x++) PST_TRY(need(f, x, i));
+    for (uint32_t x = f->first; x < f->list->n_instr; x++) {
+        const pst_instr *other = &f->list->instr[x];
+        if (other->opcode == PST_OP_REDUCE && !other->n && other->param == in->param && other->use == in->use &&
+            other->micro == in->micro)
+            reduce = x;
+        int joins = x < i && other->opcode == PST_OP_RECV && other->param != PST_NONE && !other->n &&
+                    pst_checker_stage_of_use(f->c, other->param, other->use) != f->stage;
+        if (!joins) continue;
+        uint32_t r = x + 1; /* the earlier one's REDUCE has read the buffer */
+        while (r < f->list->n_instr &&
+               (f->list->instr[r].opcode != PST_OP_REDUCE || f->list->instr[r].param != other->param ||
+                f->list->instr[r].use != other->use || f->list->instr[r].micro != other->micro))
+            r++;
+        if (r == f->list->n_instr) return fail_flush(f, "an accumulator arrives that nobody adds");
+        PST_TRY(need(f, r, i));
+    }
+    return reduce == PST_NONE ? fail_flush(f, "an accumulator arrives that nobody adds") : need(f, i, reduce);
+}
+
+static pst_status check_accumulator(const flush *f, uint32_t i) {
+    const pst_instr *in = &f->list->instr[i];
+    int owner = pst_checker_stage_of_use(f->c, in->param, 0) == f->stage;
+    if (in->opcode == PST_OP_SEND) {
+        for (uint32_t x = f->first; x-- > 0;) { /* all passes are over: the last one is enough */
+            if (f->list->instr[x].queue != PST_Q_COMPUTE) continue;
+            PST_TRY(need(f, x, i));
+            break;
+        }
+        for (uint32_t x = f->first; owner && x < f->list->n_instr; x++) {
+            const pst_instr *r = &f->list->instr[x];
+            if (r->opcode == PST_OP_REDUCE && r->param == in->param) PST_TRY(need(f, x, i));
+        }
+        return PST_OK;
+    }
+    if (pst_checker_stage_of_use(f->c, in->param, in->use) != f->stage) return check_join(f, i);
+    for (uint32_t x = f->first; x < f->list->n_instr; x++) { /* the sum overwrites what was sent */
+        const pst_instr *s = &f->list->instr[x];
+        if (s->opcode == PST_OP_SEND && s->param == in->param && s->use == in->use && !s->micro) PST_TRY(need(f, x, i));
+    }
+    return need(f, i, f->step);
+}
+
+/* The sum of a shared parameter comes back to every other rank that has it. */
+static pst_status check_return(const flush *f, uint32_t param) {
+    uint32_t n_use = uses_of(f->c, param), owner = n_use ? pst_checker_stage_of_use(f->c, param, 0) : 0, here = 0,
+             back = 0;
+    if (n_use < 2 || f->stage == owner) return PST_OK;
+    for (uint32_t use = 0; use < n_use; use++) here += pst_checker_stage_of_use(f->c, param, use) == f->stage;
+    for (uint32_t i = f->first; i < f->list->n_instr; i++) {
+        const pst_instr *in = &f->list->instr[i];
+        back += in->opcode == PST_OP_RECV && in->param == param && !in->n;
+    }
+    uint32_t wanted = here && f->c->job->grid.data == 1; /* else replicas send it, by pieces */
+    return back != wanted ? fail_flush(f, "the sum of a shared parameter does not arrive") : PST_OK;
+}
+
+static pst_status check_flush(flush *f) {
+    PST_TRY(check_computes(f));
+    PST_TRY(check_partial(f));
+    uint32_t n_param = f->c->cut->graph ? f->c->cut->graph->n_param : 0;
+    for (uint32_t i = f->first; i < f->list->n_instr; i++) {
+        const pst_instr *in = &f->list->instr[i];
+        if (in->param != PST_NONE && (in->param >= n_param || in->use >= uses_of(f->c, in->param)))
+            return fail_flush(f, "a parameter that does not exist");
+        if (in->n && (f->c->job->grid.data == 1 || in->param == PST_NONE))
+            return fail_flush(f, "a piece of a parameter where there is one replica");
+        if (in->queue == PST_Q_COMPUTE || in->n) continue; /* pieces: pipeline/check/replicas.c */
+        PST_TRY(in->param == PST_NONE ? check_norm_message(f, i) : check_accumulator(f, i));
+    }
+    const pst_job *job = f->c->job;
+    uint32_t own = job->alone ? pst_grid_first(job->grid, f->stage + 1) - pst_grid_first(job->grid, f->stage) : 1;
+    uint32_t n = f->rank != pst_job_gathers(job) ? own : job->n_rank - own;
+    if (f->n_send != n || f->n_recv != n) return fail_flush(f, "norms or their answers are missing");
+    for (uint32_t p = 0; p < n_param; p++) PST_TRY(check_return(f, p));
+    PST_TRY(pst_checker_sums(f->c, f->rank));
+    if (job->alone) return PST_OK; /* what replicas exchange is only as long as it would be */
+    if (job->grid.data > 1) PST_TRY(pst_checker_replicas(f->c, f->rank));
+    return job->zero == 2 ? pst_checker_rounds(f->c, f->rank) : PST_OK;
+}
+
+pst_status pst_checker_flush(const pst_checker *c, uint32_t rank) {
+    const pst_instr_list *list = &c->job->list[rank];
+    flush f = {.c = c,
+               .list = list,
+               .rank = rank,
+               .stage = pst_checker_stage(c, rank),
+               .first = list->n_instr - list->n_flush};
+    if (!list->n_flush != !c->job->list[pst_job_gathers(c->job)].n_flush)
+        return fail_flush(&f, "some ranks take no part");
+    return list->n_flush ? check_flush(&f) : PST_OK;
+}

@@ -1,0 +1,120 @@
+/* The checker's part about the head of a list: where replicas share out the step, every piece of weights that another
+ * rank has stepped comes from there, once, before a pass reads it, and what is sent has left before STEP changes it.
+ * That a message's two ends name the same piece, pipeline/check/message.c has seen to. */
+#include "pipeline/check/parts.h"
+#include <stdlib.h>
+
+/* The rank at hand. */
+typedef struct {
+    const pst_checker *c;
+    const pst_instr_list *list;
+    const pst_share *share;
+    pst_grid_place at;
+    uint32_t rank, step;
+    uint32_t *first; /* [n_chunk] its first pass, PST_NONE */
+    uint32_t *base;  /* [n_param] number of its first piece */
+    uint8_t *seen;   /* [pieces] */
+} head;
+
+static pst_status fail_head(const head *h, uint32_t i, const char *why) {
+    char text[160];
+    return pst_fail(PST_EINPUT, "%s: %s", pst_instr_text(h->c->job, h->rank, i, text, sizeof text), why);
+}
+
+static pst_status need(const head *h, uint32_t before, uint32_t after) {
+    if (pst_checker_before(h->c, h->rank, before, after)) return PST_OK;
+    return pst_checker_fail(h->c, h->rank, after, "does not wait for", before);
+}
+
+/* The rank that steps what replica k has of a parameter. */
+static uint32_t owner_of(const head *h, uint32_t param, uint32_t k) {
+    uint32_t chunk = h->c->cut->use_chunk[h->c->cut->use_first[param]];
+    pst_grid grid = h->c->job->grid;
+    return pst_grid_in_lane(grid, h->c->job->rank_of_chunk[chunk], k * grid.tensor + h->at.tensor);
+}
+
+/* Every chunk of this rank that uses the parameter waits for it; *holds: there is one. after PST_NONE: says no more. */
+static pst_status check_readers(const head *h, uint32_t param, uint32_t recv, int *holds) {
+    const pst_cut *cut = h->c->cut;
+    *holds = 0;
+    for (uint32_t u = cut->use_first[param]; u < cut->use_first[param + 1]; u++) {
+        uint32_t pass = h->first[cut->use_chunk[u]];
+        if (h->c->job->rank_of_chunk[cut->use_chunk[u]] != h->at.stage) continue;
+        *holds = 1;
+        if (recv != PST_NONE) PST_TRY(need(h, recv, pass));
+    }
+    return PST_OK;
+}
+
+/* The replica that steps a piece; the number of replicas when there is no such piece. */
+static uint32_t stepped_by(const head *h, const pst_instr *in) {
+    uint32_t k = 0, n = h->share->n_replica;
+    while (k < n && pst_share_to(h->share, in->param, k) <= in->from) k++;
+    if (k == n || in->from % PST_PIECE || in->bytes != in->n * (uint64_t)pst_dtype_bytes(h->c->cut->graph->dtype))
+        return n;
+    uint64_t left = pst_share_to(h->share, in->param, k) - in->from;
+    return in->n == (left < PST_PIECE ? left : PST_PIECE) ? k : n;
+}
+
+static pst_status check_piece(const head *h, uint32_t i) {
+    const pst_instr *in = &h->list->instr[i];
+    const pst_graph *g = h->c->cut->graph;
+    int holds;
+    if (in->param >= g->n_param || !g->param[in->param].n_use || in->use != PST_NONE || in->local != PST_NONE)
+        return fail_head(h, i, "it carries no weight");
+    uint32_t k = stepped_by(h, in);
+    if (k == h->share->n_replica) return fail_head(h, i, "it is not a whole piece");
+    uint32_t owner = owner_of(h, in->param, k);
+    if (in->opcode == PST_OP_SEND)
+        return owner == h->rank ? need(h, i, h->step) : fail_head(h, i, "this rank has not stepped it");
+    PST_TRY(check_readers(h, in->param, i, &holds));
+    if (!holds || owner == h->rank || in->peer != owner || h->seen[h->base[in->param] + in->from / PST_PIECE]++)
+        return fail_head(h, i, "it is not awaited from there");
+    return PST_OK;
+}
+
+static pst_status check_all_there(const head *h) {
+    int holds;
+    for (uint32_t p = 0; p < h->share->n_param; p++) {
+        PST_TRY(check_readers(h, p, PST_NONE, &holds));
+        for (pst_piece at = {.param = p}; holds && pst_share_next(h->share, &at);)
+            if (owner_of(h, p, at.owner) != h->rank && !h->seen[h->base[p] + at.from / PST_PIECE])
+                return pst_fail(PST_EINPUT, "rank %u: what replica %u steps of parameter %u from %llu does not come",
+                                h->rank, at.owner, p, (unsigned long long)at.from);
+    }
+    return PST_OK;
+}
+
+static pst_status check_pieces(head *h) {
+    for (uint32_t i = h->list->n_instr; i-- > h->list->n_head;) {
+        const pst_instr *in = &h->list->instr[i];
+        if (in->opcode == PST_OP_STEP) h->step = i;
+        if (in->opcode <= PST_OP_BW) h->first[in->chunk] = i;
+    }
+    if (h->step == PST_NONE) return pst_fail(PST_EINPUT, "rank %u: no STEP", h->rank);
+    for (uint32_t i = 0; i < h->list->n_head; i++) PST_TRY(check_piece(h, i));
+    return check_all_there(h);
+}
+
+pst_status pst_checker_head(const pst_checker *c, uint32_t rank) {
+    const pst_job *job = c->job;
+    uint64_t elements = 0;
+    uint32_t pieces = 0;
+    head h = {.c = c, .list = &job->list[rank], .at = pst_grid_at(job->grid, rank), .rank = rank, .step = PST_NONE};
+    if (!job->zero || !c->cut->graph)
+        return h.list->n_head ? pst_fail(PST_EINPUT, "rank %u: a head without shares", rank) : PST_OK;
+    h.share = job->share[h.at.tensor];
+    h.first = malloc(job->n_chunk * sizeof *h.first);
+    h.base = malloc((h.share->n_param + (size_t)1) * sizeof *h.base);
+    for (uint32_t p = 0; h.base && p < h.share->n_param; p++, pieces += pst_pieces(elements)) {
+        h.base[p] = pieces;
+        elements = pst_param_elements(c->cut->graph->param + p);
+    }
+    h.seen = calloc((size_t)pieces + 1, 1);
+    for (uint32_t k = 0; h.first && k < job->n_chunk; k++) h.first[k] = PST_NONE;
+    pst_status status = h.first && h.base && h.seen
+                            ? check_pieces(&h)
+                            : pst_fail(PST_ENOMEM, "no memory to check the head of rank %u", rank);
+    free(h.first), free(h.base), free(h.seen);
+    return status;
+}

@@ -1,0 +1,293 @@
+/* The checker's part about order on one rank: what has surely ended when an instruction is issued.
+ *
+ * Each queue issues in list order, so "x has ended before y is issued" is monotone in y along y's queue, and one number
+ * per queue says it all: the first y for which it holds. Going backwards through the list, that number follows from
+ * those of the instructions that wait for x and of the next in x's queue. Exact, and linear in instructions and
+ * deps. */
+#include "pipeline/check/parts.h"
+#include <stdlib.h>
+#include <string.h>
+
+static void take_least(uint32_t *to, const uint32_t *from) {
+    for (int q = 0; q < PST_Q_COUNT; q++) {
+        if (from[q] < to[q]) to[q] = from[q];
+    }
+}
+
+void pst_checker_order(pst_checker *c, uint32_t rank) {
+    const pst_instr_list *list = &c->job->list[rank];
+    uint32_t next[PST_Q_COUNT];
+    memset(next, 0xff, sizeof next);
+    memset(c->end, 0xff, list->n_instr * sizeof *c->end);
+    memset(c->issue, 0xff, list->n_instr * sizeof *c->issue);
+    for (uint32_t i = list->n_instr; i-- > 0;) {
+        const pst_instr *in = &list->instr[i];
+        uint32_t after = next[in->queue];
+        if (after != PST_NONE) take_least(in->queue == PST_Q_COMPUTE ? c->end[i] : c->issue[i], c->issue[after]);
+        take_least(c->issue[i], c->end[i]);
+        c->issue[i][in->queue] = i;
+        next[in->queue] = i;
+        for (uint32_t d = 0; d < in->n_dep; d++) take_least(c->end[list->dep[in->dep + d]], c->issue[i]);
+    }
+}
+
+/* --- values ------------------------------------------------------------------------------------------------------ */
+
+/* The instruction that stands for a moment in the life of a local. */
+static uint32_t at_event(const pst_checker *c, uint32_t chunk, uint32_t local, uint32_t event, uint32_t micro) {
+    switch (event) {
+    case PST_EV_RECV_F:
+    case PST_EV_RECV_B: return c->recv_at[pst_checker_cell(c, chunk, local, micro)];
+    case PST_EV_SEND_F:
+    case PST_EV_SEND_B: return c->send_at[pst_checker_cell(c, chunk, local, micro)];
+    case PST_EV_F: return *pst_checker_pass(c, chunk, PST_OP_F, micro);
+    default:
+        return *pst_checker_pass(c, chunk, !c->job->split ? PST_OP_BW : event == PST_EV_B ? PST_OP_B : PST_OP_W, micro);
+    }
+}
+
+/* Of a value that is sent to several ranks, the next of its SENDs; PST_NONE: there is none. */
+static uint32_t next_use(const pst_checker *c, uint32_t rank, uint32_t use) {
+    return c->again[c->instr_first[rank] + use];
+}
+
+/* Whether a rank of this stage with this home hands the value on: where the next stage has fewer tensor ranks, not all
+ * do. */
+static int is_sent(const pst_checker *c, uint32_t chunk, uint32_t event) {
+    uint32_t to = event == PST_EV_SEND_B ? chunk - 1 : chunk + 1;
+    return pst_grid_is_home(c->job->grid, c->job->rank_of_chunk[to], c->lane);
+}
+
+static int is_send(uint32_t event) { return event == PST_EV_SEND_F || event == PST_EV_SEND_B; }
+
+static pst_status fail_missing(uint32_t rank, uint32_t chunk, uint32_t local, uint32_t micro, uint32_t event) {
+    int receives = event == PST_EV_RECV_F || event == PST_EV_RECV_B;
+    return pst_fail(PST_EINPUT, "rank %u: no %s of c%u m%u for value %u", rank,
+                    receives         ? "RECV"
+                    : is_send(event) ? "SEND"
+                                     : "pass",
+                    chunk, micro, local);
+}
+
+/* Every use of a value comes after its birth. */
+static pst_status check_value(const pst_checker *c, uint32_t rank, uint32_t chunk, uint32_t local, uint32_t micro) {
+    const pst_local *l = &c->cut->chunk[chunk].local[local];
+    uint32_t birth = at_event(c, chunk, local, l->birth, micro);
+    if (birth == PST_NONE) return fail_missing(rank, chunk, local, micro, l->birth);
+    for (uint32_t e = 0; e < PST_EV_COUNT; e++) {
+        if (!(l->uses >> e & 1)) continue;
+        uint32_t use = at_event(c, chunk, local, e, micro);
+        if (use == PST_NONE && is_send(e) && !is_sent(c, chunk, e)) continue;
+        if (use == PST_NONE) return fail_missing(rank, chunk, local, micro, e);
+        for (; use != PST_NONE; use = next_use(c, rank, use))
+            if (use != birth && !pst_checker_before(c, rank, birth, use))
+                return pst_checker_fail(c, rank, use, "does not wait for", birth);
+    }
+    return PST_OK;
+}
+
+/* `later` takes over the memory of `earlier`: it is written only after every use of the earlier value. */
+static pst_status check_rewrite(const pst_checker *c, uint32_t rank, uint32_t chunk, uint32_t earlier, uint32_t later) {
+    const pst_local *old = &c->cut->chunk[chunk].local[earlier], *new = &c->cut->chunk[chunk].local[later];
+    for (uint32_t m = 0; m < c->n_micro; m++) {
+        uint32_t birth = at_event(c, chunk, later, new->birth, m);
+        for (uint32_t e = 0; e < PST_EV_COUNT; e++) {
+            if (!(old->uses >> e & 1)) continue;
+            uint32_t use = at_event(c, chunk, earlier, e, m);
+            for (; use != PST_NONE; use = next_use(c, rank, use))
+                if (use != birth && !pst_checker_before(c, rank, use, birth))
+                    return pst_checker_fail(c, rank, birth, "writes over what is still read by", use);
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status check_chunk_values(const pst_checker *c, uint32_t rank, uint32_t k) {
+    const pst_chunk *chunk = &c->cut->chunk[k];
+    for (uint32_t i = 0; i < chunk->n_local; i++) {
+        if (chunk->buffer[chunk->local[i].buffer].place == PST_PLACE_DATA) continue;
+        for (uint32_t m = 0; m < c->n_micro; m++) PST_TRY(check_value(c, rank, k, i, m));
+    }
+    return PST_OK;
+}
+
+/* Values that share a buffer, pair by pair. last[buffer] and before[local] chain the locals of each buffer. */
+static pst_status check_chunk_rewrites(const pst_checker *c, uint32_t rank, uint32_t k, uint32_t *last,
+                                       uint32_t *before) {
+    const pst_chunk *chunk = &c->cut->chunk[k];
+    for (uint32_t i = 0; i < chunk->n_buffer; i++) last[i] = PST_NONE;
+    for (uint32_t i = 0; i < chunk->n_local; i++) {
+        const pst_local *l = &chunk->local[i];
+        before[i] = last[l->buffer];
+        last[l->buffer] = i;
+        for (uint32_t j = before[i]; j != PST_NONE; j = before[j]) {
+            if (chunk->local[j].birth < l->birth) PST_TRY(check_rewrite(c, rank, k, j, i));
+            if (l->birth < chunk->local[j].birth) PST_TRY(check_rewrite(c, rank, k, i, j));
+        }
+    }
+    return PST_OK;
+}
+
+pst_status pst_checker_values(const pst_checker *c, uint32_t rank) {
+    for (uint32_t k = 0; k < c->job->n_chunk; k++) {
+        const pst_chunk *chunk = &c->cut->chunk[k];
+        if (c->job->rank_of_chunk[k] != pst_checker_stage(c, rank)) continue;
+        PST_TRY(check_chunk_values(c, rank, k));
+        uint32_t *chain = malloc(((size_t)chunk->n_buffer + chunk->n_local + 1) * sizeof *chain);
+        if (!chain) return pst_fail(PST_ENOMEM, "no memory to check the values of chunk %u", k);
+        pst_status status = check_chunk_rewrites(c, rank, k, chain, chain + chunk->n_buffer);
+        free(chain);
+        PST_TRY(status);
+    }
+    return PST_OK;
+}
+
+/* --- slots ------------------------------------------------------------------------------------------------------- */
+
+/* A way in which a class's memory is touched in every micro-batch. */
+typedef struct {
+    uint32_t local;
+    uint8_t event, births;
+} touch;
+typedef struct {
+    uint32_t first, micro;
+} occupant;
+
+static int by_first(const void *a, const void *b) {
+    const occupant *x = a, *y = b;
+    return (x->first > y->first) - (x->first < y->first);
+}
+
+static void add_touch(touch *list, uint32_t *n, uint32_t local, uint8_t event, int births) {
+    int passes = event == PST_EV_F || event == PST_EV_B || event == PST_EV_W;
+    for (uint32_t i = 0; i < *n; i++) {
+        if (list[i].event != event || (!passes && list[i].local != local)) continue;
+        list[i].births |= (uint8_t)births;
+        return;
+    }
+    list[(*n)++] = (touch){local, event, (uint8_t)births};
+}
+
+/* All touches of a buffer; list has room for PST_EV_COUNT per local of the chunk. */
+static uint32_t find_touches(const pst_chunk *chunk, uint32_t buffer, touch *list) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < chunk->n_local; i++) {
+        const pst_local *l = &chunk->local[i];
+        if (l->buffer != buffer) continue;
+        add_touch(list, &n, i, l->birth, 1);
+        for (uint8_t e = 0; e < PST_EV_COUNT; e++) {
+            if (l->uses >> e & 1) add_touch(list, &n, i, e, 0);
+        }
+    }
+    return n;
+}
+
+/* A buffer of a class, and its touches. */
+typedef struct {
+    uint32_t chunk, n;
+    const pst_class *class_;
+    touch *list;
+    occupant *order;  /* [n_micro] by first write */
+    uint32_t *holder; /* [n_slot] */
+} held_buffer;
+
+/* Whatever touches the slot for `old` has ended before anything is written to it for `new`; if not, *birth and *use. */
+static int leaves_before(const pst_checker *c, uint32_t rank, const held_buffer *h, uint32_t old, uint32_t new,
+                         uint32_t *birth, uint32_t *use) {
+    for (uint32_t i = 0; i < h->n; i++) {
+        if (!h->list[i].births) continue;
+        *birth = at_event(c, h->chunk, h->list[i].local, h->list[i].event, new);
+        for (uint32_t j = 0; j < h->n; j++) {
+            *use = at_event(c, h->chunk, h->list[j].local, h->list[j].event, old);
+            for (; *use != PST_NONE; *use = next_use(c, rank, *use))
+                if (!pst_checker_before(c, rank, *use, *birth)) return 0;
+        }
+    }
+    return 1;
+}
+
+/* In whatever order: of every two micro-batches in one slot, one leaves before the other comes. */
+static pst_status check_pairs(const pst_checker *c, uint32_t rank, const held_buffer *h) {
+    uint32_t birth, use, other[2];
+    for (uint32_t i = 0; i < c->n_micro; i++)
+        for (uint32_t j = i + 1; j < c->n_micro; j++) {
+            uint32_t a = h->order[i].micro, b = h->order[j].micro;
+            if (h->class_->slot_of_micro[a] != h->class_->slot_of_micro[b]) continue;
+            if (leaves_before(c, rank, h, a, b, &birth, &use)) continue;
+            if (leaves_before(c, rank, h, b, a, &other[0], &other[1])) continue;
+            return pst_checker_fail(c, rank, birth, "takes a slot that is still used by", use);
+        }
+    return PST_OK;
+}
+
+/* Of neighbours in the order of the list; then it holds for all. */
+static pst_status check_buffer(const pst_checker *c, uint32_t rank, held_buffer *h) {
+    uint32_t birth, use;
+    for (uint32_t m = 0; m < c->n_micro; m++) {
+        h->order[m] = (occupant){PST_NONE, m};
+        for (uint32_t i = 0; i < h->n; i++) {
+            uint32_t at = at_event(c, h->chunk, h->list[i].local, h->list[i].event, m);
+            if (h->list[i].births && at < h->order[m].first) h->order[m].first = at;
+        }
+    }
+    qsort(h->order, c->n_micro, sizeof *h->order, by_first);
+    memset(h->holder, 0xff, h->class_->n_slot * sizeof *h->holder);
+    for (uint32_t m = 0; m < c->n_micro; m++) {
+        uint32_t *held = &h->holder[h->class_->slot_of_micro[h->order[m].micro]];
+        if (*held != PST_NONE && !leaves_before(c, rank, h, *held, h->order[m].micro, &birth, &use))
+            return check_pairs(c, rank, h);
+        *held = h->order[m].micro;
+    }
+    return PST_OK;
+}
+
+static pst_status check_class(const pst_checker *c, uint32_t rank, uint32_t k, held_buffer *h) {
+    h->class_ = &c->slots->class_[k], h->chunk = h->class_->chunk;
+    const pst_chunk *chunk = &c->cut->chunk[h->chunk];
+    for (uint32_t i = 0; i < chunk->n_buffer; i++) {
+        if (chunk->buffer[i].place != PST_PLACE_SLOT || chunk->buffer[i].class_ != k) continue;
+        h->n = find_touches(chunk, i, h->list);
+        PST_TRY(check_buffer(c, rank, h));
+    }
+    return PST_OK;
+}
+
+/* Buffers lie within their class's slot, beside each other. */
+static pst_status check_offsets(const pst_checker *c, uint32_t k) {
+    const pst_chunk *chunk = &c->cut->chunk[c->cut->class_[k].chunk];
+    for (uint32_t i = 0; i < chunk->n_buffer; i++) {
+        const pst_buffer *a = &chunk->buffer[i];
+        if (a->place != PST_PLACE_SLOT || a->class_ != k) continue;
+        if (a->offset + a->bytes > c->slots->class_[k].bytes) {
+            return pst_fail(PST_EINPUT, "class %u: buffer %u does not fit in its slot", k, i);
+        }
+        for (uint32_t j = 0; j < i; j++) {
+            const pst_buffer *b = &chunk->buffer[j];
+            if (b->place != PST_PLACE_SLOT || b->class_ != k || !a->bytes || !b->bytes) continue;
+            if (a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset) continue;
+            return pst_fail(PST_EINPUT, "class %u: buffers %u and %u overlap", k, j, i);
+        }
+    }
+    return PST_OK;
+}
+
+pst_status pst_checker_slots(const pst_checker *c, uint32_t rank) {
+    uint32_t most_local = 0, most_slot = 0;
+    for (uint32_t k = 0; k < c->cut->n_class; k++) {
+        uint32_t locals = c->cut->chunk[c->cut->class_[k].chunk].n_local;
+        if (locals > most_local) most_local = locals;
+        if (c->slots->class_[k].n_slot > most_slot) most_slot = c->slots->class_[k].n_slot;
+    }
+    held_buffer h = {.list = malloc(((size_t)most_local * PST_EV_COUNT + 1) * sizeof *h.list),
+                     .order = malloc(c->n_micro * sizeof *h.order),
+                     .holder = malloc(((size_t)most_slot + 1) * sizeof *h.holder)};
+    pst_status status = PST_OK;
+    if (!h.list || !h.order || !h.holder) status = pst_fail(PST_ENOMEM, "no memory to check slots");
+    for (uint32_t k = 0; k < c->cut->n_class && status == PST_OK; k++) {
+        if (c->job->rank_of_chunk[c->cut->class_[k].chunk] != pst_checker_stage(c, rank)) continue;
+        status = check_offsets(c, k);
+        if (status == PST_OK) status = check_class(c, rank, k, &h);
+    }
+    free(h.holder), free(h.order), free(h.list);
+    return status;
+}

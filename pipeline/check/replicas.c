@@ -1,0 +1,242 @@
+/* The checker's part about what replicas exchange in the flush: every piece of a parameter is added up once, over all
+ * replicas, in the order of the tree, by the rank that answers for it, and (zero 0) comes to all that hold the
+ * parameter; and memory is there when it is read and free when it is written. */
+#include "pipeline/check/parts.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* The rank at hand. */
+typedef struct {
+    const pst_checker *c;
+    const pst_instr_list *list;
+    pst_grid_place at;
+    uint32_t rank, first, step;   /* first: of the flush */
+    uint32_t *base;               /* [n_param] number of a parameter's first piece */
+    uint32_t *head, *tail, *next; /* instructions of a piece, in list order: [pieces], [pieces], [n_instr] */
+    uint32_t *whole;              /* [n_param] the REDUCEs of whole accumulators, also along `next` */
+    pst_interval *buffer;         /* [buffers] */
+    uint32_t *touched;            /* [buffers] the last instruction that reads or writes it, PST_NONE */
+} exchange;
+
+static pst_status need(const exchange *x, uint32_t before, uint32_t after) {
+    if (pst_checker_before(x->c, x->rank, before, after)) return PST_OK;
+    return pst_checker_fail(x->c, x->rank, after, "does not wait for", before);
+}
+
+static pst_status fail_piece(const exchange *x, uint32_t param, uint64_t from, const char *why) {
+    return pst_fail(PST_EINPUT, "rank %u: parameter %u from %llu: %s in the flush", x->rank, param,
+                    (unsigned long long)from, why);
+}
+
+static uint32_t first_use_on(const pst_checker *c, uint32_t param, uint32_t stage) {
+    uint32_t n = c->cut->use_first[param + 1] - c->cut->use_first[param], use = 0;
+    while (use < n && pst_checker_stage_of_use(c, param, use) != stage) use++;
+    return use < n ? use : PST_NONE;
+}
+
+static uint32_t rank_at(const exchange *x, uint32_t stage, uint32_t replica) {
+    return pst_grid_in_lane(x->c->job->grid, stage, replica * x->c->job->grid.tensor + x->at.tensor);
+}
+
+/* --- pieces of the list ------------------------------------------------------------------------------------------ */
+
+static pst_status list_pieces(exchange *x) {
+    const pst_graph *g = x->c->cut->graph;
+    for (uint32_t i = x->first; i < x->list->n_instr; i++) {
+        const pst_instr *in = &x->list->instr[i];
+        if (in->opcode == PST_OP_STEP) x->step = i;
+        if (!in->n && in->opcode == PST_OP_REDUCE && in->param < g->n_param)
+            x->next[i] = x->whole[in->param], x->whole[in->param] = i;
+        if (!in->n) continue;
+        uint64_t elements = in->param < g->n_param ? pst_param_elements(g->param + in->param) : 0;
+        if (in->from % PST_PIECE || in->from >= elements)
+            return fail_piece(x, in->param, in->from, "no piece begins there");
+        uint64_t left = elements - in->from;
+        if (in->n != (left < PST_PIECE ? left : PST_PIECE))
+            return fail_piece(x, in->param, in->from, "it is not a whole piece");
+        uint32_t k = x->base[in->param] + in->from / PST_PIECE;
+        if (x->head[k] == PST_NONE) x->head[k] = i;
+        else x->next[x->tail[k]] = i;
+        x->tail[k] = i;
+    }
+    return PST_OK;
+}
+
+/* Receive buffers, of rounds, too, in list order: whoever touches one waits for whoever touched it before. */
+static pst_status check_buffers(const exchange *x) {
+    uint32_t n = pst_job_buffers(x->c->job);
+    memset(x->touched, 0xff, n * sizeof *x->touched);
+    for (uint32_t i = 0; i < x->list->n_instr; i++) {
+        const pst_instr *in = &x->list->instr[i];
+        int round = pst_instr_is_piece(x->c->job, x->list, i);
+        if (i < x->first && !round) continue;
+        const uint32_t used[] = {in->buffer, round && in->into == PST_INTO_SHARD ? 0 : in->into};
+        for (int k = 0; in->n && k < 2; k++) {
+            if (!used[k]) continue;
+            if (used[k] > n) return fail_piece(x, in->param, in->from, "there is no such receive buffer");
+            uint32_t *last = &x->touched[used[k] - 1];
+            if (*last != PST_NONE) PST_TRY(need(x, *last, i));
+            *last = i;
+        }
+    }
+    return PST_OK;
+}
+
+/* --- one piece --------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    uint32_t param, owner; /* replica */
+    uint64_t from;
+    uint32_t first; /* instruction */
+} piece;
+
+/* The last passes that write the accumulators, and the REDUCEs of shared uses and of parts. */
+static pst_status check_ready(const exchange *x, const piece *p, uint32_t send) {
+    const pst_cut *cut = x->c->cut;
+    uint8_t pass = x->c->job->split ? PST_OP_W : PST_OP_BW;
+    for (uint32_t use = cut->use_first[p->param]; use < cut->use_first[p->param + 1]; use++) {
+        uint32_t chunk = cut->use_chunk[use];
+        if (x->c->job->rank_of_chunk[chunk] != x->at.stage) continue;
+        PST_TRY(need(x, *pst_checker_pass(x->c, chunk, pass, x->c->n_micro - 1), send));
+    }
+    for (uint32_t i = x->whole[p->param]; i != PST_NONE; i = x->next[i]) PST_TRY(need(x, i, send));
+    return PST_OK;
+}
+
+/* Ranks of a stage, of each replica, that have from this tensor rank what all have alike. */
+static uint32_t lanes_through(const exchange *x, uint32_t stage) {
+    pst_grid grid = x->c->job->grid;
+    uint32_t degree = pst_grid_degree(grid, stage), own = pst_grid_degree(grid, x->at.stage);
+    return x->at.tensor < degree ? (degree - x->at.tensor - 1) / own + 1 : 0;
+}
+
+/* Sum and spreading at the rank that answers for the piece. */
+static pst_status check_owner(const exchange *x, const piece *p) {
+    const pst_job *job = x->c->job;
+    pst_interval own = {x->at.replica, x->at.replica + 1};
+    uint32_t reduce = PST_NONE, sent = 0, holders = 0;
+    int added = pst_job_shards(job, x->at.tensor, p->param); /* before the flush */
+    if (added) own = (pst_interval){0, job->grid.data};
+    memset(x->buffer, 0, pst_job_buffers(job) * sizeof *x->buffer);
+    for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {
+        const pst_instr *in = &x->list->instr[i];
+        if (added && in->opcode != PST_OP_SEND) {
+            return fail_piece(x, p->param, p->from, "its gradient is added a second time");
+        } else if (in->opcode == PST_OP_RECV) {
+            pst_grid_place from = pst_grid_at(job->grid, in->peer);
+            if (!in->buffer || in->use || in->peer != rank_at(x, x->at.stage, from.replica))
+                return fail_piece(x, p->param, p->from, "it comes from where it is not added up");
+            x->buffer[in->buffer - 1] = (pst_interval){from.replica, from.replica + 1};
+        } else if (in->opcode == PST_OP_REDUCE) {
+            if (reduce == PST_NONE) PST_TRY(check_ready(x, p, i));
+            if (in->use || !in->buffer || in->buffer == in->into ||
+                !pst_checker_add_up(in->into ? &x->buffer[in->into - 1] : &own, &x->buffer[in->buffer - 1]))
+                return fail_piece(x, p->param, p->from, "replicas are not added in the order of the tree");
+            reduce = i;
+        } else {
+            pst_grid_place to = pst_grid_at(job->grid, in->peer);
+            if (in->use || job->zero || first_use_on(x->c, p->param, to.stage) == PST_NONE ||
+                to.tensor % pst_grid_degree(job->grid, x->at.stage) != x->at.tensor)
+                return fail_piece(x, p->param, p->from, "it goes where it does not belong");
+            PST_TRY(need(x, reduce == PST_NONE ? x->step : reduce, i));
+            sent++;
+        }
+    }
+    if (own.lo != 0 || own.hi != job->grid.data) return fail_piece(x, p->param, p->from, "a replica is not added");
+    for (uint32_t s = 0; s < job->grid.pipeline && !job->zero; s++)
+        if (first_use_on(x->c, p->param, s) != PST_NONE) holders += job->grid.data * lanes_through(x, s);
+    return sent == (job->zero ? 0 : holders - 1) ? PST_OK
+                                                 : fail_piece(x, p->param, p->from, "not all who hold it get it");
+}
+
+/* This rank's whole accumulator of a use, lent to another stage. */
+static pst_status check_lent(const exchange *x, uint32_t param, uint32_t use, uint32_t recv) {
+    uint32_t lent = 0;
+    for (uint32_t i = x->first; i < x->list->n_instr; i++) {
+        const pst_instr *in = &x->list->instr[i];
+        if (in->opcode != PST_OP_SEND || in->n || in->micro || in->param != param || in->use != use) continue;
+        PST_TRY(need(x, i, recv));
+        lent++;
+    }
+    pst_grid grid = x->c->job->grid;
+    int wanted = pst_grid_is_home(grid, pst_checker_stage_of_use(x->c, param, 0), x->c->lane);
+    return lent || !wanted ? PST_OK : fail_piece(x, param, 0, "its accumulator is not lent");
+}
+
+static pst_status check_return(const exchange *x, const piece *p, uint32_t sent, uint32_t recv) {
+    const pst_instr *in = &x->list->instr[recv];
+    uint32_t use = first_use_on(x->c, p->param, x->at.stage);
+    if (in->peer != rank_at(x, pst_checker_stage_of_use(x->c, p->param, 0), p->owner) || in->buffer || in->use != use)
+        return fail_piece(x, p->param, p->from, "it does not come from who answers for it");
+    PST_TRY(sent != PST_NONE ? need(x, sent, recv) : check_lent(x, p->param, use, recv));
+    return need(x, recv, x->step);
+}
+
+/* At the others: a gradient leaves (where the parameter's first use is), a sum comes. */
+static pst_status check_other(const exchange *x, const piece *p) {
+    int adds = pst_checker_stage_of_use(x->c, p->param, 0) == x->at.stage &&
+               !pst_job_shards(x->c->job, x->at.tensor, p->param),
+        returns = !x->c->job->zero && first_use_on(x->c, p->param, x->at.stage) != PST_NONE;
+    uint32_t sent = PST_NONE, received = PST_NONE;
+    for (uint32_t i = p->first; i != PST_NONE; i = x->next[i]) {
+        const pst_instr *in = &x->list->instr[i];
+        if (in->opcode == PST_OP_SEND && adds && sent == PST_NONE && !in->use &&
+            in->peer == rank_at(x, x->at.stage, p->owner)) {
+            PST_TRY(check_ready(x, p, i));
+            sent = i;
+        } else if (in->opcode == PST_OP_RECV && returns && received == PST_NONE) {
+            PST_TRY(check_return(x, p, sent, i));
+            received = i;
+        } else {
+            return fail_piece(x, p->param, p->from, "an instruction that has no place");
+        }
+    }
+    if (adds && sent == PST_NONE) return fail_piece(x, p->param, p->from, "its gradient is not sent");
+    return returns && received == PST_NONE ? fail_piece(x, p->param, p->from, "it does not come back") : PST_OK;
+}
+
+/* --- the rank ---------------------------------------------------------------------------------------------------- */
+
+static pst_status check_pieces(const exchange *x) {
+    const pst_share *share = x->c->job->share[x->at.tensor];
+    for (uint32_t p = 0; p < share->n_param; p++)
+        for (pst_piece next = {.param = p}; pst_share_next(share, &next);) {
+            piece at = {p, next.owner, next.from, x->head[x->base[p] + next.from / PST_PIECE]};
+            int owner = at.owner == x->at.replica && pst_checker_stage_of_use(x->c, p, 0) == x->at.stage;
+            PST_TRY(owner ? check_owner(x, &at) : check_other(x, &at));
+        }
+    return PST_OK;
+}
+
+static pst_status open_exchange(exchange *x) {
+    const pst_graph *g = x->c->cut->graph;
+    size_t pieces = 0, buffers = pst_job_buffers(x->c->job);
+    x->base = malloc((g->n_param + (size_t)1) * sizeof *x->base);
+    for (uint32_t p = 0; x->base && p < g->n_param; p++) {
+        x->base[p] = (uint32_t)pieces;
+        pieces += pst_pieces(pst_param_elements(g->param + p));
+    }
+    x->head = malloc((pieces + 1) * sizeof *x->head), x->tail = malloc((pieces + 1) * sizeof *x->tail);
+    x->next = malloc((x->list->n_instr + (size_t)1) * sizeof *x->next);
+    x->whole = malloc((g->n_param + (size_t)1) * sizeof *x->whole);
+    x->buffer = calloc(buffers + 1, sizeof *x->buffer), x->touched = calloc(buffers + 1, sizeof *x->touched);
+    if (!x->base || !x->head || !x->tail || !x->next || !x->whole || !x->buffer || !x->touched)
+        return pst_fail(PST_ENOMEM, "no memory to check the flush of rank %u", x->rank);
+    memset(x->head, 0xff, pieces * sizeof *x->head);
+    memset(x->next, 0xff, x->list->n_instr * sizeof *x->next);
+    memset(x->whole, 0xff, g->n_param * sizeof *x->whole);
+    return PST_OK;
+}
+
+pst_status pst_checker_replicas(const pst_checker *c, uint32_t rank) {
+    const pst_instr_list *list = &c->job->list[rank];
+    exchange x = {.c = c, .list = list, .at = pst_grid_at(c->job->grid, rank), .rank = rank};
+    if (!c->cut->graph) return PST_OK;
+    x.first = list->n_instr - list->n_flush;
+    pst_status status = open_exchange(&x);
+    if (status == PST_OK) status = list_pieces(&x);
+    if (status == PST_OK) status = check_buffers(&x);
+    if (status == PST_OK) status = check_pieces(&x);
+    free(x.base), free(x.head), free(x.tail), free(x.next), free(x.whole), free(x.buffer), free(x.touched);
+    return status;
+}

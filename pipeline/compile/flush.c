@@ -1,0 +1,340 @@
+/* The end of a step as plain instructions: shared parameters' accumulators are added up and handed back, then the norm
+ * is gathered at rank 0, answered, and every rank steps. The order is described in instr.h. */
+#include "pipeline/compile/instr_parts.h"
+#include <stdlib.h>
+
+static const pst_graph *graph_of(const pst_job_builder *b) { return b->cut->graph; }
+
+uint32_t pst_builder_stage_of_use(const pst_job_builder *b, uint32_t param, uint32_t use) {
+    return b->job->rank_of_chunk[b->cut->use_chunk[b->cut->use_first[param] + use]];
+}
+
+uint32_t pst_builder_first_use(const pst_job_builder *b, uint32_t param, uint32_t stage) {
+    uint32_t n = graph_of(b)->param[param].n_use, use = 0;
+    while (use < n && pst_builder_stage_of_use(b, param, use) != stage) use++;
+    return use;
+}
+
+/* The rank of this pipeline. */
+static uint32_t rank_of_use(const pst_job_builder *b, uint32_t param, uint32_t use) {
+    return pst_grid_in_lane(b->job->grid, pst_builder_stage_of_use(b, param, use), b->lane);
+}
+
+pst_instr pst_builder_blank(uint8_t opcode, uint64_t ns) {
+    return (pst_instr){.opcode = opcode, .local = PST_NONE, .param = PST_NONE, .use = PST_NONE, .ns = ns};
+}
+
+uint32_t pst_builder_emit_compute(pst_job_builder *b, uint8_t opcode, uint64_t ns) {
+    pst_instr instr = pst_builder_blank(opcode, ns);
+    return pst_builder_emit(b, &instr);
+}
+
+/* --- shared parameters ------------------------------------------------------------------------------------------ */
+
+/* Two channels per use of a shared parameter, from b->channel on: accumulator up to the owner, sum back. */
+static uint32_t emit_accumulator(pst_job_builder *b, uint8_t opcode, uint32_t param, uint32_t use, uint32_t remote_use,
+                                 uint32_t part, int back, uint32_t peer) {
+    uint64_t bytes = pst_param_elements(graph_of(b)->param + param) * sizeof(float);
+    pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
+    instr.param = param, instr.use = use, instr.peer = peer, instr.bytes = bytes;
+    instr.channel = b->channel + 2 * remote_use + (uint32_t)back, instr.seq = instr.micro = part;
+    return pst_builder_emit(b, &instr);
+}
+
+uint32_t pst_builder_last_compute(const pst_job_builder *b) {
+    uint32_t at = b->n_instr;
+    while (at > 0 && !pst_opcode_computes(b->instr[at - 1].opcode)) at--;
+    return at ? at - 1 : PST_NONE;
+}
+
+/* What is there when the flush begins: its first instruction, and the compute instruction after which gradients are
+ * there, PST_NONE. */
+typedef struct {
+    uint32_t first, computed;
+} passes;
+
+/* `at` writes memory that the lists used: it waits for the last pass, and for every SEND before the flush (those of the
+ * head have theirs elsewhere) that nothing else waited for. RECVs have been read by one of these. */
+static void wait_for_all(pst_job_builder *b, uint32_t at, passes before) {
+    uint8_t *named = calloc((size_t)b->n_instr + 1, 1);
+    if (!named) {
+        b->status = pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);
+        return;
+    }
+    uint32_t n_pair = b->n_pair;
+    for (uint32_t i = 0; i < n_pair; i++) named[b->pair[i].on] = 1;
+    if (before.computed != PST_NONE) pst_builder_depend(b, at, before.computed);
+    for (uint32_t i = b->n_head; i < before.first; i++)
+        if (b->instr[i].opcode == PST_OP_SEND && !named[i]) pst_builder_depend(b, at, i);
+    free(named);
+}
+
+/* Adds a use's accumulator `operand` to accumulator `sum` of use 0. */
+static uint32_t emit_reduce(pst_job_builder *b, uint32_t param, uint32_t use, uint32_t operand, uint32_t sum) {
+    uint64_t ns = pst_builder_reduce_ns(b, pst_param_elements(graph_of(b)->param + param));
+    uint32_t reduce = pst_builder_emit_compute(b, PST_OP_REDUCE, ns);
+    if (b->status != PST_OK) return reduce;
+    b->instr[reduce].param = param, b->instr[reduce].use = use;
+    b->instr[reduce].micro = operand, b->instr[reduce].chunk = (uint16_t)sum;
+    return reduce;
+}
+
+/* Parts [lo, hi) of use 0, into the first of them; returns the last REDUCE, PST_NONE: there is none. */
+static uint32_t add_parts(pst_job_builder *b, uint32_t param, uint32_t lo, uint32_t hi) {
+    if (hi - lo < 2) return PST_NONE;
+    uint32_t middle = pst_share_split(lo, hi);
+    add_parts(b, param, lo, middle);
+    add_parts(b, param, middle, hi);
+    return emit_reduce(b, param, 0, middle, lo);
+}
+
+/* All uses of a part, at the owner. *joined: whether the join buffer has been used in this flush. */
+static uint32_t join_part(pst_job_builder *b, uint32_t param, uint32_t part, passes before, int *joined) {
+    uint32_t n_use = graph_of(b)->param[param].n_use, reduce = PST_NONE;
+    for (uint32_t use = 1; use < n_use && b->status == PST_OK; use++) {
+        uint32_t peer = rank_of_use(b, param, use), recv = PST_NONE;
+        if (peer != b->rank) {
+            recv = emit_accumulator(b, PST_OP_RECV, param, use, use, part, 0, peer);
+            if (*joined) pst_builder_depend(b, recv, pst_builder_last_compute(b));
+            else wait_for_all(b, recv, before);
+            *joined = 1;
+        }
+        reduce = emit_reduce(b, param, use, part, part);
+        if (recv != PST_NONE) pst_builder_depend(b, reduce, recv);
+    }
+    return reduce;
+}
+
+/* The owner's side. */
+static void own(pst_job_builder *b, uint32_t param, passes before, int *joined) {
+    uint32_t n_use = graph_of(b)->param[param].n_use, reduce = PST_NONE;
+    for (uint32_t part = 0; part < b->job->parts; part++) reduce = join_part(b, param, part, before, joined);
+    uint32_t added = add_parts(b, param, 0, b->job->parts);
+    if (added != PST_NONE) reduce = added;
+    for (uint32_t use = 1; use < n_use && b->status == PST_OK && b->job->grid.data == 1; use++) {
+        uint32_t stage = pst_builder_stage_of_use(b, param, use);
+        if (stage == b->stage || pst_builder_first_use(b, param, stage) != use) continue;
+        uint32_t lane = pst_grid_receiver(b->job->grid, stage, b->lane);
+        for (; lane != PST_GRID_NO_LANE && b->status == PST_OK; lane = pst_builder_next_receiver(b, stage, lane)) {
+            uint32_t peer = pst_grid_in_lane(b->job->grid, stage, lane);
+            pst_builder_depend(b, emit_accumulator(b, PST_OP_SEND, param, 0, use, 0, 1, peer), reduce);
+        }
+    }
+}
+
+/* A part of the accumulator of a use, to all owners that have it from this rank; returns the last SEND, PST_NONE: none
+ * has. */
+static uint32_t lend_part(pst_job_builder *b, uint32_t param, passes before, uint32_t use, uint32_t part) {
+    uint32_t stage = pst_builder_stage_of_use(b, param, 0), sent = PST_NONE;
+    uint32_t lane = pst_grid_receiver(b->job->grid, stage, b->lane);
+    for (; lane != PST_GRID_NO_LANE && b->status == PST_OK; lane = pst_builder_next_receiver(b, stage, lane)) {
+        uint32_t owner = pst_grid_in_lane(b->job->grid, stage, lane);
+        sent = emit_accumulator(b, PST_OP_SEND, param, use, use, part, 0, owner);
+        if (before.computed != PST_NONE) pst_builder_depend(b, sent, before.computed);
+    }
+    return sent;
+}
+
+void pst_builder_wait_lent(pst_job_builder *b, uint32_t recv, uint32_t lent) {
+    for (uint32_t i = lent; i != PST_NONE && b->status == PST_OK;) {
+        const pst_instr *at = b->instr + i, *before = i ? at - 1 : NULL;
+        pst_builder_depend(b, recv, i);
+        int same = before && at->opcode == PST_OP_SEND && before->opcode == PST_OP_SEND && before->param == at->param &&
+                   before->use == at->use && before->micro == at->micro && !before->n;
+        i = same ? i - 1 : PST_NONE;
+    }
+}
+
+/* The other side; returns the RECV of the sum, or, where replicas send it, what it waits for (pst_builder_wait_lent).
+ */
+static uint32_t lend(pst_job_builder *b, uint32_t param, passes before, uint32_t owner, uint32_t first) {
+    uint32_t n_use = graph_of(b)->param[param].n_use, sent = PST_NONE;
+    for (uint32_t part = 0; part < b->job->parts; part++)
+        for (uint32_t use = first; use < n_use; use++) {
+            if (pst_builder_stage_of_use(b, param, use) != b->stage) continue;
+            uint32_t at = lend_part(b, param, before, use, part);
+            if (use == first && part == 0) sent = at;
+        }
+    if (sent == PST_NONE) sent = before.computed;
+    if (b->job->grid.data > 1) return sent;
+    uint32_t recv = emit_accumulator(b, PST_OP_RECV, param, first, first, 0, 1, owner);
+    pst_builder_wait_lent(b, recv, sent);
+    return recv;
+}
+
+/* returned: [n_param] of lend. */
+static void join_shared(pst_job_builder *b, passes before, uint32_t *returned) {
+    const pst_graph *g = graph_of(b);
+    int joined = 0;
+    for (uint32_t p = 0; g && p < g->n_param && b->status == PST_OK; p++) {
+        uint32_t n_use = g->param[p].n_use, owner = n_use ? rank_of_use(b, p, 0) : 0, first;
+        returned[p] = PST_NONE;
+        if (n_use < 2) continue;
+        if (owner == b->rank) own(b, p, before, &joined);
+        else if ((first = pst_builder_first_use(b, p, b->stage)) < n_use)
+            returned[p] = lend(b, p, before, owner, first);
+        b->channel += 2 * n_use;
+    }
+}
+
+/* --- norm and step ---------------------------------------------------------------------------------------------- */
+
+/* What a rank sends to rank 0: the loss of each of its micro-batches, and the sums of squares of its pieces. */
+static uint32_t norm_doubles(const pst_job_builder *b, uint32_t rank) {
+    const pst_job *j = b->job;
+    pst_grid_place at = pst_grid_at(j->grid, rank);
+    return j->micros[at.replica] + pst_share_pieces(j->share[at.tensor], at.stage, at.replica);
+}
+
+/* Norms and answers of ranks [from, to) stand in the list at hand: its own, and, of a lane on its own, those of all
+ * ranks of the stage, which it sends, or takes, in their place. */
+typedef struct {
+    uint32_t from, to;
+} ranks;
+
+static ranks stands_for(const pst_job_builder *b) {
+    if (!b->job->alone) return (ranks){b->rank, b->rank + 1};
+    return (ranks){pst_grid_first(b->job->grid, b->stage), pst_grid_first(b->job->grid, b->stage + 1)};
+}
+
+static uint32_t list_of(const pst_job_builder *b, uint32_t rank) {
+    return b->job->alone ? pst_grid_in_lane(b->job->grid, pst_job_stage(b->job, rank), b->lane) : rank;
+}
+
+/* The norm, or the answer, of `rank`. */
+static uint32_t emit_norm(pst_job_builder *b, uint8_t opcode, uint32_t peer, uint32_t rank, uint32_t doubles,
+                          uint32_t channel) {
+    uint64_t bytes = doubles * sizeof(double);
+    pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
+    instr.peer = peer, instr.bytes = bytes, instr.channel = channel, instr.seq = b->job->alone ? rank : 0;
+    return pst_builder_emit(b, &instr);
+}
+
+static void send_norms(pst_job_builder *b, uint32_t to, uint32_t norm) {
+    ranks all = stands_for(b);
+    for (uint32_t r = all.from; r < all.to; r++)
+        if (r != to) pst_builder_depend(b, emit_norm(b, PST_OP_SEND, to, r, norm_doubles(b, r), b->channel), norm);
+}
+
+static void gather(pst_job_builder *b) {
+    uint32_t n = b->job->n_rank, first = b->n_instr;
+    for (uint32_t r = 0; r < n; r++)
+        if (r != b->rank) emit_norm(b, PST_OP_RECV, list_of(b, r), r, norm_doubles(b, r), b->channel);
+    uint32_t at = pst_builder_emit_compute(b, PST_OP_GATHER, b->cost->gather_ns);
+    for (uint32_t i = first; i < at; i++) pst_builder_depend(b, at, i);
+    for (uint32_t r = 0; r < n; r++)
+        if (r != b->rank) pst_builder_depend(b, emit_norm(b, PST_OP_SEND, list_of(b, r), r, 3, b->channel + 1), at);
+}
+
+/* Returns the first RECV, and one behind the last in *end. */
+static uint32_t take_answers(pst_job_builder *b, uint32_t from, uint32_t *end) {
+    ranks all = stands_for(b);
+    uint32_t first = b->n_instr;
+    for (uint32_t r = all.from; r < all.to; r++)
+        if (r != from) emit_norm(b, PST_OP_RECV, from, r, 3, b->channel + 1);
+    *end = b->n_instr;
+    return first;
+}
+
+/* Whether no other rank ends its passes later, by the pace of this pipeline and the micro-batches of the others: then
+ * no norm is late, and the answer can leave before the optimizer begins. */
+static int ends_last(const pst_job_builder *b) {
+    const pst_schedule *s = b->schedule;
+    uint32_t own = 0, last = 0;
+    for (uint32_t k = 0; k < b->job->grid.data; k++)
+        if (b->job->micros[k] > s->n_micro) return 0;
+    for (uint32_t r = 0; r < s->n_rank; r++) {
+        const pst_action *a = s->n_action[r] ? &s->action[r][s->n_action[r] - 1] : NULL;
+        uint32_t end = a ? b->pace.finish[((size_t)a->chunk * 4 + a->opcode) * s->n_micro + a->micro] : 0;
+        if (r == b->stage) own = end;
+        if (end > last) last = end;
+    }
+    return own == last;
+}
+
+/* Returns STEP. */
+static uint32_t norm_and_step(pst_job_builder *b, passes before) {
+    uint32_t norm = pst_builder_emit_compute(b, PST_OP_NORM, b->cost->norm_ns), step = PST_NONE, answered;
+    uint32_t to = pst_job_gathers(b->job);
+    send_norms(b, to, norm);
+    int answers_first = b->rank == to && (!b->job->post || ends_last(b));
+    if (answers_first) gather(b);
+    if (b->job->post) {
+        step = pst_builder_emit_compute(b, PST_OP_STEP, b->cost->step_ns);
+        wait_for_all(b, step, before);
+    }
+    if (b->rank == to && !answers_first) gather(b);
+    uint32_t answer = take_answers(b, to, &answered);
+    uint32_t last = b->job->post ? pst_builder_emit_compute(b, PST_OP_VALIDATE, b->cost->gather_ns)
+                                 : pst_builder_emit_compute(b, PST_OP_STEP, b->cost->step_ns);
+    if (!b->job->post) step = last;
+    for (uint32_t i = answer; i < answered; i++) pst_builder_depend(b, last, i);
+    for (uint32_t i = 0; i < b->n_head; i++) /* of the weights that it changes */
+        if (b->instr[i].opcode == PST_OP_SEND) pst_builder_depend(b, step, i);
+    b->channel += 2;
+    return step;
+}
+
+/* Of parameters with one use, those of this rank. */
+static void add_unshared(pst_job_builder *b) {
+    const pst_graph *g = graph_of(b);
+    for (uint32_t p = g ? g->n_param : 0; p-- > 0 && b->status == PST_OK;)
+        if (g->param[p].n_use == 1 && rank_of_use(b, p, 0) == b->rank) add_parts(b, p, 0, b->job->parts);
+}
+
+static void flush_alone(pst_job_builder *b, passes before, uint32_t *returned) {
+    add_unshared(b);
+    join_shared(b, before, returned);
+    uint32_t step = norm_and_step(b, before);
+    for (uint32_t p = 0; graph_of(b) && p < graph_of(b)->n_param && b->status == PST_OK; p++)
+        if (returned[p] != PST_NONE) pst_builder_depend(b, step, returned[p]);
+}
+
+static void flush_replicas(pst_job_builder *b, passes before, uint32_t *lent) {
+    pst_replica_sums sums;
+    uint32_t channel = b->channel, received[2] = {PST_NONE, PST_NONE};
+    if ((b->status = pst_replica_sums_open(b, &sums)) != PST_OK) return;
+    add_unshared(b);
+    pst_replica_reduce(b, &sums, 0, pst_builder_last_compute(b));
+    b->channel += 2;
+    join_shared(b, before, lent);
+    uint32_t behind = b->channel;
+    b->channel = channel;
+    pst_replica_reduce(b, &sums, 1, pst_builder_last_compute(b));
+    if (!b->job->zero) pst_replica_spread_sums(b, &sums, lent, received);
+    b->channel = behind;
+    uint32_t step = norm_and_step(b, before);
+    for (uint32_t i = received[0]; received[0] != PST_NONE && i < received[1] && b->status == PST_OK; i++)
+        if (b->instr[i].opcode == PST_OP_RECV) pst_builder_depend(b, step, i);
+    pst_replica_sums_close(&sums);
+}
+
+/* Bytes of this stage's accumulators that are partial. */
+static uint64_t partial_bytes(const pst_job_builder *b) {
+    const pst_graph *g = graph_of(b);
+    uint64_t bytes = 0;
+    for (uint32_t p = 0; g && p < g->n_param; p++)
+        for (uint32_t u = 0; u < g->param[p].n_use && g->param[p].slice.partial; u++)
+            if (pst_builder_stage_of_use(b, p, u) == b->stage)
+                bytes += pst_param_elements(g->param + p) * sizeof(float);
+    return bytes * b->job->parts;
+}
+
+/* Down and up again, so that it takes twice as long as one message. */
+static void add_partial(pst_job_builder *b, passes *before) {
+    uint64_t bytes = b->job->grid.tensor > 1 ? partial_bytes(b) : 0;
+    if (bytes) before->computed = pst_builder_emit_compute(b, PST_OP_REDUCE, 2 * pst_builder_transfer_ns(b, bytes));
+}
+
+void pst_builder_flush(pst_job_builder *b) {
+    const pst_graph *g = graph_of(b);
+    passes before = {b->n_instr, pst_builder_last_compute(b)};
+    uint32_t *returned = malloc(((size_t)(g ? g->n_param : 0) + 1) * sizeof *returned);
+    if (!returned) b->status = pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);
+    b->channel = b->cut->n_channel;
+    add_partial(b, &before);
+    if (b->status == PST_OK && b->job->grid.data == 1) flush_alone(b, before, returned);
+    else if (b->status == PST_OK) flush_replicas(b, before, returned);
+    b->n_flush = b->n_instr - before.first;
+    free(returned);
+}

@@ -1,0 +1,251 @@
+/* What replicas exchange, piece by piece: gradients go to the replica that answers for the piece, which adds them as a
+ * binary tree over replica indices; then the sum goes to all that hold the parameter, or (zero 1 and 2) stays, and
+ * head.c sends what was made of it. That is in the flush, but for rounds (rounds.c), whose gradients are of a
+ * micro-batch. Pieces go from the last parameter to the first, as gradients are finished; their number in that order is
+ * the seq of their messages. */
+#include "pipeline/compile/instr_parts.h"
+#include <stdlib.h>
+
+typedef struct {
+    uint32_t param, number, owner; /* replica */
+    uint64_t from, n;
+    const pst_round *round; /* NULL in the flush */
+} piece;
+
+typedef void (*piece_fn)(pst_job_builder *b, const piece *at, void *arg);
+
+static void each_piece(pst_job_builder *b, piece_fn fn, void *arg) {
+    uint32_t first = 0;
+    for (uint32_t p = b->share->n_param; p-- > 0; first += b->job->pieces[p]) {
+        uint32_t number = first;
+        for (pst_piece next = {.param = p}; pst_share_next(b->share, &next); number++) {
+            piece at = {p, number, next.owner, next.from, next.n, NULL};
+            if (b->status == PST_OK) fn(b, &at, arg);
+        }
+    }
+}
+
+/* The rank of this lane's tensor rank in another replica. */
+static uint32_t rank_at(const pst_job_builder *b, uint32_t stage, uint32_t replica) {
+    return pst_grid_in_lane(b->job->grid, stage, replica * b->job->grid.tensor + b->lane % b->job->grid.tensor);
+}
+
+static uint32_t emit_piece(pst_job_builder *b, uint8_t opcode, const piece *at, uint32_t use, uint32_t peer, int back) {
+    uint64_t bytes = at->n * sizeof(float);
+    pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
+    instr.param = at->param, instr.use = use, instr.from = (uint32_t)at->from, instr.n = (uint32_t)at->n;
+    instr.peer = peer, instr.bytes = bytes, instr.channel = b->channel + (uint32_t)back, instr.seq = at->number;
+    if (at->round) {
+        instr.chunk = (uint16_t)at->round->chunk, instr.micro = at->round->micro;
+        instr.seq += instr.micro * b->n_piece;
+    }
+    return pst_builder_emit(b, &instr);
+}
+
+/* --- sums ------------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    pst_replica_sums *sums;
+    int shared;
+    uint32_t ready;
+} reducing;
+
+/* Whether a replica has a gradient of the piece. */
+static int takes_part(const pst_job_builder *b, const piece *at, uint32_t replica) {
+    return !at->round || at->round->micro < b->job->micros[replica];
+}
+
+/* Adds what lies at `buffer` to `into`, once these two are done (PST_NONE: they need not be waited for). */
+static uint32_t emit_sum(pst_job_builder *b, const piece *at, uint32_t into, uint32_t buffer, uint32_t before,
+                         uint32_t after) {
+    uint32_t reduce = pst_builder_emit_compute(b, PST_OP_REDUCE, pst_builder_reduce_ns(b, at->n));
+    if (b->status != PST_OK) return PST_NONE;
+    pst_instr *in = b->instr + reduce;
+    in->param = at->param, in->use = 0, in->from = (uint32_t)at->from, in->n = (uint32_t)at->n;
+    in->into = into, in->buffer = buffer;
+    if (at->round) in->chunk = (uint16_t)at->round->chunk, in->micro = at->round->micro;
+    if (before != PST_NONE) pst_builder_depend(b, reduce, before);
+    if (after != PST_NONE) pst_builder_depend(b, reduce, after);
+    return reduce;
+}
+
+/* Adds [lo, hi); *place: where the sum lies, 0 this replica's gradient, else 1 + a receive buffer; PST_NONE: none of
+ * them takes part. recv: [replicas] of this piece. Returns the last REDUCE, or for one replica its RECV (PST_NONE for
+ * this one). */
+static uint32_t add_replicas(pst_job_builder *b, const piece *at, const uint32_t *recv, uint32_t first, uint32_t lo,
+                             uint32_t hi, uint32_t *place) {
+    if (hi - lo == 1) {
+        *place = !takes_part(b, at, lo) ? PST_NONE : lo == b->replica ? 0 : first + (lo < b->replica ? lo : lo - 1);
+        return recv[lo];
+    }
+    uint32_t middle = pst_share_split(lo, hi), left, right;
+    uint32_t before = add_replicas(b, at, recv, first, lo, middle, &left);
+    uint32_t after = add_replicas(b, at, recv, first, middle, hi, &right);
+    if (left == PST_NONE || right == PST_NONE) {
+        *place = left == PST_NONE ? right : left;
+        return left == PST_NONE ? after : before;
+    }
+    *place = right ? left : right;
+    return emit_sum(b, at, *place, right ? right : left, before, after);
+}
+
+/* Returns the REDUCE that makes the sum: in the accumulator. */
+static uint32_t collect(pst_job_builder *b, const piece *at) {
+    uint32_t n = b->job->grid.data, set = b->turn++ % PST_PIECES_IN_FLIGHT, first = 1 + set * (n - 1);
+    uint32_t place = 0, last = 0;
+    uint32_t *recv = malloc(n * sizeof *recv);
+    if (!recv) {
+        b->status = pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);
+        return 0;
+    }
+    for (uint32_t k = 0; k < n; k++) {
+        recv[k] = PST_NONE;
+        if (k == b->replica || !takes_part(b, at, k)) continue;
+        recv[k] = emit_piece(b, PST_OP_RECV, at, 0, rank_at(b, b->stage, k), 0);
+        if (b->status != PST_OK) break;
+        b->instr[recv[k]].buffer = first + (k < b->replica ? k : k - 1);
+        if (b->buffer_read[set] != PST_NONE) pst_builder_depend(b, recv[k], b->buffer_read[set]);
+    }
+    if (b->status == PST_OK) last = add_replicas(b, at, recv, first, 0, n, &place);
+    if (b->status == PST_OK && at->round) last = emit_sum(b, at, PST_INTO_SHARD, place, last, PST_NONE);
+    free(recv);
+    return b->buffer_read[set] = last;
+}
+
+static int shards(const pst_job_builder *b, uint32_t param) {
+    return pst_job_shards(b->job, b->lane % b->job->grid.tensor, param);
+}
+
+/* --- rounds ----------------------------------------------------------------------------------------------------- */
+
+static int in_round(const pst_job_builder *b, const piece *at, const pst_round *round) {
+    return shards(b, at->param) && b->cut->use_chunk[b->cut->use_first[at->param]] == round->chunk;
+}
+
+static void send_in_round(pst_job_builder *b, const piece *in, void *arg) {
+    pst_round *round = arg;
+    piece at = *in;
+    if (!in_round(b, in, round) || at.owner == b->replica) return;
+    at.round = round;
+    uint32_t send = emit_piece(b, PST_OP_SEND, &at, 0, rank_at(b, b->stage, at.owner), 0);
+    uint8_t pass = b->cut->split ? PST_OP_W : PST_OP_BW;
+    pst_builder_depend(b, send, b->compute_at[((size_t)round->chunk * 4 + pass) * b->n_micro + round->micro]);
+    if (!round->n_send++) round->send = send;
+}
+
+static void add_in_round(pst_job_builder *b, const piece *in, void *arg) {
+    piece at = *in;
+    at.round = arg;
+    if (in_round(b, in, arg) && at.owner == b->replica) collect(b, &at);
+}
+
+void pst_replica_send_round(pst_job_builder *b, pst_round *round) {
+    if (b->job->alone) {
+        pst_summary_send_round(b, round);
+        return;
+    }
+    b->channel = b->cut->n_channel;
+    round->n_send = 0;
+    if (round->micro < b->n_micro) each_piece(b, send_in_round, round);
+}
+
+void pst_replica_add_round(pst_job_builder *b, pst_round *round) {
+    if (b->job->alone) {
+        pst_summary_add_round(b, round);
+        return;
+    }
+    b->channel = b->cut->n_channel;
+    each_piece(b, add_in_round, round);
+}
+
+/* --- gradients of the flush ------------------------------------------------------------------------------------- */
+
+/* The pass that finishes the accumulator of a parameter with one use: it may be long before the last one of the
+ * rank. */
+static uint32_t finished(const pst_job_builder *b, uint32_t param) {
+    uint32_t chunk = b->cut->use_chunk[b->cut->use_first[param]], last = b->n_micro - 1;
+    return b->compute_at[((size_t)chunk * 4 + (b->cut->split ? PST_OP_W : PST_OP_BW)) * b->n_micro + last];
+}
+
+static void reduce_piece(pst_job_builder *b, const piece *at, void *arg) {
+    reducing *r = arg;
+    if (pst_builder_stage_of_use(b, at->param, 0) != b->stage) return;
+    if (r->shared != (b->cut->graph->param[at->param].n_use > 1) || shards(b, at->param)) return;
+    if (at->owner == b->replica) {
+        r->sums->at[at->number] = collect(b, at);
+        return;
+    }
+    uint32_t send = emit_piece(b, PST_OP_SEND, at, 0, rank_at(b, b->stage, at->owner), 0);
+    int later = r->shared || b->job->parts > 1 || b->cut->graph->param[at->param].slice.partial;
+    uint32_t ready = later ? r->ready : finished(b, at->param);
+    if (ready != PST_NONE) pst_builder_depend(b, send, ready);
+    r->sums->at[at->number] = send;
+}
+
+void pst_replica_reduce(pst_job_builder *b, pst_replica_sums *sums, int shared, uint32_t ready) {
+    reducing r = {sums, shared, ready};
+    if (b->job->alone) pst_summary_reduce(b, sums, shared, ready);
+    else each_piece(b, reduce_piece, &r);
+}
+
+pst_status pst_replica_sums_open(const pst_job_builder *b, pst_replica_sums *sums) {
+    uint32_t n = b->job->alone ? pst_summary_sums(b) : pst_job_pieces(b->job);
+    *sums = (pst_replica_sums){.at = malloc((n + (size_t)1) * sizeof *sums->at)};
+    if (!sums->at) return pst_fail(PST_ENOMEM, "no memory for the flush of rank %u", b->rank);
+    for (uint32_t i = 0; i < n; i++) sums->at[i] = PST_NONE;
+    return PST_OK;
+}
+
+void pst_replica_sums_close(pst_replica_sums *sums) { free(sums->at); }
+
+/* --- to all who hold the parameter ------------------------------------------------------------------------------ */
+
+static int holds(const pst_job_builder *b, uint32_t param, uint32_t stage) {
+    return pst_builder_first_use(b, param, stage) < b->cut->graph->param[param].n_use;
+}
+
+typedef struct {
+    const pst_replica_sums *sums;
+    const uint32_t *lent;
+    uint32_t *received; /* [0] the first RECV, [1] one behind the last */
+} spreading;
+
+static void send_piece(pst_job_builder *b, const piece *at, uint32_t after) {
+    const pst_grid grid = b->job->grid;
+    uint32_t tensor = b->lane % grid.tensor;
+    for (uint32_t stage = 0; stage < grid.pipeline; stage++)
+        for (uint32_t k = 0; k < grid.data && holds(b, at->param, stage); k++) {
+            uint32_t lane = pst_grid_receiver(grid, stage, k * grid.tensor + tensor);
+            for (; lane != PST_GRID_NO_LANE && b->status == PST_OK; lane = pst_builder_next_receiver(b, stage, lane)) {
+                uint32_t to = pst_grid_in_lane(grid, stage, lane);
+                if (to != b->rank) pst_builder_depend(b, emit_piece(b, PST_OP_SEND, at, 0, to, 1), after);
+            }
+        }
+}
+
+/* A sum takes the place of what this rank has sent: to the replica that adds, or, on another stage, to the first
+ * use's. */
+static void receive_piece(pst_job_builder *b, const piece *at, const spreading *s) {
+    uint32_t owner = pst_builder_stage_of_use(b, at->param, 0), use = pst_builder_first_use(b, at->param, b->stage);
+    uint32_t recv = emit_piece(b, PST_OP_RECV, at, use, rank_at(b, owner, at->owner), 1);
+    uint32_t after = s->sums->at[at->number];
+    if (owner != b->stage) pst_builder_wait_lent(b, recv, s->lent[at->param]);
+    else if (after != PST_NONE) pst_builder_depend(b, recv, after);
+    if (s->received[0] == PST_NONE) s->received[0] = recv;
+    s->received[1] = recv + 1;
+}
+
+static void spread_piece(pst_job_builder *b, const piece *at, void *arg) {
+    const spreading *s = arg;
+    int owner = pst_builder_stage_of_use(b, at->param, 0) == b->stage && at->owner == b->replica;
+    if (owner) send_piece(b, at, s->sums->at[at->number]);
+    else if (holds(b, at->param, b->stage)) receive_piece(b, at, s);
+}
+
+void pst_replica_spread_sums(pst_job_builder *b, const pst_replica_sums *sums, const uint32_t *lent,
+                             uint32_t received[2]) {
+    spreading s = {sums, lent, received};
+    received[0] = received[1] = PST_NONE;
+    if (b->job->alone) pst_summary_spread_sums(b, sums, lent, received);
+    else each_piece(b, spread_piece, &s);
+}

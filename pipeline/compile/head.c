@@ -1,0 +1,151 @@
+/* The head of a list, where replicas share out the step (job.zero): the weights that other ranks have stepped come
+ * before the passes that read them, piece by piece in the order in which chunks need them, of all owners in turn. SENDs
+ * are posted at once; RECVs as far as a window of bytes reaches, which fills a link and leaves messages of the other
+ * direction a way between. */
+#include "pipeline/compile/instr_parts.h"
+#include <stdlib.h>
+
+enum { WINDOW = 4 << 20 }; /* bytes */
+
+typedef struct {
+    uint32_t first, param; /* chunk of the first use */
+} place;
+
+static int by_chunk(const void *a, const void *b) {
+    const place *x = a, *y = b;
+    if (x->first != y->first) return x->first < y->first ? -1 : 1;
+    return (x->param > y->param) - (x->param < y->param);
+}
+
+static uint32_t order_params(const pst_job_builder *b, place *order) {
+    const pst_graph *g = b->cut->graph;
+    uint32_t n = 0;
+    for (uint32_t p = 0; p < g->n_param; p++) {
+        if (!g->param[p].n_use) continue;
+        const uint32_t *chunk = b->cut->use_chunk + b->cut->use_first[p];
+        order[n] = (place){chunk[0], p};
+        for (uint32_t u = 1; u < g->param[p].n_use; u++)
+            if (chunk[u] < order[n].first) order[n].first = chunk[u];
+        n++;
+    }
+    qsort(order, n, sizeof *order, by_chunk);
+    return n;
+}
+
+/* number: the seq of its messages. */
+static void emit(pst_job_builder *b, uint8_t opcode, const pst_piece *at, uint32_t number, uint32_t peer) {
+    uint64_t bytes = at->n * pst_dtype_bytes(b->cut->graph->dtype);
+    pst_instr instr = pst_builder_blank(opcode, pst_builder_transfer_ns(b, bytes));
+    instr.param = at->param, instr.from = (uint32_t)at->from, instr.n = (uint32_t)at->n;
+    instr.peer = peer, instr.bytes = bytes, instr.channel = b->channel, instr.seq = number;
+    pst_builder_emit(b, &instr);
+}
+
+/* From its owner to a replica of every stage that has a use of the parameter. */
+static void send_to(pst_job_builder *b, const pst_piece *at, uint32_t number, uint32_t replica) {
+    const pst_grid grid = b->job->grid;
+    uint32_t n_use = b->cut->graph->param[at->param].n_use, tensor = b->lane % grid.tensor;
+    for (uint32_t u = 0; u < n_use; u++) {
+        uint32_t stage = pst_builder_stage_of_use(b, at->param, u);
+        if (pst_builder_first_use(b, at->param, stage) != u) continue;
+        uint32_t lane = pst_grid_receiver(grid, stage, replica * grid.tensor + tensor);
+        for (; lane != PST_GRID_NO_LANE; lane = pst_builder_next_receiver(b, stage, lane)) {
+            uint32_t rank = pst_grid_in_lane(grid, stage, lane);
+            if (rank != b->rank) emit(b, PST_OP_SEND, at, number, rank);
+        }
+    }
+}
+
+static uint32_t owner_rank(const pst_job_builder *b, const pst_piece *at) {
+    const pst_grid grid = b->job->grid;
+    return pst_grid_in_lane(grid, pst_builder_stage_of_use(b, at->param, 0),
+                            at->owner * grid.tensor + b->lane % grid.tensor);
+}
+
+/* The nth piece of its owner's part; 0: there are not so many. */
+static int find_piece(const pst_share *s, uint32_t nth, pst_piece *at) {
+    uint64_t to = pst_share_to(s, at->param, at->owner);
+    at->from = pst_share_from(s, at->param, at->owner) + (uint64_t)nth * PST_PIECE;
+    at->n = to > at->from ? to - at->from : 0;
+    if (at->n > PST_PIECE) at->n = PST_PIECE;
+    return at->n > 0;
+}
+
+/* All pieces of a parameter, in rounds of one of each owner: replica k has those of owner k + 1 first, then of k + 2, ...,
+ * so that all links are busy all the time. before: [replicas] how many pieces owners before have. */
+static void emit_param(pst_job_builder *b, uint8_t opcode, uint32_t param, uint32_t first, const uint32_t *before) {
+    const uint32_t d = b->job->grid.data;
+    const int has = pst_builder_first_use(b, param, b->stage) < b->cut->graph->param[param].n_use;
+    for (uint32_t nth = 0, any = 1; any && b->status == PST_OK; nth++) {
+        any = 0;
+        for (uint32_t t = 1; t <= d; t++) {
+            pst_piece at = {.param = param, .owner = opcode == PST_OP_SEND ? b->replica : (b->replica + t) % d};
+            if (!find_piece(b->share, nth, &at)) continue;
+            const uint32_t number = first + before[at.owner] + nth, owner = owner_rank(b, &at);
+            any = 1;
+            if (opcode == PST_OP_SEND && owner == b->rank) send_to(b, &at, number, (b->replica + d - t % d) % d);
+            else if (opcode == PST_OP_RECV && owner != b->rank && has) emit(b, opcode, &at, number, owner);
+        }
+    }
+}
+
+static void emit_pieces(pst_job_builder *b, uint8_t opcode, const place *order, uint32_t n) {
+    uint32_t *before = malloc(b->job->grid.data * sizeof *before);
+    if (!before) b->status = pst_fail(PST_ENOMEM, "no memory for the head of rank %u", b->rank);
+    for (uint32_t i = 0, first = 0; i < n && b->status == PST_OK; first += b->job->pieces[order[i++].param]) {
+        const uint32_t param = order[i].param;
+        for (uint32_t k = 0, all = 0; k < b->job->grid.data; k++) {
+            before[k] = all;
+            all += pst_pieces(pst_share_to(b->share, param, k) - pst_share_from(b->share, param, k));
+        }
+        emit_param(b, opcode, param, first, before);
+    }
+    free(before);
+}
+
+/* RECVs from `first` on: what would not fit into the window with those before waits for the oldest of them. */
+static void set_window(pst_job_builder *b, uint32_t first) {
+    uint64_t in_flight = 0;
+    for (uint32_t i = first, oldest = first; i < b->n_instr && b->status == PST_OK; i++) {
+        pst_instr *in = b->instr + i;
+        for (; oldest < i && in_flight + in->bytes > WINDOW; oldest++) {
+            pst_builder_depend(b, i, oldest);
+            in_flight -= b->instr[oldest].bytes;
+        }
+        in_flight += in->bytes;
+    }
+}
+
+void pst_builder_head(pst_job_builder *b) {
+    const pst_graph *g = b->cut->graph;
+    if (!g) return;
+    place *order = malloc((g->n_param + (size_t)1) * sizeof *order);
+    if (!order) {
+        b->status = pst_fail(PST_ENOMEM, "no memory for the head of rank %u", b->rank);
+        return;
+    }
+    uint32_t n = order_params(b, order);
+    b->channel = b->cut->n_channel + 1; /* the flush has the one before for gradients, this one for sums */
+    emit_pieces(b, PST_OP_SEND, order, n);
+    uint32_t first = b->n_instr;
+    emit_pieces(b, PST_OP_RECV, order, n);
+    if (b->status == PST_OK) set_window(b, first);
+    b->n_head = b->n_instr;
+    free(order);
+}
+
+void pst_builder_await_head(pst_job_builder *b) {
+    uint32_t *first = b->n_head ? malloc(b->cut->n_chunk * sizeof *first) : NULL; /* pass of each chunk */
+    if (b->n_head && !first) b->status = pst_fail(PST_ENOMEM, "no memory for the head of rank %u", b->rank);
+    for (uint32_t c = 0; first && c < b->cut->n_chunk; c++) first[c] = PST_NONE;
+    for (uint32_t i = b->n_instr; first && i-- > b->n_head;)
+        if (pst_opcode_computes(b->instr[i].opcode)) first[b->instr[i].chunk] = i;
+    for (uint32_t i = 0; i < b->n_head && b->status == PST_OK; i++) {
+        uint32_t p = b->instr[i].param;
+        for (uint32_t u = 0; b->instr[i].opcode == PST_OP_RECV && u < b->cut->graph->param[p].n_use; u++) {
+            uint32_t chunk = b->cut->use_chunk[b->cut->use_first[p] + u];
+            if (first[chunk] != PST_NONE) pst_builder_depend(b, first[chunk], i);
+        }
+    }
+    free(first);
+}

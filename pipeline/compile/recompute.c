@@ -1,0 +1,230 @@
+/* Recomputation: rewrites the tape so that B and W of a chunk read copies of what F made, and puts the F steps that
+ * make these copies in front of the chunk's first B. Lifetimes, memory, channels and time all follow from the tape, so
+ * nothing else knows of it. The copies have the bits of the originals: same kernels, same inputs, and dropout is drawn
+ * from (seed, name, sample).
+ *
+ * full: all that F made of the chunk's inputs. selective: operators that are cheap beside the bytes that they leave
+ * (op.h), as far as their inputs are at hand when B begins, and outputs that follow from what B reads anyway (an
+ * activation from the value before it). Operators that make graph outputs (losses) run once in any case; what they
+ * saved is kept. */
+#include "pipeline/compile/program_parts.h"
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct {
+    const pst_cut *cut;
+    const uint8_t *mode; /* [n_chunk] pst_recompute */
+    uint8_t *redo;       /* [n_node] pst_again: how F may run again */
+    uint8_t *again;      /* [n_step] F steps that do */
+    uint8_t *back;       /* [n_value] some B or W of the chunk at hand reads it */
+    uint32_t *copy;      /* [n_value] what B and W of the chunk that made it read instead, PST_NONE */
+    uint32_t *moved;     /* [n_step] index on the new tape */
+} rewriting;
+
+static uint32_t chunk_of(const rewriting *x, uint32_t step) { return pst_cut_step_chunk(x->cut, step); }
+
+/* The F step of chunk c that makes the value and may run again; PST_NONE. */
+static uint32_t source(const rewriting *x, uint32_t value, uint32_t c) {
+    const pst_tape *tape = x->cut->tape;
+    uint32_t d = tape->value[value].def_step;
+    if (d == PST_NONE || tape->step[d].pass != PST_PASS_F || chunk_of(x, d) != c) return PST_NONE;
+    uint8_t how = x->redo[tape->step[d].node];
+    int can = how == PST_AGAIN_F || (how == PST_AGAIN_RESTORE && tape->value[value].kind == PST_VALUE_TENSOR);
+    return can ? d : PST_NONE;
+}
+
+/* --- what may run again ------------------------------------------------------------------------------------------ */
+
+static int makes_output(const pst_graph *g, const pst_node *node) {
+    for (uint32_t i = 0; i < node->n_out; i++)
+        if (g->tensor[node->out[i]].role == PST_TENSOR_OUTPUT) return 1;
+    return 0;
+}
+
+/* Nothing has to be kept for it that is not kept anyway. */
+static int has_inputs(const rewriting *x, uint32_t s) {
+    const pst_tape_step *step = x->cut->tape->step + s;
+    for (uint32_t i = 0; i < step->n_operand; i++) {
+        const pst_operand *o = step->operand + i;
+        if (o->kind != PST_OPERAND_VALUE || !(o->access & PST_READ)) continue;
+        int is_data = x->cut->tape->value[o->index].def_step == PST_NONE;
+        if (!is_data && !x->back[o->index] && source(x, o->index, chunk_of(x, s)) == PST_NONE) return 0;
+    }
+    return 1;
+}
+
+static void mark_back(const rewriting *x, uint32_t c) {
+    const pst_tape *tape = x->cut->tape;
+    memset(x->back, 0, tape->n_value);
+    for (uint32_t s = 0; s < tape->n_step; s++)
+        for (uint32_t i = 0; i < tape->step[s].n_operand; i++) {
+            const pst_operand *o = tape->step[s].operand + i;
+            if (tape->step[s].pass != PST_PASS_F && chunk_of(x, s) == c && o->kind == PST_OPERAND_VALUE &&
+                o->access & PST_READ)
+                x->back[o->index] = 1;
+        }
+}
+
+/* The list of what restores the node's output, in the operands of its F step; 0 when nothing does. */
+static uint32_t restore(const rewriting *x, uint32_t s, pst_operand out[PST_MAX_ARG]) {
+    const pst_tape_step *step = x->cut->tape->step + s;
+    const pst_node *node = x->cut->graph->node + step->node;
+    pst_arg want[PST_MAX_ARG], have[PST_MAX_ARG];
+    uint32_t n = node->op->restore ? node->op->restore(node, want) : 0;
+    node->op->args(node, PST_PASS_F, have);
+    for (uint32_t k = 0; k < n; k++) {
+        uint32_t i = 0;
+        while (i < step->n_operand && (have[i].kind != want[k].kind || have[i].index != want[k].index)) i++;
+        if (i == step->n_operand) return 0;
+        out[k] = (pst_operand){
+            .kind = PST_OPERAND_VALUE, .access = want[k].access, .share = -1, .index = step->operand[i].index};
+    }
+    return n;
+}
+
+/* F writes over an input that is not made again: there is no second time. */
+static int spoils_input(const rewriting *x, uint32_t s) {
+    const pst_tape_step *step = x->cut->tape->step + s;
+    for (uint32_t i = 0; i < step->n_operand; i++) {
+        const pst_operand *o = step->operand + i;
+        if (o->must && source(x, step->operand[o->share].index, chunk_of(x, s)) == PST_NONE) return 1;
+    }
+    return 0;
+}
+
+static uint8_t how_again(const rewriting *x, uint32_t s, int full) {
+    const pst_node *node = x->cut->graph->node + x->cut->tape->step[s].node;
+    pst_operand list[PST_MAX_ARG];
+    if (spoils_input(x, s)) return PST_AGAIN_NOT;
+    if (full || (node->op->cheap && has_inputs(x, s))) return PST_AGAIN_F;
+    uint32_t n = restore(x, s, list);
+    for (uint32_t i = 0; i < n; i++)
+        if (list[i].access == PST_READ && !x->back[list[i].index]) n = 0; /* not kept anyway */
+    return n ? PST_AGAIN_RESTORE : PST_AGAIN_NOT;
+}
+
+static void choose_nodes(const rewriting *x, uint32_t c) {
+    const pst_graph *g = x->cut->graph;
+    int full = x->mode[c] == PST_RECOMPUTE_FULL;
+    mark_back(x, c);
+    for (uint32_t s = 0; s < x->cut->tape->n_step && x->cut->tape->step[s].pass == PST_PASS_F; s++) {
+        uint32_t n = x->cut->tape->step[s].node;
+        if (chunk_of(x, s) != c || makes_output(g, g->node + n)) continue;
+        x->redo[n] = how_again(x, s, full);
+    }
+}
+
+/* From the end: what B and W read, and what the steps read that make that. */
+static uint32_t mark_again(const rewriting *x) {
+    const pst_tape *tape = x->cut->tape;
+    uint32_t n = 0;
+    for (uint32_t s = tape->n_step; s-- > 0;) {
+        const pst_tape_step *step = tape->step + s;
+        if (step->pass == PST_PASS_F && !x->again[s]) continue;
+        n += x->again[s];
+        if (x->again[s] && x->redo[step->node] == PST_AGAIN_RESTORE) continue; /* reads what is kept */
+        for (uint32_t i = 0; i < step->n_operand; i++) {
+            const pst_operand *o = step->operand + i;
+            if (o->kind != PST_OPERAND_VALUE || !(o->access & PST_READ)) continue;
+            uint32_t from = source(x, o->index, chunk_of(x, s));
+            if (from != PST_NONE) x->again[from] = 1;
+        }
+    }
+    return n;
+}
+
+/* --- the new tape ------------------------------------------------------------------------------------------------ */
+
+static pst_status copy_values(const rewriting *x) {
+    pst_tape *tape = x->cut->tape;
+    uint32_t n = tape->n_value, more = 0;
+    for (uint32_t s = 0; s < tape->n_step; s++) more += x->again[s] ? tape->step[s].n_operand : 0;
+    pst_value *value = realloc(tape->value, ((size_t)n + more) * sizeof *value);
+    if (!value) return pst_fail(PST_ENOMEM, "no memory for %u values that are made again", more);
+    tape->value = value;
+    memset(x->copy, 0xff, n * sizeof *x->copy);
+    for (uint32_t s = 0; s < tape->n_step; s++)
+        for (uint32_t i = 0; x->again[s] && i < tape->step[s].n_operand; i++) {
+            const pst_operand *o = tape->step[s].operand + i;
+            if (o->kind != PST_OPERAND_VALUE || !(o->access & PST_WRITE)) continue;
+            if (source(x, o->index, chunk_of(x, s)) == PST_NONE) continue; /* kept */
+            x->copy[o->index] = tape->n_value;
+            value[tape->n_value++] = value[o->index];
+        }
+    return PST_OK;
+}
+
+/* Of a restored output: one pass over what it is made of; an exponential counts as 10. */
+static void make_again(const rewriting *x, uint32_t s, pst_tape_step *to) {
+    to->again = x->redo[to->node];
+    if (to->again != PST_AGAIN_RESTORE) return;
+    const pst_tensor *out = x->cut->graph->tensor + x->cut->graph->node[to->node].out[0];
+    to->n_operand = restore(x, s, to->operand);
+    to->flops = 12 * pst_tensor_elements(out), to->bytes = 2 * pst_tensor_bytes(out);
+}
+
+static void append(const rewriting *x, uint32_t s, int again, pst_tape_step *step, uint8_t *is_sum, uint32_t *n) {
+    const pst_tape *tape = x->cut->tape;
+    pst_tape_step *to = step + *n;
+    *to = tape->step[s];
+    if (again) make_again(x, s, to);
+    is_sum[*n] = tape->is_sum[s];
+    for (uint32_t i = 0; (again || to->pass != PST_PASS_F) && i < to->n_operand; i++) {
+        pst_operand *o = to->operand + i;
+        if (o->kind != PST_OPERAND_VALUE || x->copy[o->index] == PST_NONE) continue;
+        if (chunk_of(x, tape->value[o->index].def_step) != chunk_of(x, s)) continue; /* it has received the original */
+        o->index = x->copy[o->index];
+        if (o->access & PST_WRITE) tape->value[o->index].def_step = *n;
+    }
+    if (!again) x->moved[s] = *n;
+    ++*n;
+}
+
+/* The steps that run again, in front of the first B or W of their chunk; then definitions are renumbered. */
+static void fill(const rewriting *x, uint32_t n_original, pst_tape_step *step, uint8_t *is_sum) {
+    pst_tape *tape = x->cut->tape;
+    uint32_t n = 0, c = PST_NONE;
+    for (uint32_t s = 0; s < tape->n_step; s++) {
+        int back = tape->step[s].pass != PST_PASS_F;
+        for (uint32_t f = 0; back && chunk_of(x, s) != c && f < s; f++)
+            if (x->again[f] && chunk_of(x, f) == chunk_of(x, s)) append(x, f, 1, step, is_sum, &n);
+        if (back) c = chunk_of(x, s);
+        append(x, s, 0, step, is_sum, &n);
+    }
+    for (uint32_t v = 0; v < n_original; v++)
+        if (tape->value[v].def_step != PST_NONE) tape->value[v].def_step = x->moved[tape->value[v].def_step];
+    free(tape->step), free(tape->is_sum);
+    tape->step = step, tape->is_sum = is_sum, tape->n_step = n;
+}
+
+static pst_status rewrite(const rewriting *x) {
+    pst_tape *tape = x->cut->tape;
+    for (uint32_t c = 0; c < x->cut->n_chunk; c++)
+        if (x->mode[c] != PST_RECOMPUTE_NONE) choose_nodes(x, c);
+    uint32_t more = mark_again(x), n_value = tape->n_value;
+    if (!more) return PST_OK;
+    pst_tape_step *step = malloc(((size_t)tape->n_step + more) * sizeof *step);
+    uint8_t *is_sum = malloc((size_t)tape->n_step + more);
+    pst_status status =
+        step && is_sum ? copy_values(x) : pst_fail(PST_ENOMEM, "no memory for %u steps that run again", more);
+    if (status == PST_OK) fill(x, n_value, step, is_sum);
+    else free(step), free(is_sum);
+    return status;
+}
+
+pst_status pst_cut_recompute(pst_cut *cut, const uint8_t *mode) {
+    const pst_tape *tape = cut->tape;
+    size_t n_value = tape->n_value + (size_t)1, n_step = tape->n_step + (size_t)1;
+    rewriting x = {.cut = cut,
+                   .mode = mode,
+                   .redo = calloc(cut->n_node, 1),
+                   .again = calloc(n_step, 1),
+                   .back = calloc(n_value, 1),
+                   .copy = calloc(n_value, sizeof *x.copy),
+                   .moved = calloc(n_step, sizeof *x.moved)};
+    pst_status status = x.redo && x.again && x.back && x.copy && x.moved
+                            ? rewrite(&x)
+                            : pst_fail(PST_ENOMEM, "no memory to plan what runs again");
+    free(x.redo), free(x.again), free(x.back), free(x.copy), free(x.moved);
+    return status;
+}

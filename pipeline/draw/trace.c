@@ -1,0 +1,238 @@
+/* The timeline as Chrome trace JSON. Every rank is a process with lanes as threads: compute, the operators within it
+ * where they are known, then as many for sends and receives as overlap. What was predicted has processes of its own. */
+#include "pipeline/draw/timeline.h"
+#include "pipeline/draw/trace_parts.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Lanes of a rank: compute, operators, then SIDE for sends and SIDE for receives: viewers drop what overlaps in one. */
+enum { SIDE = 126, OPERATORS = 1, SENDS = 2, RECEIVES = SENDS + SIDE, LANES = RECEIVES + SIDE };
+
+typedef struct {
+    uint64_t start, end;
+    uint32_t index;
+} slice;
+
+static int by_start(const void *a, const void *b) {
+    const slice *x = a, *y = b;
+    if (x->start != y->start) return x->start < y->start ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+void pst_trace_print_us(FILE *out, uint64_t ns) { fprintf(out, "%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000)); }
+
+void pst_trace_next(pst_trace_writer *w) { fprintf(w->out, "%s{\"name\":", w->n_event++ ? ",\n" : ""); }
+
+/* Thread ids are unique beyond their process, too: some readers take them for that. */
+void pst_trace_print_thread(const pst_trace_writer *w, uint32_t rank, uint32_t lane) {
+    uint32_t process = w->predicted ? w->job->n_rank + rank : rank;
+    fprintf(w->out, "\"pid\":%u,\"tid\":%u", w->predicted ? PST_TRACE_PREDICTED + rank : rank, process * LANES + lane);
+}
+
+static void print_quoted(const char *text, FILE *out) {
+    fputc('"', out);
+    for (; *text; text++) {
+        if ((unsigned char)*text < ' ') fputc(' ', out);
+        else fprintf(out, "%s%c", *text == '"' || *text == '\\' ? "\\" : "", *text);
+    }
+    fputc('"', out);
+}
+
+/* --- instructions ------------------------------------------------------------------------------------------------ */
+
+/* It belongs to a micro-batch of a chunk. */
+static int is_of_chunk(const pst_instr_list *list, uint32_t i) {
+    return list->instr[i].param == PST_NONE && i < list->n_instr - list->n_flush;
+}
+
+static void print_name(const pst_instr_list *list, uint32_t i, FILE *out) {
+    const pst_instr *in = &list->instr[i];
+    fputs(pst_opcode_name((pst_opcode)in->opcode), out);
+    if (in->param != PST_NONE) fprintf(out, " parameter %u", in->param);
+    else if (is_of_chunk(list, i)) fprintf(out, " c%u m%u", in->chunk, in->micro);
+    else if (in->queue != PST_Q_COMPUTE) fputs(" norm", out);
+}
+
+static void print_args(const pst_trace_writer *w, uint32_t rank, uint32_t i) {
+    const pst_instr_list *list = &w->job->list[rank];
+    const pst_instr *in = &list->instr[i];
+    fprintf(w->out, "\"args\":{\"rank\":%u", rank);
+    if (in->queue == PST_Q_COMPUTE || is_of_chunk(list, i))
+        fprintf(w->out, ",\"chunk\":%u,\"micro_batch\":%u", in->chunk, in->micro);
+    if (in->queue != PST_Q_COMPUTE)
+        fprintf(w->out, ",\"peer\":%u,\"channel\":%u,\"bytes\":%" PRIu64, in->peer, in->channel, in->bytes);
+    fputs(",\"predicted_us\":", w->out);
+    pst_trace_print_us(w->out, in->ns);
+    fputc('}', w->out);
+}
+
+static void print_event(pst_trace_writer *w, uint32_t rank, const slice *s, uint32_t lane) {
+    const pst_instr_list *list = &w->job->list[rank];
+    pst_trace_next(w);
+    fputc('"', w->out);
+    print_name(list, s->index, w->out);
+    fprintf(w->out, "\",\"cat\":\"%s\",\"ph\":\"X\",", pst_opcode_name((pst_opcode)list->instr[s->index].opcode));
+    pst_trace_print_thread(w, rank, lane);
+    fputs(",\"ts\":", w->out);
+    pst_trace_print_us(w->out, s->start);
+    fputs(",\"dur\":", w->out);
+    pst_trace_print_us(w->out, s->end - s->start);
+    fputc(',', w->out);
+    print_args(w, rank, s->index);
+    fputc('}', w->out);
+}
+
+/* Where it is drawn: weights beside other messages. */
+static pst_queue lanes_of(const pst_instr *in) {
+    if (in->queue != PST_Q_HEAD) return (pst_queue)in->queue;
+    return in->opcode == PST_OP_SEND ? PST_Q_SEND : PST_Q_RECV;
+}
+
+static uint32_t first_lane(pst_queue queue) {
+    if (queue == PST_Q_COMPUTE) return 0;
+    return queue == PST_Q_SEND ? SENDS : RECEIVES;
+}
+
+/* Overlapping transfers go to different lanes, as far as there are any; returns how many lanes were used. */
+static uint32_t print_queue(pst_trace_writer *w, slice *slices, uint32_t rank, pst_queue queue) {
+    const pst_instr_list *list = &w->job->list[rank];
+    const pst_span *span = w->span[rank];
+    uint64_t busy_until[SIDE] = {0};
+    uint32_t n = 0;
+    uint32_t used = 0;
+    for (uint32_t i = 0; i < list->n_instr; i++) {
+        if (lanes_of(&list->instr[i]) == queue) slices[n++] = (slice){span[i].start, span[i].end, i};
+    }
+    qsort(slices, n, sizeof *slices, by_start);
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t lane = 0;
+        if (queue != PST_Q_COMPUTE) {
+            while (lane + 1 < SIDE && busy_until[lane] > slices[i].start) lane++;
+            busy_until[lane] = slices[i].end;
+        }
+        if (lane + 1 > used) used = lane + 1;
+        w->lane[rank][slices[i].index] = (uint8_t)(first_lane(queue) + lane);
+        print_event(w, rank, &slices[i], first_lane(queue) + lane);
+    }
+    return used;
+}
+
+/* --- operators --------------------------------------------------------------------------------------------------- */
+
+static void print_operator(pst_trace_writer *w, const pst_op_spans *o, uint32_t rank, uint32_t i) {
+    const pst_op_span *s = o->span[rank] + i;
+    const pst_node *node = o->graph->node + s->node;
+    uint64_t flops = 0;
+    uint64_t bytes = 0;
+    int restores = s->again == PST_AGAIN_RESTORE;
+    const char *kernel = restores ? node->op->restore_kernel : node->op->name;
+    if (!s->is_sum && !restores) node->op->cost(o->graph, node, (pst_pass)s->pass, &flops, &bytes);
+    pst_trace_next(w);
+    print_quoted(node->name, w->out);
+    fputs(",\"cat\":\"operator\",\"ph\":\"X\",", w->out);
+    pst_trace_print_thread(w, rank, OPERATORS);
+    fputs(",\"ts\":", w->out);
+    pst_trace_print_us(w->out, s->start);
+    fputs(",\"dur\":", w->out);
+    pst_trace_print_us(w->out, s->end - s->start);
+    const char *again = s->again ? " again" : "";
+    char pass = "FBW"[s->pass];
+    fprintf(w->out, ",\"args\":{\"rank\":%u,\"operator\":\"%s\",\"pass\":\"%c%s\",\"micro_batch\":%u", rank,
+            s->is_sum ? "sum" : kernel, pass, again, s->micro);
+    if (flops && s->end > s->start)
+        fprintf(w->out, ",\"gflop_per_s\":%.1f", (double)flops / (double)(s->end - s->start));
+    fputs("}}", w->out);
+}
+
+/* --- processes --------------------------------------------------------------------------------------------------- */
+
+static void print_meta(pst_trace_writer *w, uint32_t rank, uint32_t lane, const char *what) {
+    pst_trace_next(w);
+    fprintf(w->out, "\"%s\",\"ph\":\"M\",", what);
+    pst_trace_print_thread(w, rank, lane);
+    fputs(",\"args\":{", w->out);
+}
+
+static void name_lane(pst_trace_writer *w, uint32_t rank, uint32_t lane, const char *name, uint32_t number) {
+    print_meta(w, rank, lane, "thread_name");
+    fprintf(w->out, "\"name\":\"%s", name);
+    if (number) fprintf(w->out, " %u", number + 1);
+    fputs("\"}}", w->out);
+    print_meta(w, rank, lane, "thread_sort_index");
+    fprintf(w->out, "\"sort_index\":%u}}", lane);
+}
+
+/* "rank 1 (host a, stage 1, replica 0)". */
+static void name_process(pst_trace_writer *w, uint32_t rank) {
+    char name[2 * PST_GRID_TEXT + 64];
+    char place[PST_GRID_TEXT];
+    const char *host = w->notes->host ? w->notes->host[rank] : "";
+    if (!*pst_grid_place_text(w->job->grid, rank, place))
+        snprintf(place, sizeof place, "stage %u", pst_job_stage(w->job, rank));
+    snprintf(name, sizeof name, "rank %u (%s%.64s%s%s)%s", rank, *host ? "host " : "", host, *host ? ", " : "", place,
+             w->predicted ? ", predicted" : "");
+    print_meta(w, rank, 0, "process_name");
+    fputs("\"name\":", w->out);
+    print_quoted(name, w->out);
+    fputs("}}", w->out);
+    print_meta(w, rank, 0, "process_labels");
+    fputs("\"labels\":", w->out);
+    print_quoted(w->predicted ? "predicted" : w->notes->title, w->out);
+    fputs("}}", w->out);
+    print_meta(w, rank, 0, "process_sort_index");
+    fprintf(w->out, "\"sort_index\":%u}}", w->predicted ? w->job->n_rank + rank : rank);
+}
+
+static void print_rank(pst_trace_writer *w, slice *slices, uint32_t rank) {
+    const pst_op_spans *o = w->predicted ? NULL : w->notes->operators;
+    name_process(w, rank);
+    print_queue(w, slices, rank, PST_Q_COMPUTE);
+    name_lane(w, rank, 0, "compute", 0);
+    for (uint32_t i = 0; o && i < o->n[rank]; i++) print_operator(w, o, rank, i);
+    if (o) name_lane(w, rank, OPERATORS, "operators", 0);
+    uint32_t sends = print_queue(w, slices, rank, PST_Q_SEND);
+    uint32_t receives = print_queue(w, slices, rank, PST_Q_RECV);
+    for (uint32_t k = 0; k < sends; k++) name_lane(w, rank, SENDS + k, "send", k);
+    for (uint32_t k = 0; k < receives; k++) name_lane(w, rank, RECEIVES + k, "receive", k);
+}
+
+static pst_status print_ranks(pst_trace_writer *w, slice *slices, pst_span *const *span, int predicted) {
+    w->span = span;
+    w->predicted = predicted;
+    for (uint32_t r = pst_job_gathers(w->job); r < w->job->n_rank; r = pst_job_next(w->job, r))
+        print_rank(w, slices, r);
+    return pst_trace_print_flows(w);
+}
+
+static uint8_t **open_lanes(const pst_job *job) {
+    uint8_t **lane = calloc(job->n_rank, sizeof *lane);
+    uint64_t n = 1;
+    for (uint32_t r = 0; r < job->n_rank; r++) n += job->list[r].n_instr;
+    if (!lane || !(lane[0] = calloc(n, 1))) {
+        free(lane);
+        return NULL;
+    }
+    for (uint32_t r = 1; r < job->n_rank; r++) lane[r] = lane[r - 1] + job->list[r - 1].n_instr;
+    return lane;
+}
+
+pst_status pst_timeline_trace(const pst_job *job, pst_span *const *span, const pst_trace_notes *notes, FILE *out) {
+    uint32_t longest = 0;
+    for (uint32_t r = 0; r < job->n_rank; r++) {
+        if (job->list[r].n_instr > longest) longest = job->list[r].n_instr;
+    }
+    pst_trace_writer w = {.job = job, .notes = notes, .lane = open_lanes(job), .out = out};
+    slice *slices = malloc((longest + 1) * sizeof *slices);
+    pst_status status =
+        w.lane && slices ? PST_OK : pst_fail(PST_ENOMEM, "no memory to write a trace of %u instructions", longest);
+    fputs("{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n", out);
+    if (status == PST_OK) status = print_ranks(&w, slices, span, 0);
+    if (status == PST_OK && notes->predicted) status = print_ranks(&w, slices, notes->predicted, 1);
+    fputs("\n]}\n", out);
+    free(slices);
+    if (w.lane) free(w.lane[0]);
+    free(w.lane);
+    if (status != PST_OK) return status;
+    return ferror(out) ? pst_fail(PST_ENOMEM, "the trace cannot be written") : PST_OK;
+}

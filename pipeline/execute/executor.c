@@ -1,0 +1,345 @@
+/* The executor of one rank. Three cursors walk the instruction list, one per queue; what is outstanding is at most one
+ * launch and a short array of transfers, so a call with nothing to do looks at these only. Single-threaded: poll may
+ * run inside a launch, on the same thread. */
+#include "pipeline/execute/executor.h"
+#include "pipeline/execute/executor_parts.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- life ------------------------------------------------------------------------------------------------------- */
+
+pst_status pst_executor_open(const pst_executor_config *config, pst_executor **x) {
+    pst_executor *e = calloc(1, sizeof *e);
+    if (!e) return pst_fail(PST_ENOMEM, "no memory for the executor of rank %u", config->rank);
+    e->config = *config;
+    e->at = config->position ? config->position : &e->unwatched;
+    e->is_timed = config->transport && config->transport->ops && config->transport->ops->name &&
+                  !strcmp(config->transport->ops->name, "timed");
+    if (config->device->ops->flags & PST_DEVICE_AHEAD && !(e->ahead = calloc(PST_EXECUTOR_AHEAD, sizeof *e->ahead))) {
+        free(e);
+        return pst_fail(PST_ENOMEM, "no memory for the launches of rank %u", config->rank);
+    }
+    pst_status status = pst_executor_captures_open(e);
+    if (status != PST_OK) {
+        pst_executor_close(e);
+        return status;
+    }
+    *x = e;
+    return PST_OK;
+}
+
+void pst_executor_close(pst_executor *x) {
+    if (!x) return;
+    pst_executor_captures_close(x);
+    free(x->done), free(x->span), free(x->pending), free(x->ahead), free(x);
+}
+
+static pst_status reserve(pst_executor *x, uint32_t n) {
+    if (n <= x->cap && x->cap) return PST_OK;
+    free(x->done), free(x->span), free(x->pending);
+    x->cap = n ? n : 1;
+    x->done = malloc(x->cap), x->span = malloc(x->cap * sizeof *x->span),
+    x->pending = malloc(x->cap * sizeof *x->pending);
+    if (x->done && x->span && x->pending) return PST_OK;
+    x->cap = 0;
+    return pst_fail(PST_ENOMEM, "no memory for %u instructions", n);
+}
+
+/* First instruction of `queue` at or behind `from`. */
+static uint32_t next_of(const pst_instr_list *list, pst_queue queue, uint32_t from) {
+    while (from < list->n_instr && list->instr[from].queue != queue) from++;
+    return from;
+}
+
+void pst_executor_seek(pst_executor *x, pst_queue queue, uint32_t from) {
+    x->cursor[queue] = next_of(x->list, queue, from);
+    x->dep_seen[queue] = 0;
+    x->after_ns[queue] = 0;
+}
+
+/* --- what others see -------------------------------------------------------------------------------------------- */
+
+void pst_executor_say(pst_executor *x, pst_activity activity) {
+    PST_POSITION_SET(x->at, activity, (uint32_t)activity);
+    PST_POSITION_SET(x->at, instr, x->cursor[PST_Q_COMPUTE]);
+    PST_POSITION_SET(x->at, step, x->step);
+    PST_POSITION_SET(x->at, waits_for, PST_NONE);
+    PST_POSITION_SET(x->at, since_ns, pst_clock_now(x->config.clock));
+    pst_position_move(x->at);
+}
+
+static void say_posted(pst_executor *x) {
+    uint32_t head = x->cursor[PST_Q_HEAD]; /* before all others: what is not posted of it ends what is */
+    PST_POSITION_SET(x->at, sent, head < x->list->n_instr ? head : x->cursor[PST_Q_SEND]);
+    PST_POSITION_SET(x->at, received, head < x->list->n_instr ? head : x->cursor[PST_Q_RECV]);
+    pst_position_move(x->at);
+}
+
+static void say_start(pst_executor *x) {
+    PST_POSITION_SET(x->at, n_run, PST_POSITION_GET(x->at, n_run) + 1);
+    pst_position_op(x->at, PST_POSITION_GET(x->at, train) ? PST_OP_LIST_TRAIN : PST_OP_LIST_EVAL);
+    PST_POSITION_SET(x->at, sent, 0);
+    PST_POSITION_SET(x->at, received, 0);
+    pst_executor_say(x, x->n_left ? PST_AT_WAIT : PST_AT_HOST);
+}
+
+static pst_status start(pst_executor *x, const pst_job *job, const pst_cut *cut, const pst_instr_list *list) {
+    if (x->n_left) return pst_fail(PST_EINTERNAL, "rank %u is still running its last list", x->config.rank);
+    PST_TRY(reserve(x, list->n_instr));
+    x->job = job, x->cut = cut, x->list = list;
+    x->n_left = list->n_instr, x->n_pending = 0, x->step = x->plain = 0, x->launched = x->exchanging = 0,
+    x->failed = PST_OK;
+    x->n_retired = x->n_queued = x->n_flying = x->n_silent = 0;
+    x->times = !x->config.times || *x->config.times;
+    x->seq_base = x->seq_next;
+    uint32_t n_seq = job->n_seq > job->n_micro ? job->n_seq : job->n_micro;
+    x->seq_next += n_seq ? n_seq : 1; /* wraps: only messages in flight must differ */
+    memset(x->done, 0, list->n_instr);
+    memset(x->span, 0, list->n_instr * sizeof *x->span);
+    for (pst_queue q = 0; q < PST_Q_COUNT; q++) pst_executor_seek(x, q, 0);
+    x->mismatch = PST_NONE;
+    say_start(x);
+    x->origin = x->end_ns = pst_clock_now(x->config.clock);
+    return PST_OK;
+}
+
+pst_status pst_executor_start(pst_executor *x, const pst_job *job, const pst_cut *cut) {
+    return start(x, job, cut, job->list + x->config.rank);
+}
+
+pst_status pst_executor_start_head(pst_executor *x, const pst_job *job, const pst_cut *cut) {
+    x->head = job->list[x->config.rank];
+    x->head.n_instr = x->head.n_head;
+    return start(x, job, cut, &x->head);
+}
+
+/* --- readiness -------------------------------------------------------------------------------------------------- */
+
+/* The instruction at a queue's cursor when all its deps are done, else NULL. Each dep is looked at until it is done,
+ * then never again. */
+static const pst_instr *ready(pst_executor *x, pst_queue queue) {
+    uint32_t at = x->cursor[queue];
+    if (at >= x->list->n_instr) return NULL;
+    const pst_instr *instr = x->list->instr + at;
+    for (uint32_t *d = x->dep_seen + queue; *d < instr->n_dep; ++*d) {
+        uint32_t on = x->list->dep[instr->dep + *d];
+        if (!x->done[on]) return NULL;
+        uint64_t end = x->origin + x->span[on].end;
+        if (end > x->after_ns[queue]) x->after_ns[queue] = end;
+    }
+    return instr;
+}
+
+void pst_executor_complete(pst_executor *x, uint32_t at, uint64_t start, uint64_t end) {
+    x->span[at] = (pst_span){start > x->origin ? start - x->origin : 0, end > x->origin ? end - x->origin : 0};
+    x->done[at] = 1;
+    if (--x->n_left) pst_position_move(x->at);
+    else pst_executor_say(x, PST_AT_HOST);
+}
+
+static void note(const pst_executor *x, const pst_instr *instr) {
+    if (!x->config.last_instr) return;
+    *x->config.last_instr = (uint64_t)instr->opcode << 56 | (uint64_t)instr->chunk << 32 | instr->micro;
+}
+
+static pst_status fail_at(const pst_executor *x, uint32_t at, pst_status status) {
+    char text[160];
+    return pst_fail_in(status, "%s", pst_instr_text(x->job, x->config.rank, at, text, sizeof text));
+}
+
+/* --- transfers -------------------------------------------------------------------------------------------------- */
+
+static pst_status post(pst_executor *x, uint32_t at) {
+    const pst_instr *instr = x->list->instr + at;
+    const pst_executor_hooks *hooks = &x->config.hooks;
+    pst_transport *t = x->config.transport;
+    pst_transfer transfer = {.kind = instr->opcode == PST_OP_SEND ? PST_TRANSFER_SEND : PST_TRANSFER_RECV,
+                             .peer = instr->peer,
+                             .channel = instr->channel,
+                             .seq = x->seq_base + instr->seq,
+                             .mem = hooks->memory ? hooks->memory(hooks->arg, instr) : NULL,
+                             .bytes = instr->bytes,
+                             .ns = instr->ns,
+                             .wire_ns = instr->wire_ns};
+    pst_executor_pending *p = x->pending + x->n_pending;
+    *p = (pst_executor_pending){.instr = at, .issued_ns = pst_clock_now(x->config.clock)};
+    PST_TRY(t->ops->post(t, &transfer, &p->request));
+    x->n_pending++;
+    return PST_OK;
+}
+
+static pst_status issue(pst_executor *x, pst_queue queue, uint32_t *moved) {
+    while (ready(x, queue)) {
+        uint32_t at = x->cursor[queue];
+        pst_status status = post(x, at);
+        if (status != PST_OK) return fail_at(x, at, status);
+        pst_executor_seek(x, queue, at + 1);
+        say_posted(x);
+        ++*moved;
+    }
+    return PST_OK;
+}
+
+static pst_status test(pst_executor *x, uint32_t *moved) {
+    pst_transport *t = x->config.transport;
+    for (uint32_t i = 0; i < x->n_pending;) {
+        pst_executor_pending p = x->pending[i];
+        uint64_t end = 0, ns = x->list->instr[p.instr].ns;
+        pst_status status = t->ops->test(t, p.request, &end);
+        if (status == PST_BUSY) {
+            i++;
+            continue;
+        }
+        if (status == PST_EINPUT) x->mismatch = p.instr;
+        if (status != PST_OK) return fail_at(x, p.instr, status);
+        pst_executor_complete(x, p.instr,
+                              x->is_timed && end >= ns ? end - ns
+                              : p.issued_ns < end      ? p.issued_ns
+                                                       : end,
+                              end);
+        x->pending[i] = x->pending[--x->n_pending];
+        ++*moved;
+    }
+    return PST_OK;
+}
+
+/* One look at the transport for all of them. Completions may let further transfers start, which may complete at
+ * once. */
+static pst_status move_transfers(pst_executor *x, uint32_t *moved) {
+    uint32_t before;
+    pst_transport *t = x->config.transport;
+    if (!x->list || !t) return PST_OK;
+    pst_position_poll(x->at);
+    if (x->n_pending && !x->is_timed) t->ops->progress(t); /* the clock alone moves those of the timed one */
+    do {
+        before = *moved;
+        if (x->n_pending) PST_TRY(test(x, moved));
+        PST_TRY(issue(x, PST_Q_HEAD, moved));
+        PST_TRY(issue(x, PST_Q_RECV, moved));
+        PST_TRY(issue(x, PST_Q_SEND, moved));
+    } while (*moved != before);
+    return PST_OK;
+}
+
+void pst_executor_poll(pst_executor *x) {
+    uint32_t moved = 0;
+    if (x->in_transfers || !x->n_left || x->failed != PST_OK) return;
+    x->in_transfers = 1;
+    x->failed = move_transfers(x, &moved);
+    x->in_transfers = 0;
+    if (x->failed != PST_OK) snprintf(x->why, sizeof x->why, "%s", pst_error());
+}
+
+/* --- computing -------------------------------------------------------------------------------------------------- */
+
+uint32_t pst_executor_steps(const pst_executor *x, const pst_instr *instr) {
+    return instr->opcode <= PST_OP_BW ? x->cut->chunk[instr->chunk].program[instr->opcode].n_step : 1;
+}
+
+pst_status pst_executor_fail_step(const pst_executor *x, const pst_step *step, pst_status status) {
+    return pst_fail_in(status, "%s, pass %c", x->cut->graph->node[step->node].name, "FBW"[step->pass]);
+}
+
+static pst_status exchange(pst_executor *x, const pst_instr *instr, const pst_step *step) {
+    x->event = pst_clock_now(x->config.clock); /* when it began */
+    PST_TRY(x->config.hooks.exchange(x->config.hooks.arg, instr->chunk, step, instr->micro));
+    x->launched = x->exchanging = 1;
+    pst_executor_say(x, PST_AT_EXCHANGE);
+    return PST_OK;
+}
+
+pst_status pst_executor_exchanged(pst_executor *x, uint64_t *start, uint64_t *end) {
+    PST_TRY(x->config.hooks.exchanged(x->config.hooks.arg));
+    *start = x->event, *end = pst_clock_now(x->config.clock);
+    x->exchanging = 0;
+    pst_executor_say(x, PST_AT_COMPUTE);
+    return PST_OK;
+}
+
+pst_status pst_executor_launch(pst_executor *x, const pst_instr *instr, int with_event) {
+    const pst_executor_hooks *hooks = &x->config.hooks;
+    pst_device *d = x->config.device;
+    pst_launch_fn fn = NULL;
+    const void *call = NULL;
+    uint64_t ns = instr->ns, after = x->after_ns[PST_Q_COMPUTE];
+    if (instr->opcode <= PST_OP_BW) {
+        const pst_step *step = x->cut->chunk[instr->chunk].program[instr->opcode].step + x->step;
+        if (!x->step) x->steps_ns = 0;
+        ns = pst_job_slowed(x->job, x->config.rank, x->steps_ns + step->ns) -
+             pst_job_slowed(x->job, x->config.rank, x->steps_ns);
+        x->steps_ns += step->ns;
+        if (step->exchange && hooks->exchange) return exchange(x, instr, step);
+        if (hooks->step) PST_TRY(hooks->step(hooks->arg, instr->chunk, step, instr->micro, &fn, &call));
+    } else if (instr->opcode == PST_OP_REDUCE && instr->param == PST_NONE && hooks->exchange) {
+        return exchange(x, instr, NULL);
+    } else if (hooks->flush) {
+        PST_TRY(hooks->flush(hooks->arg, instr, &fn, &call));
+    }
+    if (x->end_ns > after) after = x->end_ns;
+    PST_TRY(d->ops->launch(d, fn, call, after, ns, with_event ? &x->event : NULL));
+    x->launched = 1;
+    return PST_OK;
+}
+
+/* A program without steps takes no time. */
+static void finish_compute(pst_executor *x, uint32_t n_step) {
+    uint32_t at = x->cursor[PST_Q_COMPUTE];
+    if (!n_step) {
+        if (x->after_ns[PST_Q_COMPUTE] > x->end_ns) x->end_ns = x->after_ns[PST_Q_COMPUTE];
+        x->start_ns = x->end_ns;
+    }
+    x->step = 0;
+    pst_executor_seek(x, PST_Q_COMPUTE, at + 1);
+    pst_executor_say(x, PST_AT_WAIT);
+    pst_executor_complete(x, at, x->start_ns, x->end_ns);
+}
+
+static void say_operator(pst_executor *x) {
+    PST_POSITION_SET(x->at, step, x->step);
+    pst_position_move(x->at);
+}
+
+/* One operator at most. */
+static pst_status compute(pst_executor *x, uint32_t *moved) {
+    const pst_instr *instr = ready(x, PST_Q_COMPUTE);
+    if (!instr) return PST_OK;
+    uint32_t n_step = pst_executor_steps(x, instr);
+    uint64_t start, end;
+    pst_device *d = x->config.device;
+    if (!x->launched && x->step < n_step) {
+        if (!x->step) note(x, instr);
+        if (!x->step) pst_executor_say(x, PST_AT_COMPUTE);
+        else say_operator(x);
+        PST_TRY(pst_executor_launch(x, instr, 1));
+        ++*moved;
+    }
+    if (x->launched) {
+        pst_status status =
+            x->exchanging ? pst_executor_exchanged(x, &start, &end) : d->ops->test(d, x->event, &start, &end);
+        if (status == PST_BUSY) return PST_OK;
+        PST_TRY(status);
+        if (!x->step) x->start_ns = start;
+        x->end_ns = end;
+        x->launched = 0;
+        x->step++;
+        ++*moved;
+    }
+    if (x->step < n_step) return PST_OK;
+    finish_compute(x, n_step);
+    ++*moved;
+    return PST_OK;
+}
+
+pst_status pst_executor_progress(pst_executor *x, uint32_t *moved) {
+    *moved = 0;
+    if (!x->n_left) return PST_OK;
+    x->in_transfers = 1;
+    pst_status status = x->failed == PST_OK ? move_transfers(x, moved) : pst_fail(x->failed, "%s", x->why);
+    x->in_transfers = 0;
+    if (status != PST_OK) return status;
+    uint32_t at = x->cursor[PST_Q_COMPUTE];
+    status = x->ahead ? pst_executor_run_ahead(x, moved, &at) : compute(x, moved);
+    if (status != PST_OK) return fail_at(x, at, status);
+    return x->n_left ? PST_BUSY : PST_OK;
+}

@@ -1,0 +1,249 @@
+/* See registry.h. Lists are ordered: best first. */
+#include "backends/registry.h"
+#include "backends/module.h"
+#include "base/log.h"
+#include "comm/transport/transport.h"
+#include "comm/world/world.h"
+#include "config/config.h"
+#include "graph/optim.h"
+#include "penstock/option.h"
+#include "penstock/run.h"
+#include "pipeline/compile/program.h"
+#include "pipeline/execute/timed.h"
+#include <string.h>
+
+static const pst_model_row *const models[] = {&pst_model_gpt, &pst_model_bert, &pst_model_mlp, &pst_model_resnet};
+static const pst_data_row *const datas[] = {&pst_data_text, &pst_data_lines, &pst_data_mnist, &pst_data_cifar10};
+/* Behind them stands that of the module, which is the best one where it can be used. */
+static const pst_device_ops *const devices[] = {&pst_device_cpu, &pst_device_timed};
+/* `self` joins ranks of one process through a hub and is asked for by name (run/group.c); so is what a module has for
+ * its device, over the first of these. */
+static const pst_transport_ops *const transports[] = {&pst_transport_ucx};
+static const char *const more[] = {"self", "nccl"};
+static const pst_world_ops *const worlds[] = {&pst_world_pmix, &pst_world_tcp, &pst_world_single};
+
+#define COUNT(list) (uint32_t)(sizeof(list) / sizeof((list)[0]))
+enum { MAX_NAMES = 32 };
+
+const char *pst_registry_name(const char *kind, uint32_t i) {
+    uint32_t n = 0;
+    if (!strcmp(kind, "device"))
+        return i < COUNT(devices) ? devices[i]->name : i == COUNT(devices) ? pst_module_name() : NULL;
+    if (!strcmp(kind, "transport"))
+        return i < COUNT(transports)                 ? transports[i]->name
+               : i < COUNT(transports) + COUNT(more) ? more[i - COUNT(transports)]
+                                                     : NULL;
+    if (!strcmp(kind, "world")) return i < COUNT(worlds) ? worlds[i]->name : NULL;
+    if (!strcmp(kind, "model")) return i < COUNT(models) ? models[i]->name : NULL;
+    for (uint32_t m = 0; !strcmp(kind, "preset") && m < COUNT(models); i -= models[m++]->n_preset)
+        if (i < models[m]->n_preset) return models[m]->presets[i].name;
+    if (!strcmp(kind, "data")) return i < COUNT(datas) ? datas[i]->name : NULL;
+    if (!strcmp(kind, "optimizer")) return i < PST_OPTIM_COUNT ? pst_optim_rows()[i].name : NULL;
+    if (!strcmp(kind, "schedule")) {
+        const pst_schedule_row *row = pst_schedule_rows(&n);
+        return i < n ? row[i].name : i == n ? "custom" : i == n + 1 ? "solved" : NULL;
+    }
+    return NULL;
+}
+
+/* Of the module's device, the module itself included. */
+static const char *reject_module(const pst_device_config *config) {
+    const pst_module *m = pst_module_get();
+    if (!m) return pst_module_why();
+    return m->device->reject ? m->device->reject(config) : NULL;
+}
+
+/* Why the module has no transport of that name for so many ranks on this host. */
+static const char *reject_direct(const char *name, uint32_t ranks_here) {
+    const pst_module *m = pst_module_get();
+    if (!m) return pst_module_why();
+    if (!m->direct || strcmp(m->direct->name, name)) return "the module was built without it";
+    return m->direct->reject(ranks_here);
+}
+
+const char *pst_registry_reject(const char *kind, uint32_t i) {
+    if (!strcmp(kind, "device") && i <= COUNT(devices)) {
+        const pst_device_config config = {.threads = 1};
+        if (i == COUNT(devices)) return reject_module(&config);
+        return devices[i]->reject ? devices[i]->reject(&config) : NULL;
+    }
+    if (!strcmp(kind, "transport") && i < COUNT(transports)) {
+        const pst_world two = {.ops = &pst_world_single, .size = 2, .local_size = 2}; /* ranks on this host */
+        return transports[i]->reject ? transports[i]->reject(&two) : NULL;
+    }
+    if (!strcmp(kind, "transport") && i == COUNT(transports) + 1) return reject_direct(more[1], 2);
+    if (!strcmp(kind, "world") && i < COUNT(worlds)) return worlds[i]->reject ? worlds[i]->reject() : NULL;
+    return NULL;
+}
+
+/* One sentence for a name that is in no list. */
+static pst_status unknown(const char *kind, const char *name) {
+    const char *names[MAX_NAMES];
+    char list[256] = "";
+    uint32_t n = 0;
+    while (n < MAX_NAMES && pst_registry_name(kind, n)) {
+        names[n] = pst_registry_name(kind, n);
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof list - used, "%s%s", n ? ", " : "", names[n]);
+        n++;
+    }
+    const char *meant = pst_did_you_mean(name, names, n);
+    if (meant)
+        return pst_fail(PST_EINPUT, "unknown %s '%s'; did you mean '%s'? (there are: %s)", kind, name, meant, list);
+    return pst_fail(PST_EINPUT, "unknown %s '%s' (there are: %s)", kind, name, list);
+}
+
+pst_status pst_registry_model(const char *name, const pst_model_row **row) {
+    for (uint32_t i = 0; i < COUNT(models); i++)
+        if (!strcmp(models[i]->name, name)) return *row = models[i], PST_OK;
+    return unknown("model", name);
+}
+
+pst_status pst_registry_shape(const pst_config *config, pst_data_shape *shape) {
+    const pst_data_row *row = NULL;
+    *shape = (pst_data_shape){0};
+    if (!strcmp(config->data.kind, "custom")) return PST_OK;
+    PST_TRY(pst_registry_data(config->data.kind, &row));
+    *shape = row->shape(config->data.tokenizer);
+    return PST_OK;
+}
+
+pst_status pst_registry_data(const char *name, const pst_data_row **row) {
+    for (uint32_t i = 0; i < COUNT(datas); i++)
+        if (!strcmp(datas[i]->name, name)) return *row = datas[i], PST_OK;
+    return unknown("data", name);
+}
+
+/* 1 when the module's device is it: asked for by name, or usable. */
+static int take_module(const char *name, const pst_device_config *config, const char **why) {
+    int automatic = !strcmp(name, "auto");
+    *why = NULL;
+    for (uint32_t i = 0; i < COUNT(devices); i++)
+        if (!strcmp(name, devices[i]->name)) return 0; /* nothing is loaded for these */
+    if (automatic && !pst_module_there()) return 0;
+    if (!automatic && pst_module_name() && strcmp(name, pst_module_name())) return 0;
+    *why = reject_module(config);
+    if (*why) pst_log(PST_LOG_DEBUG, "device %s: passed over: %s", pst_module_get() ? pst_module_name() : name, *why);
+    return !automatic || !*why;
+}
+
+pst_status pst_registry_device(const char *name, const pst_device_config *config, const pst_device_ops **ops) {
+    int automatic = !strcmp(name, "auto");
+    const char *why;
+    if (take_module(name, config, &why)) {
+        if (why) return pst_fail(PST_EINPUT, "device %s: %s", name, why);
+        pst_log(PST_LOG_DEBUG, "device %s: chosen", pst_module_get()->name);
+        return *ops = pst_module_get()->device, PST_OK;
+    }
+    for (uint32_t i = 0; i < COUNT(devices); i++) {
+        if (!automatic && strcmp(devices[i]->name, name)) continue;
+        why = devices[i]->reject ? devices[i]->reject(config) : NULL;
+        if (!why) {
+            pst_log(PST_LOG_DEBUG, "device %s: chosen", devices[i]->name);
+            return *ops = devices[i], PST_OK;
+        }
+        if (!automatic) return pst_fail(PST_EINPUT, "device %s: %s", name, why);
+        pst_log(PST_LOG_DEBUG, "device %s: passed over: %s", devices[i]->name, why);
+    }
+    return unknown("device", name);
+}
+
+pst_status pst_registry_direct(const char *name, const pst_device_ops *device, uint32_t ranks_here,
+                               const pst_direct_ops **direct) {
+    *direct = NULL;
+    if (strcmp(name, more[1])) return PST_OK;
+    if (!pst_module_has(device))
+        return pst_fail(PST_EINPUT, "transport %s is for GPUs, and device %s is none; transport auto is for both", name,
+                        device ? device->name : "cpu");
+    const char *why = reject_direct(name, ranks_here);
+    if (why) return pst_fail(PST_EINPUT, "transport %s: %s", name, why);
+    return *direct = pst_module_get()->direct, PST_OK;
+}
+
+pst_status pst_registry_transport(const char *name, const pst_world *world, const pst_transport_ops **ops) {
+    int automatic = !strcmp(name, "auto") || !strcmp(name, more[1]);
+    for (uint32_t i = 0; i < COUNT(transports); i++) {
+        if (!automatic && strcmp(transports[i]->name, name)) continue;
+        const char *why = transports[i]->reject ? transports[i]->reject(world) : NULL;
+        if (!why) {
+            pst_log(PST_LOG_DEBUG, "transport %s: chosen", transports[i]->name);
+            return *ops = transports[i], PST_OK;
+        }
+        if (!automatic) return pst_fail(PST_EINPUT, "transport %s: %s", name, why);
+        pst_log(PST_LOG_DEBUG, "transport %s: passed over: %s", transports[i]->name, why);
+    }
+    return unknown("transport", name);
+}
+
+pst_status pst_registry_joins(const char *name, const pst_world *world, uint32_t n_rank) {
+    int self = !strcmp(name, "self");
+    if (self && world->size > 1)
+        return pst_fail(PST_EINPUT, "transport self runs all ranks in one process, but this job has %u processes",
+                        world->size);
+    if (!self && strcmp(name, "auto") && world->size == 1 && n_rank > 1)
+        return pst_fail(
+            PST_EINPUT,
+            "transport %s needs a process for each of %u ranks, but all are in this one; give auto or self, "
+            "or start the program with mpirun -n %u",
+            name, n_rank, n_rank);
+    return PST_OK;
+}
+
+const pst_world_ops *pst_registry_world(void) {
+    for (uint32_t i = 0; i + 1 < COUNT(worlds); i++) {
+        const char *why = worlds[i]->reject ? worlds[i]->reject() : NULL;
+        if (!why) return worlds[i];
+        pst_log(PST_LOG_DEBUG, "world %s: passed over: %s", worlds[i]->name, why);
+    }
+    return worlds[COUNT(worlds) - 1];
+}
+
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
+
+/* The host's: those of cpu/, then those of ref/; behind them those of the module, once it is loaded. */
+static uint32_t count_host(void) {
+    uint32_t cpu, ref;
+    pst_kernels_cpu(&cpu);
+    pst_kernels_ref(&ref);
+    return cpu + ref;
+}
+
+const pst_kernel_row *pst_registry_kernel(uint32_t index) {
+    uint32_t cpu, ref, host = count_host();
+    const pst_kernel_row *first = pst_kernels_cpu(&cpu), *second = pst_kernels_ref(&ref);
+    if (index >= host) return pst_module_get()->kernel + (index - host);
+    return index < cpu ? first + index : second + (index - cpu);
+}
+
+const pst_arith *pst_registry_arith(const pst_device_ops *device) {
+    return pst_module_has(device) ? pst_module_get()->arith : &pst_arith_cpu;
+}
+
+const pst_choice_ops *pst_registry_choices(const pst_device_ops *device) {
+    return pst_module_has(device) ? pst_module_get()->choices : NULL;
+}
+
+int pst_registry_is_host(const pst_device_ops *device) { return !pst_module_has(device); }
+
+pst_status pst_registry_choose_kernel(const pst_graph *g, const pst_node *node, int extra, pst_pass pass,
+                                      const pst_device *device, uint32_t *index) {
+    const char *op = extra == PST_EXTRA_SUM       ? "sum"
+                     : extra == PST_EXTRA_RESTORE ? node->op->restore_kernel
+                                                  : node->op->name;
+    int module = pst_module_has(device->ops);
+    uint32_t first = module ? count_host() : 0, end = module ? first + pst_module_get()->n_kernel : count_host();
+    for (uint32_t i = first; i < end; i++) {
+        const pst_kernel_row *row = pst_registry_kernel(i);
+        if (strcmp(row->op, op) || (extra != PST_EXTRA_SUM && row->pass != pass)) continue;
+        const char *why = !(row->dtypes >> g->dtype & 1)                ? "it is for another precision"
+                          : (row->isa & ~device->isa)                   ? "this CPU lacks its instruction set"
+                          : row->reject && row->reject(g, node, device) ? row->reject(g, node, device)
+                                                                        : NULL;
+        if (!why) return *index = i, PST_OK;
+        pst_log(PST_LOG_DEBUG, "%s: kernel %s: passed over: %s", node->name, row->name, why);
+    }
+    if (module)
+        return pst_fail(PST_EINPUT, "device %s has no kernel for %s, pass %c, of node %s in %s", device->ops->name, op,
+                        "FBW"[pass], node -> name, pst_dtype_name(g->dtype));
+    return pst_fail(PST_EINTERNAL, "no kernel for %s, pass %c, of node %s", op, "FBW"[pass], node -> name);
+}

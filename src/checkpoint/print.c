@@ -1,0 +1,62 @@
+/* What is in a checkpoint, for people; and whether it still is what was written. */
+#include "checkpoint/parts.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void print_tensor(const pst_ckpt *c, const pst_ckpt_tensor *t, FILE *out) {
+    char shape[96] = "", part[PST_CKPT_NAME];
+    for (uint32_t k = 0; k < t->n_dim; k++)
+        snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%s%" PRIu64, k ? "," : "", t->dim[k]);
+    for (uint32_t i = 0; i < t->n_part; i++) {
+        const pst_ckpt_part *p = &t->part[i];
+        fprintf(out, "  %-44s [%s]%*s %016" PRIx64 "  %s\n",
+                pst_ckpt_whole(t) ? t->name : pst_ckpt_part_name(t->name, &p->slice, p->from, p->to, part), shape,
+                (int)(14 - strlen(shape)) > 0 ? (int)(14 - strlen(shape)) : 0, "", p->xxh3, c->file[p->file]);
+    }
+}
+
+static void print_tensors(const pst_ckpt *c, FILE *out) {
+    uint64_t elements = 0;
+    for (uint32_t i = 0; i < c->n_tensor; i++) {
+        print_tensor(c, &c->tensor[i], out);
+        elements += c->tensor[i].elements;
+    }
+    fprintf(out, "%u tensors, %" PRIu64 " elements, %" PRIu64 " bytes\n", c->n_tensor, elements,
+            elements * sizeof(float));
+}
+
+/* Every tensor's bytes against the hash that the index says. */
+static pst_status verify(const pst_ckpt *c) {
+    uint64_t most = 1;
+    for (uint32_t i = 0; i < c->n_tensor; i++)
+        if (c->tensor[i].elements > most) most = c->tensor[i].elements;
+    float *room = malloc(most * sizeof *room); /* no overflow: a shard's header says as much, and the file is as long */
+    pst_status status = room ? PST_OK : pst_fail(PST_ENOMEM, "%s: out of memory", c->path);
+    for (uint32_t i = 0; i < c->n_tensor && status == PST_OK; i++)
+        status = pst_ckpt_read(c, c->tensor[i].name, room, c->tensor[i].elements);
+    free(room);
+    return status;
+}
+
+pst_status pst_ckpt_print(const char *path, FILE *out) {
+    char *folder;
+    pst_ckpt *c = NULL;
+    PST_TRY(pst_ckpt_find(path, &folder));
+    pst_status status = pst_ckpt_open(folder, &c);
+    free(folder);
+    if (status != PST_OK) return status;
+    const pst_ckpt_info *i = &c->info;
+    fprintf(out,
+            "checkpoint       %s\nstep             %" PRIu64 "\nnext sample      %" PRIu64 "\nseed             %" PRIu64
+            "\noptimizer        %s\n",
+            c->path, i->step, i->next_sample, i->seed, *i->optimizer ? i->optimizer : "(weights only)");
+    if (!isnan(i->validation_loss)) fprintf(out, "validation loss  %.6f\n", i->validation_loss);
+    if (!isnan(i->best_loss)) fprintf(out, "best so far      %.6f\n", i->best_loss);
+    fprintf(out, "model, data      %016" PRIx64 " %016" PRIx64 "\n", i->model_hash, i->data_hash);
+    print_tensors(c, out);
+    status = verify(c);
+    pst_ckpt_close(c);
+    return status;
+}

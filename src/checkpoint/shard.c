@@ -1,0 +1,347 @@
+/* See shard.h: what the file holds, and its pieces on the way there. shard_verify.c reads them back. */
+#include "checkpoint/shard_parts.h"
+#include "base/clock.h"
+#include "checkpoint/durable.h"
+#include "checkpoint/parts.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { BLOCK = 32 << 10 };                   /* hashed and looked at while it is in the first-level cache */
+static const double CACHE_BYTES_PER_S = 1e9; /* of copying into the page cache: a faster disk needs no help */
+enum { JUDGE = 5 };                          /* share of the time there is, before which a rate says nothing */
+
+static pst_status no_memory(void) { return pst_fail(PST_ENOMEM, "checkpoint: out of memory"); }
+
+/* --- the file's plan -------------------------------------------------------------------------------------------- */
+
+static pst_status add_tensor(pst_shard *s, const pst_ckpt_entry *e, const char *suffix, const float *memory) {
+    const pst_param *param = e->param;
+    pst_shard_tensor *t = &s->tensor[s->n++];
+    uint64_t n = e->n ? e->n : pst_param_elements(param);
+    char name[PST_CKPT_NAME], part[PST_CKPT_NAME];
+    snprintf(name, sizeof name, "%s%s%s", param->name, *suffix ? "." : "", suffix);
+    *t = (pst_shard_tensor){.memory = (const uint8_t *)memory, .bytes = n * sizeof(float)};
+    s->decl[s->n - 1] = (pst_st_decl){.dtype = PST_F32, .n_dim = e->n ? 1 : param->n_dim};
+    if (e->n) s->decl[s->n - 1].dim[0] = n;
+    else memcpy(s->decl[s->n - 1].dim, param->dim, sizeof param->dim);
+    const char *stored = e->n ? pst_ckpt_part_name(name, &param->slice, e->from, e->from + n, part) : name;
+    if (asprintf(&t->key, PST_CKPT_HASH_KEY "%s", stored) < 0) {
+        t->key = NULL;
+        return no_memory();
+    }
+    s->decl[s->n - 1].name = t->name = t->key + strlen(PST_CKPT_HASH_KEY);
+    return PST_OK;
+}
+
+/* The header with the hashes as they are now; its size does not depend on them. */
+static pst_status make_header(const pst_shard *s, char **text, size_t *size) {
+    uint64_t bytes;
+    const char **key = calloc(2 * (size_t)s->n + 1, sizeof *key), **value = key + s->n;
+    char(*hash)[20] = calloc(s->n + (size_t)1, sizeof *hash);
+    pst_status status = key && hash ? PST_OK : no_memory();
+    for (uint32_t i = 0; status == PST_OK && i < s->n; i++) {
+        snprintf(hash[i], sizeof hash[i], "%016" PRIx64, s->tensor[i].hash);
+        key[i] = s->tensor[i].key, value[i] = hash[i];
+    }
+    if (status == PST_OK) status = pst_st_header(s->decl, s->n, key, value, s->n, PST_SHARD_ALIGN, text, size, &bytes);
+    free(hash), free(key);
+    return status;
+}
+
+static pst_status plan_file(pst_shard *s, const pst_optim_row *rule, const pst_ckpt_entry *entry, uint32_t n) {
+    uint32_t per = 1 + (rule ? rule->n_state : 0);
+    size_t most = (size_t)n * per + 1;
+    s->tensor = calloc(most, sizeof *s->tensor), s->decl = calloc(most, sizeof *s->decl);
+    s->until = calloc(n + (size_t)1, sizeof *s->until);
+    s->taking = pst_hasher_open(), s->reading = pst_hasher_open();
+    if (!s->tensor || !s->decl || !s->until || !s->taking || !s->reading) return no_memory();
+    for (uint32_t i = 0; i < n; i++) {
+        PST_TRY(add_tensor(s, &entry[i], "", entry[i].weight));
+        for (uint32_t k = 0; k + 1 < per; k++)
+            PST_TRY(add_tensor(s, &entry[i], rule->state_name[k], entry[i].state[k]));
+    }
+    PST_TRY(make_header(s, &s->header, &s->header_bytes));
+    s->end = s->header_bytes;
+    for (uint32_t i = 0; i < s->n; i++) s->end += s->tensor[i].bytes, s->until[i / per] = s->end;
+    return PST_OK;
+}
+
+pst_status pst_shard_open(const pst_optim_row *rule, const pst_ckpt_entry *entry, uint32_t n, uint64_t piece,
+                          pst_shard **out) {
+    pthread_condattr_t attr;
+    pst_shard *s = calloc(1, sizeof *s);
+    if (!s) return no_memory();
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_mutex_init(&s->take, NULL), pthread_mutex_init(&s->lock, NULL), pthread_cond_init(&s->moved, &attr);
+    pthread_condattr_destroy(&attr);
+    s->fd = s->direct = -1;
+    s->flat = pst_flat_choose(pst_cpu_isa());
+    atomic_init(&s->released, UINT64_MAX);
+    pst_status status = plan_file(s, rule, entry, n);
+    uint64_t small = (s->end - s->header_bytes + PST_SHARD_ALIGN) / PST_SHARD_ALIGN * PST_SHARD_ALIGN;
+    s->piece = piece ? piece : small < PST_SHARD_PIECE ? small : PST_SHARD_PIECE;
+    if (status != PST_OK) pst_shard_close(s);
+    else *out = s;
+    return status;
+}
+
+void pst_shard_close(pst_shard *s) {
+    if (!s) return;
+    for (uint32_t i = 0; s->tensor && i < s->n; i++) free(s->tensor[i].key);
+    free(s->tensor), free(s->decl), free(s->until), free(s->header), free(s->path);
+    pst_hasher_close(s->taking), pst_hasher_close(s->reading);
+    pthread_mutex_destroy(&s->take), pthread_mutex_destroy(&s->lock), pthread_cond_destroy(&s->moved);
+    free(s);
+}
+
+void pst_shard_read_with(pst_shard *s, pst_shard_read fetch, void *arg) { s->fetch = fetch, s->fetch_arg = arg; }
+
+uint64_t pst_shard_piece(const pst_shard *s) { return s->piece; }
+
+void *pst_shard_room(const pst_shard *s) {
+    void *room = mmap(NULL, s->piece, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) return NULL;
+    madvise(room, s->piece, MADV_HUGEPAGE);
+    return room;
+}
+
+void pst_shard_room_free(const pst_shard *s, void *room) {
+    if (room) munmap(room, s->piece);
+}
+
+/* --- who may go on ---------------------------------------------------------------------------------------------- */
+
+/* With the lock. What is in flight from the arena itself holds it; what is in flight at all is not yet written. After a
+ * failure nothing is needed any more but what a thread has its hands on. */
+static void update(pst_shard *s) {
+    int needed = s->status == PST_OK ? s->taken < s->end : s->is_taking;
+    uint64_t released = needed ? s->taken : UINT64_MAX, written = s->taken;
+    for (int i = 0; i < PST_SHARD_THREADS; i++) {
+        const pst_shard_flight *f = &s->flight[i];
+        if (f->active && f->at < written) written = f->at;
+        if (f->active && f->held && f->at < released) released = f->at;
+    }
+    s->written = written;
+    atomic_store_explicit(&s->released, released, memory_order_release);
+    pthread_cond_broadcast(&s->moved);
+}
+
+void pst_shard_fail(pst_shard *s, pst_status status) {
+    pthread_mutex_lock(&s->lock);
+    if (s->status == PST_OK) s->status = status, snprintf(s->message, sizeof s->message, "%s", pst_error());
+    update(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
+void pst_shard_wait_until(pst_shard *s, uint64_t ns) {
+    const struct timespec t = {.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
+    pthread_cond_timedwait(&s->moved, &s->lock, &t);
+}
+
+int pst_shard_released(pst_shard *s, uint32_t i, uint64_t wait_ns) {
+    if (atomic_load_explicit(&s->released, memory_order_acquire) >= s->until[i]) return 1;
+    pthread_mutex_lock(&s->lock);
+    s->hurry_ns = 1; /* it should have been before now */
+    if (atomic_load(&s->released) < s->until[i]) pst_shard_wait_until(s, pst_monotonic_ns() + wait_ns);
+    pthread_mutex_unlock(&s->lock);
+    return atomic_load_explicit(&s->released, memory_order_acquire) >= s->until[i];
+}
+
+/* --- a piece ---------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    uint64_t at;
+    uint32_t n_part;
+    int direct, flight;
+    struct iovec part[PST_SHARD_PARTS];
+} piece;
+
+/* The memory behind [at, to) of the file, from the tensor that is next. 0: it cannot be written as it lies there. */
+static int lies_well(const pst_shard *s, piece *p, uint64_t to) {
+    uint64_t at = p->at, from = s->offset, align = p->direct ? s->align : 1;
+    for (uint32_t k = s->next; at < to; k++, from = 0) {
+        const pst_shard_tensor *t = &s->tensor[k];
+        uint64_t n = t->bytes - from < to - at ? t->bytes - from : to - at;
+        if (!n) continue;
+        if (p->n_part == PST_SHARD_PARTS || (uintptr_t)(t->memory + from) % align || n % align) return 0;
+        p->part[p->n_part++] = (struct iovec){.iov_base = (uint8_t *)(uintptr_t)t->memory + from, .iov_len = n};
+        at += n;
+    }
+    return 1;
+}
+
+/* Hashes the next n bytes of the tensor that is next, and copies them where `copy` is. */
+static pst_status take_bytes(pst_shard *s, uint64_t n, uint8_t *copy) {
+    pst_shard_tensor *t = &s->tensor[s->next];
+    const uint8_t *memory = t->memory + s->offset;
+    if (s->fetch) {
+        PST_TRY(s->fetch(s->fetch_arg, copy, memory, n));
+        memory = copy;
+    }
+    for (uint64_t done = 0; done < n; done += BLOCK) {
+        const uint8_t *from = memory + done;
+        size_t bytes = n - done < BLOCK ? n - done : BLOCK;
+        double squares = s->flat->sum_squares(NULL, (const float *)(const void *)from, bytes / sizeof(float));
+        if (!isfinite(squares)) return pst_fail(PST_EINPUT, "%s is not finite", t->name);
+        pst_hasher_add(s->taking, from, bytes);
+        if (copy && !s->fetch) memcpy(copy + done, from, bytes);
+    }
+    if ((s->offset += n) < t->bytes) return PST_OK;
+    t->hash = pst_hasher_value(s->taking);
+    pst_hasher_reset(s->taking);
+    s->next++, s->offset = 0;
+    return PST_OK;
+}
+
+static pst_status take_all(pst_shard *s, uint64_t at, uint64_t to, uint8_t *copy) {
+    while (at < to || (s->next < s->n && s->tensor[s->next].bytes == 0)) {
+        uint64_t left = s->tensor[s->next].bytes - s->offset, n = left < to - at ? left : to - at;
+        PST_TRY(take_bytes(s, n, copy));
+        at += n, copy = copy ? copy + n : NULL;
+    }
+    return PST_OK;
+}
+
+/* Whether the disk alone would be too slow to release all in time. With both locks. */
+static int is_late(pst_shard *s) {
+    uint64_t passed = pst_monotonic_ns() - s->began_ns;
+    if (s->late || !s->hurry_ns || passed < s->hurry_ns / JUDGE || s->written == s->header_bytes) return s->late;
+    double rate = (double)(s->written - s->header_bytes) / (double)passed * 1e9;
+    double left = (double)s->hurry_ns - (double)passed, needed = (double)(s->end - s->written) / rate * 1e9;
+    return s->late = rate < CACHE_BYTES_PER_S && needed > left;
+}
+
+/* Registers [at, to) as on its way; its memory is held unless it was copied. */
+static void take_off(pst_shard *s, piece *p, uint64_t to, int held) {
+    pthread_mutex_lock(&s->lock);
+    for (p->flight = 0; s->flight[p->flight].active; p->flight++) {}
+    s->flight[p->flight] = (pst_shard_flight){.at = p->at, .active = 1, .held = held};
+    s->taken = to, s->is_taking = 0;
+    update(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* The next piece. With the lock for taking; 0: there is none. */
+static int take_piece(pst_shard *s, piece *p, uint8_t *room) {
+    pthread_mutex_lock(&s->lock);
+    uint64_t at = s->taken, to = s->end - at < s->piece ? s->end : at + s->piece;
+    int good = s->status == PST_OK && at < s->end, late = good && is_late(s);
+    s->is_taking = good;
+    pthread_mutex_unlock(&s->lock);
+    if (!good) return 0;
+    *p = (piece){.at = at, .direct = s->direct >= 0 && !late};
+    int as_it_lies = !s->fetch && lies_well(s, p, to);
+    pst_status status = take_all(s, at, to, as_it_lies ? NULL : room);
+    if (status != PST_OK) {
+        pthread_mutex_lock(&s->lock);
+        s->is_taking = 0;
+        pthread_mutex_unlock(&s->lock);
+        pst_shard_fail(s, status);
+        return 0;
+    }
+    if (!as_it_lies) {
+        uint64_t bytes = to - at, padded = p->direct ? (bytes + s->align - 1) / s->align * s->align : bytes;
+        memset(room + bytes, 0, padded - bytes);
+        p->n_part = 1, p->part[0] = (struct iovec){.iov_base = room, .iov_len = padded};
+    }
+    take_off(s, p, to, as_it_lies);
+    return 1;
+}
+
+static void put_piece(pst_shard *s, piece *p) {
+    int fd = p->direct ? s->direct : s->fd;
+    pst_status status = pst_durable_write_at(fd, s->path, p->part, (int)p->n_part, p->at);
+    if (status != PST_OK) pst_shard_fail(s, status);
+    pthread_mutex_lock(&s->lock);
+    s->flight[p->flight].active = 0;
+    update(s);
+    pthread_mutex_unlock(&s->lock);
+}
+
+/* --- the file --------------------------------------------------------------------------------------------------- */
+
+void pst_shard_begin(pst_shard *s, const char *path, uint64_t hurry_ns) {
+    free(s->path);
+    s->path = strdup(path);
+    s->status = PST_OK, s->message[0] = 0;
+    s->next = 0, s->offset = 0, s->read_next = 0, s->read_offset = 0;
+    s->taken = s->written = s->read = s->header_bytes;
+    s->opened = s->finishing = s->synced = s->late = s->after_sync = 0;
+    s->began_ns = pst_monotonic_ns(), s->hurry_ns = hurry_ns;
+    pst_hasher_reset(s->taking), pst_hasher_reset(s->reading);
+    if (!s->path) pst_shard_fail(s, no_memory());
+    else atomic_store_explicit(&s->released, s->taken == s->end ? UINT64_MAX : s->taken, memory_order_release);
+}
+
+static pst_status open_file(pst_shard *s) {
+    s->opened = 1;
+    if (!s->path) return no_memory();
+    PST_TRY(pst_durable_create(s->path, &s->fd));
+    PST_TRY(pst_durable_reserve(s->fd, s->path, s->end));
+    s->direct = pst_durable_direct(s->path, &s->align);
+    return PST_OK;
+}
+
+static pst_status finish_file(pst_shard *s) {
+    size_t size;
+    char *text = NULL;
+    PST_TRY(make_header(s, &text, &size));
+    free(s->header);
+    s->header = text;
+    struct iovec part = {.iov_base = text, .iov_len = size};
+    if (size != s->header_bytes) return pst_fail(PST_EINTERNAL, "%s: a header of another size", s->path);
+    PST_TRY(pst_durable_write_at(s->fd, s->path, &part, 1, 0));
+    PST_TRY(pst_durable_cut(s->fd, s->path, s->end));
+    return pst_durable_sync(s->fd, s->path);
+}
+
+/* 1 for the one thread that finds everything written. */
+static int is_last(pst_shard *s) {
+    pthread_mutex_lock(&s->lock);
+    int last = s->status == PST_OK && s->opened && !s->finishing && s->written == s->end;
+    s->finishing |= last;
+    pthread_mutex_unlock(&s->lock);
+    return last;
+}
+
+static void set_synced(pst_shard *s) {
+    pthread_mutex_lock(&s->lock);
+    s->synced = 1;
+    pthread_cond_broadcast(&s->moved);
+    pthread_mutex_unlock(&s->lock);
+}
+
+int pst_shard_write(pst_shard *s, void *room) {
+    piece p;
+    pst_status status;
+    pthread_mutex_lock(&s->take);
+    if (!s->opened && (status = open_file(s)) != PST_OK) pst_shard_fail(s, status);
+    int taken = take_piece(s, &p, room);
+    pthread_mutex_unlock(&s->take);
+    if (taken) put_piece(s, &p);
+    if (!is_last(s)) return taken;
+    if ((status = finish_file(s)) != PST_OK) pst_shard_fail(s, status);
+    else set_synced(s);
+    return taken;
+}
+
+pst_status pst_shard_end(pst_shard *s) {
+    if (s->fd >= 0) close(s->fd);
+    if (s->direct >= 0) close(s->direct);
+    s->fd = s->direct = -1;
+    atomic_store_explicit(&s->released, UINT64_MAX, memory_order_release);
+    pthread_mutex_lock(&s->lock); /* pst_shard_fail may still come */
+    pst_status status = s->status;
+    if (status != PST_OK) pst_fail(status, "%s", s->message);
+    pthread_mutex_unlock(&s->lock);
+    if (status != PST_OK && s->path && s->opened) unlink(s->path);
+    return status;
+}

@@ -1,0 +1,301 @@
+/* What training needs or likes to have on a machine: one row each, with a check that looks, what it is for, and what
+ * would mend it (a Debian package, a setting). */
+#include "backends/machine.h"
+#include "backends/module.h"
+#include "base/limit.h"
+#include "comm/transport/version.h"
+#include "commands/doctor.h"
+#include "kernels/kernel.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { DETAIL = 512, SHM_MIB_PER_RANK = 5, LEAST_FILES = 256 };
+
+/* What was found goes to detail; nonzero: it is there. `name` is the row's, for checks that several rows share. */
+typedef int check(const char *name, char detail[DETAIL]);
+
+/* --- looking ----------------------------------------------------------------------------------------------------- */
+
+static int say_errno(char detail[DETAIL], const char *what) {
+    snprintf(detail, DETAIL, "%s: %s", what, strerror(errno));
+    return 0;
+}
+
+/* First line of a file without its newline; "absent" when there is none. */
+static void first_line(const char *path, char line[DETAIL]) {
+    FILE *f = fopen(path, "r");
+    snprintf(line, DETAIL, "absent");
+    if (f && fgets(line, DETAIL, f)) line[strcspn(line, "\n")] = 0;
+    if (f) fclose(f);
+}
+
+static int on_path(const char *program, char detail[DETAIL]) {
+    const char *path = getenv("PATH");
+    while (path && *path) {
+        int n = (int)strcspn(path, ":");
+        snprintf(detail, DETAIL, "%.*s/%s", n, path, program);
+        if (access(detail, X_OK) == 0) return 1;
+        path += n + (path[n] == ':');
+    }
+    snprintf(detail, DETAIL, "not on PATH");
+    return 0;
+}
+
+static int check_proc(const char *name, char detail[DETAIL]) {
+    (void)name;
+    snprintf(detail, DETAIL, "/proc/self/exe");
+    return access("/proc/self/exe", X_OK) == 0 || say_errno(detail, "/proc/self/exe");
+}
+
+/* Room for the receive buffers of as many ranks as there are processors. */
+static int check_shm(const char *name, char detail[DETAIL]) {
+    (void)name;
+    char object[64];
+    struct statvfs fs;
+    snprintf(object, sizeof object, "/pst-doctor-%ld", (long)getpid());
+    int fd = shm_open(object, O_RDWR | O_CREAT | O_EXCL, 0600);
+    if (fd < 0) return say_errno(detail, "/dev/shm");
+    shm_unlink(object);
+    int failed = fstatvfs(fd, &fs);
+    close(fd);
+    if (failed) return say_errno(detail, "/dev/shm");
+    double mib = (double)fs.f_bavail * (double)fs.f_frsize / 1048576;
+    uint32_t ranks = pst_machine_cpus() > 2 ? pst_machine_cpus() : 2;
+    snprintf(detail, DETAIL, "/dev/shm: %.0f MiB free, enough for %.0f ranks", mib, mib / SHM_MIB_PER_RANK);
+    return mib >= (double)ranks * SHM_MIB_PER_RANK;
+}
+
+static int check_temporary(const char *name, char detail[DETAIL]) {
+    (void)name;
+    const char *tmp = getenv("TMPDIR");
+    char folder[DETAIL];
+    snprintf(folder, sizeof folder, "%.400s/penstock-XXXXXX", tmp && *tmp ? tmp : "/tmp");
+    snprintf(detail, DETAIL, "%.400s", tmp && *tmp ? tmp : "/tmp");
+    if (!mkdtemp(folder)) return say_errno(detail, tmp && *tmp ? tmp : "/tmp");
+    rmdir(folder);
+    return 1;
+}
+
+static int check_limit(int resource, rlim_t least, char detail[DETAIL]) {
+    struct rlimit limit;
+    if (getrlimit((__rlimit_resource_t)resource, &limit) != 0) return say_errno(detail, "getrlimit");
+    if (limit.rlim_cur == RLIM_INFINITY) snprintf(detail, DETAIL, "no limit");
+    else snprintf(detail, DETAIL, "limit %llu", (unsigned long long)limit.rlim_cur);
+    return limit.rlim_cur >= least; /* no limit is the largest number */
+}
+
+static int check_files(const char *name, char detail[DETAIL]) {
+    (void)name;
+    return check_limit(RLIMIT_NOFILE, LEAST_FILES, detail);
+}
+
+/* Of a rank for each processor, two at least, and their launcher. */
+static int check_tasks(const char *name, char detail[DETAIL]) {
+    (void)name;
+    uint32_t ranks = pst_machine_cpus() > 2 ? pst_machine_cpus() : 2;
+    uint64_t each = 1 + pst_limit_of_rank(2, 1, 0).tasks;
+    uint32_t wanted = ranks < 64 ? (uint32_t)(ranks * each) : (uint32_t)(64 * each), got = pst_limit_tasks(wanted);
+    check_limit(RLIMIT_NPROC, 0, detail);
+    size_t used = strlen(detail);
+    snprintf(detail + used, DETAIL - used, "; %u of %u that %u ranks have can be started", got, wanted,
+             wanted / (uint32_t)each);
+    return got == wanted;
+}
+
+static int check_stack(const char *name, char detail[DETAIL]) {
+    (void)name;
+    return check_limit(RLIMIT_STACK, PST_LIMIT_STACK, detail);
+}
+
+static int check_file_size(const char *name, char detail[DETAIL]) {
+    (void)name;
+    return check_limit(RLIMIT_FSIZE, pst_limit_of_rank(2, 1, 0).file, detail);
+}
+
+static int check_private(const char *name, char detail[DETAIL]) {
+    (void)name;
+    return check_limit(RLIMIT_DATA, RLIM_INFINITY, detail);
+}
+
+static int check_locked(const char *name, char detail[DETAIL]) {
+    (void)name;
+    return check_limit(RLIMIT_MEMLOCK, RLIM_INFINITY, detail);
+}
+
+static int check_address_space(const char *name, char detail[DETAIL]) {
+    (void)name;
+    return check_limit(RLIMIT_AS, RLIM_INFINITY, detail);
+}
+
+/* Whether UCX has one of the transports in `any` ("posix|sysv"). */
+static int has_transport(const char *any, char detail[DETAIL]) {
+    char word[64];
+    pst_comm_ucx_resources(detail, DETAIL);
+    for (; *any; any += strcspn(any, "|") + (any[strcspn(any, "|")] == '|')) {
+        snprintf(word, sizeof word, "%.*s/", (int)strcspn(any, "|"), any);
+        if (strstr(detail, word)) return 1;
+    }
+    return 0;
+}
+
+static int check_local(const char *name, char detail[DETAIL]) { return (void)name, has_transport("posix", detail); }
+
+static int check_tcp(const char *name, char detail[DETAIL]) { return (void)name, has_transport("tcp", detail); }
+
+static int check_instructions(const char *name, char detail[DETAIL]) {
+    (void)name;
+    uint32_t isa = pst_cpu_isa();
+    snprintf(detail, DETAIL, "%s", isa & PST_ISA_AVX512 ? "AVX-512" : isa & PST_ISA_AVX2 ? "AVX2" : "neither");
+    return (isa & (PST_ISA_AVX2 | PST_ISA_AVX512)) != 0;
+}
+
+static int check_level(const char *name, char detail[DETAIL]) {
+    const char *level = getenv(name);
+    if (pst_cpu_isa_check() != PST_OK) {
+        snprintf(detail, DETAIL, "%s", pst_error());
+        pst_error_clear();
+        return 0;
+    }
+    snprintf(detail, DETAIL, "%s", level && *level ? level : "not set: whatever this CPU has");
+    return 1;
+}
+
+static int check_huge_pages(const char *name, char detail[DETAIL]) {
+    (void)name;
+    first_line("/sys/kernel/mm/transparent_hugepage/enabled", detail);
+    return strcmp(detail, "absent") != 0 && !strstr(detail, "[never]");
+}
+
+/* Single-copy transfers between ranks read the other's memory: the kernel or a sandbox may forbid it. */
+static int check_cma(const char *name, char detail[DETAIL]) {
+    (void)name;
+    char scope[DETAIL];
+    int from = 42, to = 0;
+    struct iovec local = {&to, sizeof to}, remote = {&from, sizeof from};
+    if (process_vm_readv(getpid(), &local, 1, &remote, 1, 0) != (ssize_t)sizeof to)
+        return say_errno(detail, "process_vm_readv");
+    first_line("/proc/sys/kernel/yama/ptrace_scope", scope);
+    snprintf(detail, DETAIL, "kernel.yama.ptrace_scope = %.40s", scope);
+    return strtol(scope, NULL, 10) <= 0 || geteuid() == 0;
+}
+
+static int check_topology(const char *name, char detail[DETAIL]) {
+    (void)name;
+    int online = access("/sys/devices/system/cpu/online", R_OK) == 0 || say_errno(detail, "/sys/devices/system/cpu");
+    if (online) snprintf(detail, DETAIL, "/sys/devices/system/cpu");
+    return online;
+}
+
+/* A file in this folder that has no name and so leaves nothing behind; -1 with errno. */
+static int open_here(int flags) {
+    int fd = open(".", O_TMPFILE | O_RDWR | O_CLOEXEC | flags, 0600);
+    if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR)) return fd;
+    char file[] = ".penstock-doctor-XXXXXX"; /* file systems without such files */
+    fd = mkostemp(file, O_CLOEXEC | flags);
+    if (fd >= 0) unlink(file);
+    return fd;
+}
+
+static int check_folder(const char *name, char detail[DETAIL]) {
+    (void)name;
+    struct statvfs fs;
+    int fd = open_here(0), why = errno;
+    if (!getcwd(detail, DETAIL / 2)) snprintf(detail, DETAIL, "this folder");
+    if (fd >= 0) close(fd);
+    size_t used = strlen(detail);
+    if (fd < 0) snprintf(detail + used, DETAIL - used, ": %s", strerror(why));
+    else if (statvfs(".", &fs) == 0)
+        snprintf(detail + used, DETAIL - used, ": %.1f GiB free", (double)fs.f_bavail * (double)fs.f_frsize / 0x1p30);
+    return fd >= 0;
+}
+
+static int check_direct(const char *name, char detail[DETAIL]) {
+    (void)name;
+    int fd = open_here(O_DIRECT);
+    if (fd < 0) return say_errno(detail, "O_DIRECT in this folder");
+    close(fd);
+    snprintf(detail, DETAIL, "O_DIRECT in this folder");
+    return 1;
+}
+
+static int check_rdma(const char *name, char detail[DETAIL]) {
+    (void)name;
+    pst_comm_ucx_between(detail, DETAIL);
+    return !strncmp(detail, "RDMA", 4);
+}
+
+/* The module of GPUs and what it needs. */
+static int check_cuda(const char *name, char detail[DETAIL]) {
+    (void)name;
+    const pst_device_config config = {.threads = 1};
+    const pst_module *m = pst_module_get();
+    const char *why = !m ? pst_module_why() : m->device->reject ? m->device->reject(&config) : NULL;
+    snprintf(detail, DETAIL, "%s", why ? why : "the module loads, and there is a GPU for it");
+    return !why;
+}
+
+/* --- the rows ---------------------------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *level, *what, *used_for, *fix;
+    check *look;
+} rows[] = {
+    {"needed", "/proc", "starting ranks", "mount -t proc proc /proc", check_proc},
+    {"needed", "shared memory", "messages between ranks of one host",
+     "a larger tmpfs on /dev/shm; in a container --shm-size=1g", check_shm},
+    {"needed", "temporary folder", "starting ranks", "TMPDIR=FOLDER that can be written", check_temporary},
+    {"needed", "open files", "connections between ranks", "ulimit -n 1024", check_files},
+    {"needed", "processes", "starting ranks and their threads",
+     "ulimit -u unlimited; in a container a larger --pids-limit", check_tasks},
+    {"needed", "stack", "what libraries put on it when ranks start", "ulimit -s 8192", check_stack},
+    {"needed", "file size", "memory that ranks share, and checkpoints", "ulimit -f unlimited", check_file_size},
+    {"needed", "UCX shared memory", "messages between ranks of one host",
+     "apt-get install --reinstall libucx0; UCX_TLS unset", check_local},
+    {"needed", "PENSTOCK_ISA", "lowering the instruction set", "unset it, or give a level that this CPU has",
+     check_level},
+    {"faster", "AVX2 or AVX-512", "fast kernels (plain C without)",
+     "a newer processor; in a virtual machine its own processor type (cpu: host)", check_instructions},
+    {"faster", "cross-memory attach", "large messages in one copy (slower without)",
+     "sysctl kernel.yama.ptrace_scope=0; in a container --cap-add=SYS_PTRACE", check_cma},
+    {"faster", "transparent huge pages", "fewer page faults in large arenas",
+     "echo madvise > /sys/kernel/mm/transparent_hugepage/enabled", check_huge_pages},
+    {"faster", "topology", "caches and NUMA nodes (hwloc)", "mount -t sysfs sysfs /sys", check_topology},
+    {"faster", "direct I/O", "checkpoints that leave the page cache alone (through it without)",
+     "a folder on a disk's file system", check_direct},
+    {"other", "writable folder", "runs/ (or --runs DIR)", "another folder, or --runs DIR", check_folder},
+    {"other", "address space", "arenas of any size", "ulimit -v unlimited", check_address_space},
+    {"other", "private memory", "arenas of any size", "ulimit -d unlimited", check_private},
+    {"other", "UCX TCP", "ranks on several hosts", "a network interface that is up (ip link); UCX_TLS unset",
+     check_tcp},
+    {"other", "mpirun", "starting ranks with mpirun (penstock train -n needs no launcher)",
+     "apt-get install openmpi-bin", on_path},
+    {"other", "srun", "starting ranks with srun --mpi=pmix", "apt-get install slurm-client", on_path},
+    {"other", "perf", "measuring kernels with hardware counters", "apt-get install linux-perf", on_path},
+    {"other", "tensorboard", "looking at a run's tb/", "pip install tensorboard", on_path},
+    {"other", "RDMA", "messages between hosts (TCP without)",
+     "an adapter for InfiniBand or RoCE and its driver; apt-get install ibverbs-providers; UCX_TLS unset", check_rdma},
+    {"other", "locked memory", "RDMA between hosts", "ulimit -l unlimited (systemd: LimitMEMLOCK=infinity)",
+     check_locked},
+    {"other", "CUDA", "computing on GPUs",
+     "an NVIDIA GPU with its driver; cuBLASLt and cuDNN, here and when it is built", check_cuda},
+};
+
+json_t *pst_doctor_needs(void) {
+    json_t *list = json_array();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        char detail[DETAIL] = "";
+        int there = rows[i].look(rows[i].what, detail);
+        json_t *need = json_pack("{s:s,s:b,s:s,s:s,s:s,s:s}", "what", rows[i].what, "there", there, "detail", detail,
+                                 "for", rows[i].used_for, "fix", rows[i].fix, "level", rows[i].level);
+        if (!need || json_array_append_new(list, need) != 0) return json_decref(list), NULL;
+    }
+    return list;
+}

@@ -1,0 +1,16 @@
+/* Names that options and keys accept, for help and completion. */
+#include "backends/registry.h"
+#include "commands/bench.h"
+#include "penstock/option.h"
+#include <string.h>
+
+/* Of the schedules, those that a run can name: `forward` is what evaluation uses. */
+const char *pst_builtin_name(const char *kind, size_t i) {
+    const char *name;
+    if (!strcmp(kind, "suite")) return pst_bench_suite_name((uint32_t)i);
+    for (uint32_t at = 0; (name = pst_registry_name(kind, at)); at++) {
+        if (!strcmp(kind, "schedule") && !strcmp(name, "forward")) continue;
+        if (i-- == 0) return name;
+    }
+    return NULL;
+}

@@ -1,0 +1,67 @@
+/* See exchange.h. */
+#include "graph/exchange.h"
+#include "graph/shard.h"
+
+enum { PACK = 16 };
+
+const pst_tensor *pst_exchange_longer(const pst_graph *g, const pst_node *node) {
+    const pst_tensor *in = g->tensor + node->in[0], *out = g->tensor + node->out[0];
+    return pst_tensor_elements(in) > pst_tensor_elements(out) ? in : out;
+}
+
+uint64_t pst_exchange_scratch(const pst_graph *g, const pst_node *node, pst_pass pass) {
+    const pst_tensor *t = pst_exchange_longer(g, node);
+    switch ((pst_exchange)node->op->exchange[pass]) {
+    case PST_EXCHANGE_SUM: return t->dtype == PST_F32 ? 0 : pst_tensor_elements(t) * sizeof(float);
+    case PST_EXCHANGE_GATHER: return t->dim[0] == 1 ? 0 : pst_tensor_bytes(t);
+    case PST_EXCHANGE_SCATTER: return pst_tensor_elements(t) * sizeof(float);
+    default: return 0;
+    }
+}
+
+pst_far_samples pst_far_samples_of(const pst_graph *g, const pst_node *node, pst_exchange kind) {
+    const pst_tensor *t = pst_exchange_longer(g, node);
+    int along = kind == PST_EXCHANGE_GATHER || kind == PST_EXCHANGE_SCATTER;
+    uint64_t samples = along ? t->dim[0] : 1;
+    return (pst_far_samples){samples, pst_tensor_bytes(t) / samples};
+}
+
+pst_far_part pst_far_part_of(const pst_graph *g, const pst_node *node, pst_exchange kind, uint32_t n, uint32_t k) {
+    const pst_tensor *t = pst_exchange_longer(g, node);
+    pst_far_samples all = pst_far_samples_of(g, node, kind);
+    int along = kind == PST_EXCHANGE_GATHER || kind == PST_EXCHANGE_SCATTER;
+    /* Of a sum, what is read and written 16 bytes at a time, where it can be. */
+    uint64_t of = along                        ? t->dim[1]
+                  : kind == PST_EXCHANGE_STACK ? n
+                  : all.whole % PACK           ? pst_tensor_elements(t)
+                                               : all.whole / PACK;
+    uint64_t unit = all.whole / of;
+    pst_part p = pst_part_of(of, n, k);
+    return (pst_far_part){p.first * unit, p.count * unit};
+}
+
+pst_far_part pst_far_own_part(const pst_graph *g, const pst_node *node, pst_exchange kind) {
+    return pst_far_part_of(g, node, kind, node->attr.parts, node->attr.part);
+}
+
+/* Sums: what the others send of the own part; before it, where samples are several, all parts as they are sent. Gathered
+ * parts of several samples lie in scratch, those of the others. */
+uint64_t pst_far_exchange_scratch(const pst_graph *g, const pst_node *node, pst_pass pass) {
+    pst_exchange kind = (pst_exchange)node->op->exchange[pass];
+    if (kind == PST_EXCHANGE_NONE || kind == PST_EXCHANGE_COPY || kind == PST_EXCHANGE_STACK) return 0;
+    pst_far_samples all = pst_far_samples_of(g, node, kind);
+    uint64_t own = all.samples * pst_far_own_part(g, node, kind).bytes, whole = all.samples * all.whole;
+    if (kind == PST_EXCHANGE_GATHER) return all.samples > 1 ? whole - own : 0;
+    return (node->attr.parts - 1) * own + (all.samples > 1 ? whole : 0);
+}
+
+uint64_t pst_far_exchange_message(const pst_graph *g, const pst_node *node, pst_pass pass) {
+    pst_exchange kind = (pst_exchange)node->op->exchange[pass];
+    uint64_t most = 0;
+    if (kind == PST_EXCHANGE_NONE || kind == PST_EXCHANGE_COPY) return 0;
+    for (uint32_t k = 0; k < node->attr.parts; k++) {
+        uint64_t bytes = pst_far_samples_of(g, node, kind).samples * pst_far_part_of(g, node, kind, node->attr.parts, k).bytes;
+        if (bytes > most) most = bytes;
+    }
+    return most;
+}

@@ -1,0 +1,56 @@
+/* Cuts are told in operators of the whole model, whatever tensor degree a layout has: what tensor ranks exchange goes
+ * with the operator that it belongs to. planning/planning.h declares it. */
+#include "planning/planning.h"
+#include <stdlib.h>
+#include <string.h>
+
+static int is_of(const char *name, const char *operator) {
+    size_t n = strlen(operator);
+    return !strncmp(name, operator, n) && name[n] == '.';
+}
+
+/* Operators keep their names and order; of those between two, the ones that are named after the first are its. */
+pst_status pst_planning_fold_nodes(const pst_graph *whole, const pst_graph *part, uint32_t **first) {
+    uint32_t *at = malloc((whole->n_node + (size_t)1) * sizeof *at), j = 0;
+    if (!at) return pst_fail(PST_ENOMEM, "no memory to plan");
+    for (uint32_t i = 0; i < whole->n_node; i++) {
+        while (i && j < part->n_node && is_of(part->node[j].name, whole->node[i - 1].name) &&
+               strcmp(part->node[j].name, whole->node[i].name))
+            j++;
+        at[i] = i ? j : 0;
+        while (j < part->n_node && strcmp(part->node[j].name, whole->node[i].name)) j++;
+        if (j++ < part->n_node) continue;
+        free(at);
+        return pst_fail(PST_EINTERNAL, "a tensor rank has no operator %s", whole->node[i].name);
+    }
+    at[whole->n_node] = part->n_node;
+    *first = at;
+    return PST_OK;
+}
+
+typedef enum { SUM, MOST, FIRST } how;
+
+/* x: [first[n]], of which n are left. */
+static void fold(uint64_t *x, const uint32_t *first, uint32_t n, how way) {
+    for (uint32_t i = 0; x && i < n; i++) {
+        uint64_t value = x[first[i]];
+        for (uint32_t j = first[i] + 1; j < first[i + 1]; j++) {
+            if (way == SUM) value += x[j];
+            if (way == MOST && x[j] > value) value = x[j];
+        }
+        x[i] = value;
+    }
+}
+
+void pst_planning_fold_table(pst_cost_table *t, const uint32_t *first, uint32_t n) {
+    uint64_t *sums[] = {t->f_ns, t->b_ns, t->w_ns, t->exchange_ns, t->elements, t->accumulated, t->kept, t->tied};
+    for (size_t k = 0; k < sizeof sums / sizeof *sums; k++) fold(sums[k], first, n, SUM);
+    for (int m = 0; m < PST_RECOMPUTE_COUNT; m++) {
+        fold(t->again_ns[m], first, n, SUM), fold(t->stash[m], first, n, SUM), fold(t->held[m], first, n, SUM);
+        fold(t->late[m], first, n, SUM), fold(t->apart[m], first, n, SUM), fold(t->held_apart[m], first, n, SUM);
+        fold(t->enter[m], first, n, FIRST);
+    }
+    fold(t->scratch, first, n, MOST), fold(t->scratch_apart, first, n, MOST), fold(t->largest, first, n, MOST);
+    fold(t->cross, first, n, FIRST);
+    t->n = n;
+}

@@ -1,0 +1,297 @@
+/* See planning/planning.h. */
+#include "planning/planning.h"
+#include "backends/machine.h"
+#include "backends/registry.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/sized.h"
+#include "data/data.h"
+#include "planning/page.h"
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- what is planned for ------------------------------------------------------------------------------------------ */
+
+/* As a run here would choose it. A run on several hosts has looked itself whether messages can go directly. */
+static pst_status open_device(pst_planning *x) {
+    const pst_device_config config = {.threads = 1};
+    const pst_direct_ops *direct;
+    const pst_config *c = x->config;
+    pst_status status = pst_registry_device(c->parallel.device, &config, &x->device);
+    if (status != PST_OK) return pst_fail(status, "%s; to plan for other machines, give --cluster", pst_error());
+    if (!x->all_ranks && x->cluster->n_device > 1)
+        PST_TRY(pst_registry_direct(c->parallel.transport, x->device, x->cluster->n_device, &direct));
+    x->datasheet = pst_prepare_datasheet(c, x->device);
+    return PST_OK;
+}
+
+/* Processors of this machine: as many as -n says, or the degrees that are given, else all. */
+static pst_status open_processors(pst_planning *x) {
+    const pst_config *c = x->config;
+    int64_t n = x->options->ranks, degrees = pst_prepare_lanes(c);
+    if (!n && c->parallel.pipeline) n = c->parallel.pipeline * degrees;
+    if (!n && c->parallel.n_throttle > 1) n = c->parallel.n_throttle;
+    if (!n) n = pst_machine_cpus();
+    if (n < 1 || n > PST_RANKS_MAX)
+        return pst_fail(PST_EINPUT, "the number of ranks must be 1 to %d, not %" PRId64, PST_RANKS_MAX, n);
+    x->nominal = 1;
+    PST_TRY(pst_cluster_plain((uint32_t)n, &x->cluster));
+    return open_device(x);
+}
+
+/* What parallel.throttle makes of equal devices. */
+static pst_status throttle(pst_planning *x) {
+    const pst_config *c = x->config;
+    uint32_t n = x->cluster->n_device, given = c->parallel.n_throttle;
+    if (!given || !x->nominal) return PST_OK;
+    if (given > 1 && given != n)
+        return pst_fail(PST_EINPUT, "parallel.throttle has %u factors for %u ranks; give one for each, or one for all",
+                        given, n);
+    for (uint32_t r = 0; r < n; r++) {
+        double factor = strtod(c->parallel.throttle[given > 1 ? r : 0], NULL);
+        if (!(factor >= 1 && factor <= 1000))
+            return pst_fail(PST_EINPUT, "parallel.throttle: expected a number from 1 to 1000, found '%.40s'",
+                            c->parallel.throttle[given > 1 ? r : 0]);
+        x->cluster->device[r].speed = 1 / factor;
+    }
+    return PST_OK;
+}
+
+/* What a rank may use, whatever its device has; 0: not said. */
+static uint64_t rank_memory(const pst_planning *x) {
+    return x->config->parallel.memory > 0 ? (uint64_t)x->config->parallel.memory : x->memory;
+}
+
+/* What a device may use, where it is not said: as its kind has it, or this machine. */
+static void fill_memory(pst_planning *x) {
+    pst_cluster *c = x->cluster;
+    uint64_t own = x->nominal && !rank_memory(x) ? pst_prepare_free(x->device, c->n_device) : 0;
+    for (uint32_t i = 0; i < c->n_device; i++)
+        if (!c->device[i].memory) c->device[i].memory = x->nominal ? own : c->kind[c->device[i].kind].memory;
+}
+
+static pst_status open_cluster(pst_planning *x) {
+    const pst_plan_run_options *o = x->options;
+    x->cluster_text = *o->cluster ? o->cluster : x->config->parallel.cluster;
+    if (!*x->cluster_text) PST_TRY(open_processors(x));
+    else PST_TRY(pst_cluster_load(x->cluster_text, &x->cluster));
+    PST_TRY(throttle(x));
+    if (!x->nominal && o->ranks > x->cluster->n_device)
+        return pst_fail(PST_EINPUT, "-n %" PRId64 ", but %s has %u devices", o->ranks, x->cluster_text,
+                        x->cluster->n_device);
+    if (o->ranks) x->cluster->n_device = (uint32_t)o->ranks; /* the first ones */
+    if (x->cluster->n_device > PST_RANKS_MAX)
+        return pst_fail(PST_EINPUT, "%s has %u devices; a job has at most %d ranks: give -n", x->cluster_text,
+                        x->cluster->n_device, PST_RANKS_MAX);
+    fill_memory(x);
+    return PST_OK;
+}
+
+static pst_status open_model(pst_planning *x) {
+    const pst_config *c = x->config;
+    PST_TRY(pst_prepare_model(c, &x->row, &x->model));
+    x->model.dtype = pst_dtype_of_precision(c->train.precision);
+    x->optim = pst_optim_find(c->train.optimizer);
+    return x->optim ? PST_OK : pst_fail(PST_EINPUT, "unknown optimizer '%s'", c->train.optimizer);
+}
+
+/* Bytes per element of a parameter: what operators read, what an optimizer keeps of it, masters included. */
+static void fill_problem(pst_planning *x) {
+    const pst_config *c = x->config;
+    int half = pst_dtype_is_half(pst_dtype_stored(x->model.dtype));
+    x->problem = (pst_search_problem){.cluster = x->cluster,
+                                      .batch = (uint32_t)c->train.batch,
+                                      .weight_bytes = half ? 2 : 4,
+                                      .state_bytes = 4 * x->optim->n_state + (half ? 4 : 0),
+                                      .grad_bytes = 4,
+                                      .memory = rank_memory(x),
+                                      .table = pst_planning_table,
+                                      .verify = pst_planning_verify,
+                                      .arg = x,
+                                      .time_limit_s = x->options->time_limit};
+}
+
+pst_status pst_planning_search(pst_planning *x) {
+    uint64_t start = pst_monotonic_ns();
+    double limit = x->options->time_limit;
+    pst_planning_part *part;
+    x->end_ns = limit > 0 && limit < 1e9 ? start + (uint64_t)(limit * 1e9) : UINT64_MAX;
+    PST_TRY(open_cluster(x));
+    PST_TRY(open_model(x));
+    fill_problem(x);
+    PST_TRY(pst_planning_graph(x, 1, 0, (uint32_t)x->config->train.micro_batch, &part));
+    x->problem.n_item = part->graph->n_node;
+    PST_TRY(pst_planning_profile(x, part->graph));
+    PST_TRY(pst_planning_shorten(x));
+    PST_TRY(pst_planning_choices(x));
+    PST_TRY(pst_search(&x->problem, &x->result));
+    x->seconds = (double)(pst_monotonic_ns() - start) * 1e-9;
+    return PST_OK;
+}
+
+void pst_planning_close(pst_planning *x) {
+    pst_search_result_close(x->result);
+    for (uint32_t i = 0; i < x->n_part; i++) {
+        for (uint32_t k = 0; k < x->cluster->n_kind; k++) pst_cost_table_close(x->part[i].table[k]);
+        free(x->part[i].table), free(x->part[i].first), pst_graph_close(x->part[i].graph);
+    }
+    for (uint32_t i = 0; i < x->n_whole; i++) pst_graph_close(x->whole[i].graph);
+    free(x->part), free(x->whole), free(x->micros), free(x->degree);
+    pst_config_close(x->settled);
+    pst_profile_close(x->profile);
+    pst_cluster_close(x->cluster);
+}
+
+/* --- questions ---------------------------------------------------------------------------------------------------- */
+
+uint64_t pst_planning_room(const pst_planning *x, const pst_search_layout *l, uint32_t stage) {
+    uint64_t least = x->problem.memory;
+    const pst_grid grid = pst_search_grid(l);
+    for (uint32_t r = pst_grid_first(grid, stage); r < pst_grid_first(grid, stage + 1); r++) {
+        uint64_t own = x->cluster->device[l->device[r]].memory;
+        if (own && (!least || own < least)) least = own;
+    }
+    return least;
+}
+
+/* FLOPs of a micro-batch on the first tensor rank (where stages have different numbers of them, of the whole), as the
+ * tape has them; 0: not known. */
+static double flops_of(pst_planning *x, const pst_search_layout *l) {
+    pst_planning_part *part;
+    pst_tape *tape;
+    double flops = 0;
+    if (pst_planning_graph_of(x, l, &part) != PST_OK || pst_tape_build(part->graph, 1, &tape) != PST_OK) return 0;
+    for (uint32_t s = 0; s < tape->n_step; s++) flops += (double)tape->step[s].flops;
+    pst_tape_close(tape);
+    return flops;
+}
+
+double pst_planning_mfu(const pst_planning *x, const pst_search_layout *l) {
+    double peak = 0;
+    for (uint32_t i = 0; i < pst_grid_size(pst_search_grid(l)); i++) {
+        const pst_cluster_device *d = &x->cluster->device[l->device[i]];
+        peak += x->cluster->kind[d->kind].flops[x->model.dtype] * d->speed;
+    }
+    if (x->nominal || peak <= 0) return 0;
+    double flops = flops_of((pst_planning *)(uintptr_t)x, l) * (l->before ? 1 : l->tensor);
+    return flops * l->n_micro / ((double)l->step_ns * 1e-9 * peak);
+}
+
+const pst_search_row *pst_planning_nearest(const pst_planning *x) {
+    const pst_search_row *best = NULL;
+    for (uint32_t i = 0; i < x->result->n_row; i++) {
+        const pst_search_row *r = &x->result->row[i];
+        if (r->layout && !r->fits && (!best || r->excess < best->excess)) best = r;
+    }
+    return best;
+}
+
+const char *pst_planning_degrees(pst_grid grid, char text[PST_PLANNING_DEGREES]) {
+    int n = 0;
+    for (uint32_t s = 0; grid.before && s < grid.pipeline && n < PST_PLANNING_DEGREES - 40; s++)
+        n += snprintf(text + n, PST_PLANNING_DEGREES - (size_t)n, "%s%u", s ? ", " : "[", pst_grid_degree(grid, s));
+    if (grid.before)
+        snprintf(text + n, PST_PLANNING_DEGREES - (size_t)n, "%s] tensor ranks",
+                 n < PST_PLANNING_DEGREES - 40 ? "" : ", ...");
+    else snprintf(text, PST_PLANNING_DEGREES, "%u tensor rank%s", grid.tensor, grid.tensor == 1 ? "" : "s");
+    return text;
+}
+
+const char *pst_planning_bytes(uint64_t bytes, char text[32]) {
+    const char *unit = bytes >= 1u << 30 ? "GiB" : bytes >= 1u << 20 ? "MiB" : "KiB";
+    snprintf(text, 32, "%.2f %s", (double)bytes * (*unit == 'G' ? 0x1p-30 : *unit == 'M' ? 0x1p-20 : 0x1p-10), unit);
+    return text;
+}
+
+/* --- the command -------------------------------------------------------------------------------------------------- */
+
+static const char *plural(uint32_t n) { return n == 1 ? "" : "s"; }
+
+static int is_late(const pst_planning *x) { return pst_monotonic_ns() >= x->end_ns; }
+
+pst_status pst_planning_none(const pst_planning *x, const char *change, const char *cluster) {
+    const pst_search_row *row = pst_planning_nearest(x);
+    const char *why =
+        x->result->n_row ? x->result->row[0].why : "no degrees go with the model, the batch and the cluster";
+    char over[32], degrees[PST_PLANNING_DEGREES];
+    if (!row) return pst_fail(PST_EINPUT, "no layout is possible on %u devices: %s", x->cluster->n_device, why);
+    return pst_fail(PST_ENOMEM,
+                    "no layout %s the memory of %u device%s: %u stage%s x %u replica%s x %s comes nearest, "
+                    "%s over on stage %u%s%s%s%s%s%s%s",
+                    x->result->timed_out ? "that was found in time fits in" : "fits in", x->cluster->n_device,
+                    plural(x->cluster->n_device), row->pipeline, plural(row->pipeline), row->data, plural(row->data),
+                    pst_planning_degrees((pst_grid){row->pipeline, row->data, row->tensor, row->before}, degrees),
+                    pst_planning_bytes(row->excess, over), row->stage, *change ? "; it would fit with " : "", change,
+                    *cluster ? "; the smallest cluster of this kind that would do: " : "", cluster,
+                    *change || !is_late(x) ? "" : "; there was no time left to look for what would do",
+                    *x->options->plan ? "; nothing is written to " : "", x->options->plan);
+}
+
+/* Of the best layout, or where nothing fits of the one that comes nearest. */
+static pst_status write_report(pst_planning *x, const char *change) {
+    const pst_search_row *nearest = pst_planning_nearest(x);
+    const pst_search_layout *layout = x->result->best ? x->result->best : nearest ? nearest->layout : NULL;
+    pst_prepared *p;
+    if (!*x->options->report || !layout) return PST_OK;
+    PST_TRY(pst_planning_prepare(x, layout, &p));
+    pst_status status = pst_plan_page_of(p, x->result, change, x->options->report);
+    pst_prepared_close(p);
+    return status;
+}
+
+static pst_status answer(pst_planning *x, FILE *out) {
+    const pst_plan_run_options *o = x->options;
+    char change[PST_PLANNING_ADVICE] = "", cluster[PST_PLANNING_ADVICE] = "";
+    if (!x->result->best) PST_TRY(pst_planning_change(x, change, cluster));
+    else PST_TRY(pst_planning_fewer(x));
+    if (o->json) PST_TRY(pst_planning_json(x, change, cluster, out));
+    else PST_TRY(pst_planning_text(x, out));
+    PST_TRY(write_report(x, change));
+    if (!x->result->best) return pst_planning_none(x, change, cluster);
+    return *o->plan ? pst_planning_write(x, x->result->best, o->plan) : PST_OK;
+}
+
+/* What is written takes no place of what is read. */
+static pst_status check_output(const char *path, const pst_config *c, const pst_plan_run_options *o) {
+    const char *const read[] = {c->source, c->parallel.profile, c->parallel.cluster, o->profile, o->cluster};
+    for (size_t i = 0; *path && i < sizeof read / sizeof *read; i++)
+        if (read[i] && pst_planned_is_file(path, read[i]))
+            return pst_fail(PST_EINPUT, "%s is what is planned with, and would be replaced; write to another file",
+                            path);
+    return PST_OK;
+}
+
+/* A plan asks nothing of this machine, but a run will. */
+static void warn_of_precision(const pst_planning *x) {
+    int here = x->nominal && pst_registry_is_host(x->device);
+    if (here && x->model.dtype == PST_BF16 && pst_cpu_no_bf16())
+        pst_log(PST_LOG_WARN, "train.precision bf16 needs AVX512-BF16, which %s: train will refuse this plan here",
+                pst_cpu_no_bf16());
+}
+
+pst_status pst_plan_run(const pst_config *config, const pst_plan_run_options *options, FILE *out) {
+    pst_plan_run_options o;
+    PST_TRY(pst_sized_take("pst_plan_run", options, &o, sizeof o));
+    if (!config || !out) return pst_fail(PST_EINPUT, "pst_plan_run: %s is NULL", config ? "out" : "config");
+    if (!o.cluster) o.cluster = "";
+    if (!o.profile) o.profile = "";
+    if (!o.plan) o.plan = "";
+    if (!o.report) o.report = "";
+    if (!o.top) o.top = 12;
+    pst_config *own;
+    PST_TRY(check_output(o.plan, config, &o));
+    PST_TRY(check_output(o.report, config, &o));
+    PST_TRY(pst_config_copy(config, &own));
+    pst_planning x = {.config = own, .options = &o, .open = ""};
+    pst_status status = *o.profile ? pst_config_override(own, "parallel", "profile", o.profile) : PST_OK;
+    if (status == PST_OK && o.force) status = pst_config_override(own, "parallel", "profile_force", "true");
+    if (status == PST_OK && *o.cluster && *own->parallel.cluster)
+        status = pst_config_override(own, "parallel", "cluster", o.cluster);
+    if (status == PST_OK) status = pst_planning_search(&x);
+    if (status == PST_OK) warn_of_precision(&x);
+    if (status == PST_OK) status = answer(&x, out);
+    pst_planning_close(&x);
+    pst_config_close(own);
+    return status;
+}

@@ -1,0 +1,132 @@
+/* Which schedule a run has: generated or from a file, on the ranks on which a plan wants it. */
+#include "pipeline/schedule/csv.h"
+#include "prepare/prepare.h"
+#include <stdlib.h>
+#include <string.h>
+
+static pst_status check_loaded(const pst_schedule *s, const char *path, uint32_t n_rank, uint32_t n_virtual,
+                               uint32_t n_micro) {
+    uint32_t has = s->n_chunk / s->n_rank;
+    if (!s->backward) return pst_fail(PST_EINPUT, "%s: it has no backward passes, so it trains nothing", path);
+    if (s->n_rank != n_rank || s->n_micro != n_micro)
+        return pst_fail(PST_EINPUT, "%s: it is for %u ranks and %u micro-batches, not for %u and %u", path, s->n_rank,
+                        s->n_micro, n_rank, n_micro);
+    if (n_virtual && n_virtual != has)
+        return pst_fail(PST_EINPUT, "%s: it has %u chunk%s per rank, not %u; leave parallel.chunks out", path, has,
+                        has == 1 ? "" : "s", n_virtual);
+    return PST_OK;
+}
+
+static pst_status load(const pst_config *c, uint32_t n_rank, uint32_t n_micro, pst_schedule **schedule) {
+    const char *path = c->parallel.schedule_file;
+    if (!*path) return pst_fail(PST_EINPUT, "parallel.schedule custom needs parallel.schedule_file, a CSV file");
+    PST_TRY(pst_schedule_csv_load(path, schedule));
+    pst_status status = check_loaded(*schedule, path, n_rank, (uint32_t)c->parallel.chunks, n_micro);
+    if (status != PST_OK) pst_schedule_close(*schedule), *schedule = NULL;
+    return status;
+}
+
+/* The same order, with B and W one behind the other where it has them as one. */
+static pst_status generate_split(const char *name, uint32_t n_rank, uint32_t n_virtual, uint32_t n_micro,
+                                 pst_schedule **schedule) {
+    const pst_schedule_row *row;
+    PST_TRY(pst_schedule_find(name, &row));
+    PST_TRY(pst_schedule_virtual(row, n_virtual, &n_virtual));
+    pst_schedule_row split = *row;
+    split.split = 1;
+    return split.generate(&split, n_rank, n_virtual, n_micro, schedule);
+}
+
+static pst_status make(const pst_config *c, const char *name, int split, uint32_t n_rank, uint32_t n_virtual,
+                       uint32_t n_micro, pst_schedule **schedule) {
+    if (!strcmp(name, "custom")) return load(c, n_rank, n_micro, schedule);
+    PST_TRY((split ? generate_split : pst_schedule_generate)(name, n_rank, n_virtual, n_micro, schedule));
+    return pst_schedule_check(*schedule);
+}
+
+/* Gives the work of each of the schedule's ranks to the rank on which the plan has its chunks. */
+static pst_status move_ranks(pst_schedule *s, const pst_plan *plan, uint32_t *n_action, pst_action **action) {
+    for (uint32_t c = 0; c < s->n_chunk; c++) {
+        uint32_t first = 0;
+        while (s->rank_of_chunk[first] != s->rank_of_chunk[c]) first++;
+        if (plan->rank_of_chunk[c] != plan->rank_of_chunk[first])
+            return pst_fail(PST_EINPUT, "plan: schedule %s wants chunks %u and %u on one rank, not on %u and %u",
+                            s->name, first, c, plan->rank_of_chunk[first], plan->rank_of_chunk[c]);
+        n_action[plan->rank_of_chunk[c]] = s->n_action[s->rank_of_chunk[c]];
+        action[plan->rank_of_chunk[c]] = s->action[s->rank_of_chunk[c]];
+    }
+    memcpy(s->n_action, n_action, s->n_rank * sizeof *n_action);
+    memcpy(s->action, action, s->n_rank * sizeof *action);
+    memcpy(s->rank_of_chunk, plan->rank_of_chunk, s->n_chunk * sizeof *plan->rank_of_chunk);
+    return pst_schedule_check(s);
+}
+
+static pst_status move_to_plan(pst_schedule *s, const pst_plan *plan) {
+    if (s->n_chunk != plan->n_chunk)
+        return pst_fail(PST_EINPUT, "plan: it has %u chunks, schedule %s has %u", plan->n_chunk, s->name, s->n_chunk);
+    uint32_t *n_action = calloc(s->n_rank, sizeof *n_action);
+    pst_action **action = calloc(s->n_rank, sizeof *action);
+    pst_status status = n_action && action ? move_ranks(s, plan, n_action, action)
+                                           : pst_fail(PST_ENOMEM, "no memory for the actions of %u ranks", s->n_rank);
+    free(n_action), free(action);
+    return status;
+}
+
+/* The schedule that is called `name`, checked; on the ranks on which a plan (NULL: none) has its chunks. */
+static pst_status make_on(const pst_config *c, const char *name, int split, uint32_t n_rank, uint32_t n_micro,
+                          const pst_plan *plan, pst_schedule **schedule) {
+    uint32_t chunks = plan ? plan->n_chunk / n_rank : strcmp(name, "forward") ? (uint32_t)c->parallel.chunks : 1;
+    pst_status status = make(c, name, split, n_rank, chunks, n_micro, schedule);
+    if (status == PST_OK && plan) status = move_to_plan(*schedule, plan);
+    if (status != PST_OK) pst_schedule_close(*schedule), *schedule = NULL;
+    return status;
+}
+
+/* --- of all replicas -------------------------------------------------------------------------------------------- */
+
+/* One for every number of micro-batches that a replica has. */
+pst_status pst_prepare_schedules(pst_prepared *p, const char *name) {
+    for (uint32_t k = 0; k < p->grid.data; k++) {
+        uint32_t n = p->micro[k + 1] - p->micro[k];
+        for (uint32_t j = 0; j < k && !p->schedules[k]; j++)
+            if (p->schedules[j]->n_micro == n) p->schedules[k] = p->schedules[j];
+        if (p->schedules[k]) continue;
+        const pst_schedule *given = NULL;
+        for (uint32_t j = 0; p->options.schedules && j < p->options.n_schedule; j++)
+            if (p->options.schedules[j]->n_micro == n) given = p->options.schedules[j];
+        if (given && given->n_rank != p->grid.pipeline)
+            return pst_fail(PST_EINTERNAL, "an order of %u stages was given for %u", given->n_rank, p->grid.pipeline);
+        if (given) PST_TRY(pst_schedule_copy(given, &p->schedules[k]));
+        else if (p->options.schedules)
+            return pst_fail(PST_EINTERNAL, "no order was made for the %u micro-batches of replica %u", n, k);
+        else PST_TRY(make_on(p->config, name, p->options.split, p->grid.pipeline, n, p->plan, &p->schedules[k]));
+    }
+    p->schedule = p->schedules[0];
+    return PST_OK;
+}
+
+pst_status pst_prepare_eval_schedules(pst_prepared *p) {
+    for (uint32_t k = 0; k < p->grid.data; k++) {
+        uint32_t n = p->eval_micro[k + 1] - p->eval_micro[k];
+        for (uint32_t j = 0; j < k && !p->eval_schedules[k]; j++)
+            if (p->eval_schedules[j]->n_micro == n) p->eval_schedules[k] = p->eval_schedules[j];
+        if (p->eval_schedules[k]) continue;
+        PST_TRY(pst_schedule_forward(p->schedules[k], n, &p->eval_schedules[k]));
+        PST_TRY(pst_schedule_check(p->eval_schedules[k]));
+    }
+    return PST_OK;
+}
+
+/* Each once, though several replicas have it. */
+static void close_schedules(pst_schedule **s, uint32_t n) {
+    for (uint32_t k = 0; k < n; k++) {
+        for (uint32_t j = k + 1; s[k] && j < n; j++)
+            if (s[j] == s[k]) s[j] = NULL;
+        pst_schedule_close(s[k]);
+    }
+}
+
+void pst_prepare_close_schedules(pst_prepared *p) {
+    if (p->schedules) close_schedules(p->schedules, p->grid.data);
+    if (p->eval_schedules) close_schedules(p->eval_schedules, p->grid.data);
+}

@@ -1,0 +1,123 @@
+/* Which micro-batches each replica takes, by how slow its ranks are; and what memory each has. */
+#include "prepare/prepare.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+pst_status pst_prepare_number(const char *key, char *const *list, uint32_t i, double least, double most, int whole,
+                              double *out) {
+    char *end;
+    double x = strtod(list[i], &end);
+    if (end != list[i] && !*end && x >= least && x <= most && (!whole || floor(x) == x)) {
+        *out = x;
+        return PST_OK;
+    }
+    return pst_fail(PST_EINPUT, "%s: expected a %snumber from %.10g to %.10g, found '%.40s'", key,
+                    whole ? "whole " : "", least, most, list[i]);
+}
+
+void pst_prepare_slow_stages(const pst_prepared *p, double *slow) {
+    for (uint32_t s = 0; s < p->grid.pipeline; s++) slow[s] = 0;
+    for (uint32_t r = 0; r < p->options.n_rank; r++) {
+        uint32_t stage = pst_grid_at(p->grid, r).stage;
+        slow[stage] = fmax(slow[stage], p->slow[r]);
+    }
+}
+
+uint64_t pst_prepare_room(const pst_prepared *p, uint64_t limit, uint32_t rank) {
+    uint64_t own = p->cluster ? p->cluster->device[p->device[rank]].memory : 0;
+    return own && (!limit || own < limit) ? own : limit;
+}
+
+/* A pipeline is as fast as its slowest rank. */
+double pst_prepare_speed(const pst_prepared *p, uint32_t replica) {
+    double slowest = 0;
+    for (uint32_t r = 0; r < p->options.n_rank; r++)
+        if (pst_grid_at(p->grid, r).replica == replica) slowest = fmax(slowest, p->slow[r]);
+    return 1 / slowest;
+}
+
+/* One to each; each further one to whoever would be done with it first, the first of equals. */
+static pst_status share_by_speed(const pst_prepared *p, uint32_t n_micro, uint32_t *count) {
+    uint32_t n = p->grid.data;
+    double *speed = malloc(n * sizeof *speed);
+    if (!speed) return pst_fail(PST_ENOMEM, "no memory to share micro-batches among %u replicas", n);
+    for (uint32_t k = 0; k < n; k++) speed[k] = pst_prepare_speed(p, k);
+    for (uint32_t k = 0; k < n; k++) count[k] = 1;
+    for (uint32_t left = n_micro - n; left > 0; left--) {
+        uint32_t best = 0;
+        for (uint32_t k = 1; k < n; k++)
+            if ((count[k] + 1) / speed[k] < (count[best] + 1) / speed[best]) best = k;
+        count[best]++;
+    }
+    free(speed);
+    return PST_OK;
+}
+
+static pst_status share_as_given(const pst_prepared *p, uint32_t n_micro, uint32_t *count) {
+    const pst_config *c = p->config;
+    uint64_t sum = 0;
+    if (c->parallel.n_replicas != p->grid.data)
+        return pst_fail(
+            PST_EINPUT,
+            "parallel.replicas has %u of the %u numbers that parallel.data asks for; as in [3, 5], one each",
+            c->parallel.n_replicas, p->grid.data);
+    for (uint32_t k = 0; k < p->grid.data; k++) {
+        double x;
+        PST_TRY(pst_prepare_number("parallel.replicas", c->parallel.replicas, k, 1, 1048576, 1, &x));
+        sum += count[k] = (uint32_t)x;
+    }
+    if (sum == n_micro) return PST_OK;
+    return pst_fail(PST_EINPUT,
+                    "parallel.replicas: %llu micro-batches together, but a step has %u (train.batch / micro_batch)",
+                    (unsigned long long)sum, n_micro);
+}
+
+/* The plan that is prepared may say it of as many micro-batches. */
+static int share_as_planned(const pst_prepared *p, uint32_t n_micro, uint32_t *count) {
+    const pst_plan *plan = p->options.plan;
+    uint64_t sum = 0;
+    if (!plan || !plan->micros || plan->data != p->grid.data) return 0;
+    for (uint32_t k = 0; k < plan->data; k++) sum += plan->micros[k];
+    if (sum != n_micro) return 0;
+    memcpy(count, plan->micros, p->grid.data * sizeof *count);
+    return 1;
+}
+
+pst_status pst_prepare_share(const pst_prepared *p, uint32_t n_micro, uint32_t *first) {
+    uint32_t n = p->grid.data, *count = first + 1; /* becomes their sums */
+    if (n_micro < n)
+        return pst_fail(PST_EINPUT,
+                        "%u micro-batch%s of a step cannot keep %u replicas busy; use a smaller train.micro_batch, a "
+                        "larger train.batch or a smaller parallel.data",
+                        n_micro, n_micro == 1 ? "" : "es", n);
+    int planned = share_as_planned(p, n_micro, count);
+    if (!planned && p->config->parallel.n_replicas && !p->options.infer) PST_TRY(share_as_given(p, n_micro, count));
+    else if (!planned) PST_TRY(share_by_speed(p, n_micro, count));
+    for (uint32_t k = 0; k < n; k++) first[k + 1] += first[k];
+    return PST_OK;
+}
+
+pst_status pst_prepare_parts(const pst_prepared *p, uint32_t *parts) {
+    uint32_t all = p->options.infer ? 0 : (uint32_t)p->config->parallel.reproducible, n = p->grid.data;
+    uint32_t n_micro = p->micro[n];
+    *parts = 1;
+    if (!all) return PST_OK;
+    if (p->grid.data > 1 && p->config->parallel.zero == 2)
+        return pst_fail(PST_EINPUT,
+                        "parallel.reproducible needs whole accumulators of gradients: use parallel.zero: 1");
+    if (all & (all - 1)) return pst_fail(PST_EINPUT, "parallel.reproducible must be a power of two, not %u", all);
+    if (all % n)
+        return pst_fail(PST_EINPUT, "parallel.reproducible: %u parts cannot be shared out evenly to %u replicas", all,
+                        n);
+    if (n_micro % all)
+        return pst_fail(
+            PST_EINPUT,
+            "parallel.reproducible: %u micro-batches of a step (train.batch / micro_batch) are no multiple of %u",
+            n_micro, all);
+    for (uint32_t k = 0; k < n; k++)
+        if (p->micro[k + 1] - p->micro[k] != n_micro / n)
+            return pst_fail(PST_EINPUT, "parallel.reproducible needs as many micro-batches on every replica");
+    *parts = all / n;
+    return PST_OK;
+}

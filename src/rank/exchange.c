@@ -1,0 +1,185 @@
+/* See exchange.h. What lies together in a tensor need not lie together on the way: a rank's positions of several
+ * samples do not, so they are packed before and unpacked behind the collective. */
+#include "rank/exchange.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { CHANNEL = PST_CHANNEL_COLLECTIVE + 1 };
+
+struct pst_exchanger {
+    pst_coll *coll;
+    pst_position at; /* what it does; the rank's own position says for the others that it is in an exchange */
+    uint32_t n;
+    uint64_t *bytes; /* [n] of each rank's part */
+    /* The pass under way. */
+    const pst_graph *g;
+    const pst_node *node;
+    pst_exchange kind;
+    uint8_t *from, *to, *scratch;
+};
+
+pst_status pst_exchanger_open(pst_transport *t, const uint32_t *members, uint32_t n, pst_exchanger **out) {
+    pst_exchanger *x = calloc(1, sizeof *x);
+    if (x) x->n = n, x->bytes = calloc(n, sizeof *x->bytes);
+    pst_status status = x && x->bytes ? pst_coll_open(t, members, n, CHANNEL, &x->coll)
+                                      : pst_fail(PST_ENOMEM, "no memory for a group of %u tensor ranks", n);
+    if (status == PST_OK) pst_coll_watch(x->coll, &x->at);
+    if (status == PST_OK) *out = x;
+    else pst_exchanger_close(x);
+    return status;
+}
+
+void pst_exchanger_close(pst_exchanger *x) {
+    if (!x) return;
+    if (x->coll) pst_coll_close(x->coll);
+    free(x->bytes);
+    free(x);
+}
+
+/* --- sizes -------------------------------------------------------------------------------------------------------- */
+
+/* --- from one type to the other ----------------------------------------------------------------------------------- */
+
+static void widen(const void *from, pst_dtype dtype, float *to, uint64_t n) {
+    const uint16_t *narrow = from;
+    if (dtype == PST_F32) memcpy(to, from, n * sizeof *to);
+    else
+        for (uint64_t i = 0; i < n; i++) to[i] = pst_f32_from_half(dtype, narrow[i]);
+}
+
+static void narrow(const float *from, void *to, pst_dtype dtype, uint64_t n) {
+    uint16_t *out = to;
+    if (dtype == PST_F32) memcpy(to, from, n * sizeof *from);
+    else
+        for (uint64_t i = 0; i < n; i++) out[i] = pst_half_from_f32(dtype, from[i]);
+}
+
+/* --- along the sequence ------------------------------------------------------------------------------------------- */
+
+/* Of a pass along the sequence: samples, positions, elements of a position; bytes of each in the tensor. */
+typedef struct {
+    uint64_t b, t, c, size;
+    pst_dtype dtype;
+} sizes;
+
+static sizes sizes_of(const pst_exchanger *x) {
+    const pst_tensor *t = pst_exchange_longer(x->g, x->node);
+    return (sizes){t->dim[0], t->dim[1], t->dim[2], pst_dtype_bytes(t->dtype), t->dtype};
+}
+
+/* size: bytes of an element on the way. */
+static pst_part part_of(pst_exchanger *x, uint32_t part, const sizes *s, uint64_t size) {
+    pst_part p = pst_part_of(s->t, x->n, part);
+    x->bytes[part] = s->b * p.count * s->c * size;
+    return p;
+}
+
+/* scratch: [rank][b,T of the rank,C] in fp32. */
+static pst_status start_scatter(pst_exchanger *x) {
+    sizes s = sizes_of(x);
+    float *packed = (float *)x->scratch;
+    for (uint32_t k = 0; k < x->n; k++) {
+        pst_part p = part_of(x, k, &s, sizeof *packed);
+        for (uint64_t r = 0; r < s.b; r++, packed += p.count * s.c)
+            widen(x->from + (r * s.t + p.first) * s.c * s.size, s.dtype, packed, p.count * s.c);
+    }
+    return pst_coll_start_parts(x->coll, PST_COLL_REDUCE_SCATTER, x->scratch, x->bytes, PST_F32);
+}
+
+static void finish_scatter(pst_exchanger *x) {
+    sizes s = sizes_of(x);
+    pst_part own = pst_part_of(s.t, x->n, x->node->attr.part);
+    const float *sum = (const float *)x->scratch + s.b * own.first * s.c;
+    narrow(sum, x->to, s.dtype, s.b * own.count * s.c);
+}
+
+/* Of one sample, the ranks' parts are one after the other; of several, they are in scratch as above. */
+static pst_status start_gather(pst_exchanger *x) {
+    sizes s = sizes_of(x);
+    uint8_t *mem = s.b == 1 ? x->to : x->scratch, *own = mem;
+    uint32_t part = x->node->attr.part;
+    for (uint32_t k = 0; k < x->n; k++) {
+        part_of(x, k, &s, s.size);
+        if (k < part) own += x->bytes[k];
+    }
+    memcpy(own, x->from, x->bytes[part]);
+    return pst_coll_start_parts(x->coll, PST_COLL_ALL_GATHER, mem, x->bytes, PST_F32);
+}
+
+static void finish_gather(pst_exchanger *x) {
+    sizes s = sizes_of(x);
+    const uint8_t *packed = x->scratch;
+    for (uint32_t k = 0; s.b > 1 && k < x->n; k++) {
+        pst_part p = pst_part_of(s.t, x->n, k);
+        uint64_t bytes = p.count * s.c * s.size;
+        for (uint64_t r = 0; r < s.b; r++, packed += bytes)
+            memcpy(x->to + (r * s.t + p.first) * s.c * s.size, packed, bytes);
+    }
+}
+
+/* --- the others --------------------------------------------------------------------------------------------------- */
+
+static pst_status start_sum(pst_exchanger *x) {
+    const pst_tensor *t = x->g->tensor + x->node->in[0];
+    uint64_t n = pst_tensor_elements(t);
+    if (t->dtype == PST_F32) return pst_coll_start(x->coll, PST_COLL_ALL_REDUCE, x->to, n * sizeof(float), PST_F32, 0);
+    widen(x->from, t->dtype, (float *)x->scratch, n);
+    return pst_coll_start(x->coll, PST_COLL_ALL_REDUCE, x->scratch, n * sizeof(float), PST_F32, 0);
+}
+
+static void finish_sum(pst_exchanger *x) {
+    const pst_tensor *t = x->g->tensor + x->node->in[0];
+    if (t->dtype != PST_F32) narrow((const float *)x->scratch, x->to, t->dtype, pst_tensor_elements(t));
+}
+
+static pst_status start_stack(pst_exchanger *x) {
+    uint64_t bytes = pst_tensor_bytes(x->g->tensor + x->node->in[0]);
+    memcpy(x->to + x->node->attr.part * bytes, x->from, bytes);
+    return pst_coll_start(x->coll, PST_COLL_ALL_GATHER, x->to, bytes, PST_F32, 0);
+}
+
+pst_status pst_exchange_start(pst_exchanger *x, const pst_graph *g, const pst_node *node, pst_pass pass, void *from,
+                              void *to, void *scratch) {
+    x->g = g, x->node = node, x->kind = (pst_exchange)node->op->exchange[pass];
+    x->from = from, x->to = to, x->scratch = scratch;
+    switch (x->kind) {
+    case PST_EXCHANGE_SUM: return start_sum(x);
+    case PST_EXCHANGE_GATHER: return start_gather(x);
+    case PST_EXCHANGE_SCATTER: return start_scatter(x);
+    case PST_EXCHANGE_STACK: return start_stack(x);
+    case PST_EXCHANGE_COPY:
+        if (to != from) memcpy(to, from, pst_tensor_bytes(g->tensor + node->in[0]));
+        return PST_OK;
+    case PST_EXCHANGE_NONE: break;
+    }
+    return pst_fail(PST_EINTERNAL, "%s is no exchange", node->name);
+}
+
+pst_status pst_exchange_share(pst_exchanger *x, const uint32_t *host) {
+    x->kind = PST_EXCHANGE_NONE;
+    PST_TRY(pst_coll_hosts(x->coll, host));
+    return pst_coll_share(x->coll);
+}
+
+pst_status pst_exchange_sum(pst_exchanger *x, float *sum, uint64_t n) {
+    x->kind = PST_EXCHANGE_NONE;
+    /* Which numbers lie together depends on the stages: the order in which each is added must not depend on where it
+     * lies. */
+    PST_TRY(pst_coll_force(x->coll, "tree"));
+    pst_status status = pst_coll_start(x->coll, PST_COLL_ALL_REDUCE, sum, n * sizeof *sum, PST_F32, 0);
+    PST_TRY(pst_coll_force(x->coll, NULL));
+    return status;
+}
+
+pst_status pst_exchange_test(pst_exchanger *x) {
+    if (x->kind == PST_EXCHANGE_COPY) return PST_OK;
+    PST_TRY(pst_coll_test(x->coll));
+    if (x->kind == PST_EXCHANGE_SUM) finish_sum(x);
+    if (x->kind == PST_EXCHANGE_GATHER) finish_gather(x);
+    if (x->kind == PST_EXCHANGE_SCATTER) finish_scatter(x);
+    return PST_OK;
+}
+
+uint64_t pst_exchange_moves(const pst_exchanger *x) { return PST_POSITION_GET(&x->at, moves); }
+uint64_t pst_exchange_mismatch(const pst_exchanger *x) { return pst_coll_mismatch(x->coll); }
+void pst_exchange_break(pst_exchanger *x, pst_status status) { pst_coll_break(x->coll, status); }

@@ -1,0 +1,121 @@
+/* The memory of a rank: an arena of the host, or one block of a device that the host cannot reach. There all reading and
+ * writing is copying, and what was touched is known by a fill of bytes that are no number in fp32, bf16 or fp16. */
+#include "rank/rank.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { UNTOUCHED = 0xff };
+
+static const pst_device_ops *ops_of(const pst_rank *r) { return r->device->ops; }
+
+static pst_status open_far(pst_rank *r, int canary) {
+    uint64_t bytes = r->layout->total, all = bytes + PST_ARENA_CANARY_BYTES;
+    void *base;
+    PST_TRY(ops_of(r)->memory(r->device, all, &base));
+    r->arena = (pst_arena){.base = base, .bytes = bytes, .canary = canary != 0};
+    PST_TRY(ops_of(r)->staging(r->device, PST_RANK_ROOM, &r->room));
+    PST_TRY(pst_rank_fill(r, base, canary ? UNTOUCHED : 0, bytes));
+    return pst_rank_fill(r, r->arena.base + bytes, UNTOUCHED, PST_ARENA_CANARY_BYTES);
+}
+
+pst_status pst_rank_memory_open(pst_rank *r, int canary) {
+    return r->far ? open_far(r, canary) : pst_arena_open(r->layout->total, canary, &r->arena);
+}
+
+void pst_rank_memory_close(pst_rank *r) {
+    if (!r->far) pst_arena_close(&r->arena); /* else the device has taken it along */
+}
+
+/* --- between host and device -------------------------------------------------------------------------------------- */
+
+static pst_status copy_now(const pst_rank *r, void *to, const void *from, uint64_t bytes) {
+    return bytes ? ops_of(r)->copy(r->device, PST_Q_COMPUTE, to, from, bytes, NULL) : PST_OK;
+}
+
+pst_status pst_rank_read(const pst_rank *r, void *to, const void *from, uint64_t bytes) {
+    if (r->far) return copy_now(r, to, from, bytes);
+    memcpy(to, from, bytes);
+    return PST_OK;
+}
+
+pst_status pst_rank_read_aside(void *rank, void *to, const void *from, uint64_t bytes) {
+    pst_device *d = ((pst_rank *)rank)->device;
+    return d->ops->copy(d, PST_Q_HEAD, to, from, bytes, NULL);
+}
+
+pst_status pst_rank_write(const pst_rank *r, void *to, const void *from, uint64_t bytes) {
+    if (r->far) return copy_now(r, to, from, bytes);
+    memcpy(to, from, bytes);
+    return PST_OK;
+}
+
+pst_status pst_rank_copy(const pst_rank *r, void *to, const void *from, uint64_t bytes) {
+    uint64_t event;
+    if (r->far) return ops_of(r)->copy(r->device, PST_Q_COMPUTE, to, from, bytes, &event);
+    memcpy(to, from, bytes);
+    return PST_OK;
+}
+
+pst_status pst_rank_fill(const pst_rank *r, void *to, uint8_t value, uint64_t bytes) {
+    if (r->far) return ops_of(r)->fill(r->device, PST_Q_COMPUTE, to, value, bytes);
+    memset(to, value, bytes);
+    return PST_OK;
+}
+
+pst_status pst_rank_settle(const pst_rank *r) {
+    const void *host;
+    return r->far ? pst_rank_peek(r, r->arena.base, 1, &host) : PST_OK;
+}
+
+pst_status pst_rank_peek(const pst_rank *r, const void *at, uint64_t bytes, const void **host) {
+    if (r->far) PST_TRY(copy_now(r, r->room, at, bytes));
+    *host = r->far ? r->room : at;
+    return PST_OK;
+}
+
+pst_status pst_rank_lend(const pst_rank *r, void *at, uint64_t bytes, int reads, void **host) {
+    void *copy = at;
+    if (r->far && !(copy = malloc(bytes + 1)))
+        return pst_fail(PST_ENOMEM, "no memory of the host for %.1f MiB of the device's", (double)bytes / 0x1p20);
+    pst_status status = r->far && reads ? copy_now(r, copy, at, bytes) : PST_OK;
+    if (status != PST_OK) free(copy);
+    else *host = copy;
+    return status;
+}
+
+pst_status pst_rank_hand_back(const pst_rank *r, void *at, uint64_t bytes, int writes, void *host) {
+    if (!r->far) return PST_OK;
+    pst_status status = writes ? copy_now(r, at, host, bytes) : PST_OK;
+    free(host);
+    return status;
+}
+
+/* --- what was touched --------------------------------------------------------------------------------------------- */
+
+/* One more than the last offset in [from, to) that was written, from: none was. Blocks from the end: most often the first
+ * says it. */
+static pst_status last_touched(const pst_rank *r, uint64_t from, uint64_t to, uint64_t *end) {
+    const void *host;
+    while (to > from) {
+        uint64_t n = to - from < PST_RANK_ROOM ? to - from : PST_RANK_ROOM;
+        PST_TRY(pst_rank_peek(r, r->arena.base + (to - n), n, &host));
+        const uint8_t *block = host;
+        for (; n > 0 && block[n - 1] == UNTOUCHED; n--) to--;
+        if (n) break;
+    }
+    *end = to + to % 2; /* numbers have two bytes at least */
+    return PST_OK;
+}
+
+pst_status pst_rank_touched(const pst_rank *r, uint64_t from, uint64_t *end) {
+    if (r->far && r->arena.canary) return last_touched(r, from, r->arena.bytes, end);
+    *end = r->far ? from : pst_arena_touched(&r->arena, from, r->arena.bytes);
+    return PST_OK;
+}
+
+pst_status pst_rank_intact(const pst_rank *r, int *intact) {
+    uint64_t end = r->arena.bytes;
+    if (r->far) PST_TRY(last_touched(r, r->arena.bytes, r->arena.bytes + PST_ARENA_CANARY_BYTES, &end));
+    *intact = r->far ? end <= r->arena.bytes + 1 : pst_arena_intact(&r->arena);
+    return PST_OK;
+}

@@ -1,0 +1,340 @@
+/* See rank.h: the hooks of the executor, and a rank's beginning and end. */
+#include "rank/rank.h"
+#include "base/log.h"
+#include "rank/exchange_far.h"
+#include "rank/staged.h"
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define ABSENT UINT64_MAX
+
+enum { THROTTLE_NS = 200000 }; /* a slowed rank looks at its messages as often */
+
+/* --- where things lie ------------------------------------------------------------------------------------------- */
+
+static void *at(const pst_rank *r, uint64_t offset) { return offset == ABSENT ? NULL : r->arena.base + offset; }
+
+float *pst_rank_weight(const pst_rank *r, uint32_t param) { return at(r, r->layout->master[param]); }
+float *pst_rank_state(const pst_rank *r, uint32_t param, uint32_t i) { return at(r, r->layout->state[i][param]); }
+float *pst_rank_grad(const pst_rank *r, uint32_t param, uint32_t use) { return at(r, r->layout->grad[param][use]); }
+
+const float *pst_rank_sum(const pst_rank *r, uint32_t param, uint64_t from) {
+    const float *grad = NULL;
+    for (uint32_t u = 0; u < r->graph->param[param].n_use && !grad; u++) grad = pst_rank_grad(r, param, u);
+    return grad + (from - r->layout->grad_from[param]);
+}
+
+void *pst_rank_data(const pst_rank *r, uint32_t tensor, uint32_t micro) {
+    uint8_t *base = at(r, r->layout->data[tensor]);
+    return base ? base + micro * pst_tensor_bytes(r->graph->tensor + tensor) : NULL;
+}
+
+void *pst_rank_output(const pst_rank *r, uint32_t tensor, uint32_t micro) {
+    uint8_t *base = at(r, r->layout->output[tensor]);
+    return base ? base + micro * pst_tensor_bytes(r->graph->tensor + tensor) : NULL;
+}
+
+/* --- steps of programs ------------------------------------------------------------------------------------------ */
+
+void pst_rank_note(pst_rank *r, const pst_step *step, uint32_t micro, uint64_t began, uint64_t ended) {
+    if (!r->train || r->n_op == r->room_op) return;
+    r->op[r->n_op++] = (pst_op_span){.start = began,
+                                     .end = ended,
+                                     .node = step->node,
+                                     .micro = micro,
+                                     .pass = step->pass,
+                                     .is_sum = step->is_sum,
+                                     .again = step->again};
+}
+
+/* As a slower device would take longer. Messages go on meanwhile. What a sleep takes too long, the next ones make up
+ * for: operators are often shorter than that. */
+static void slow_down(pst_rank *r, uint64_t began) {
+    uint64_t now = pst_monotonic_ns();
+    double owed = r->owed_ns + (r->p->throttle[r->rank] - 1) * (double)(now - began);
+    for (uint64_t slept; owed >= 1; owed -= (double)(slept - now), now = slept) {
+        if (r->executor) pst_executor_poll(r->executor);
+        nanosleep(&(struct timespec){.tv_nsec = (long)(owed < THROTTLE_NS ? owed : THROTTLE_NS)}, NULL);
+        slept = pst_monotonic_ns();
+    }
+    r->owed_ns = r->p->throttle[r->rank] > 1 ? owed : 0;
+}
+
+static pst_status run_kernel(pst_device *device, const void *block) {
+    const pst_rank_call *c = block;
+    pst_rank *r = c->rank;
+    uint64_t began = pst_monotonic_ns();
+    pst_status status = c->kernel->launch(device, &c->call);
+    if (r->device->ops->flags & PST_DEVICE_AHEAD) return status; /* ended_hook hears of it */
+    uint64_t computed = pst_monotonic_ns();
+    slow_down(r, began);
+    *c->spent += pst_monotonic_ns() - began;
+    pst_rank_note(r, c->step, c->micro, began, computed); /* what parallel.measured takes is of the device as it is */
+    return status;
+}
+
+const pst_cut *pst_rank_cut(const pst_rank *r) { return r->train || !r->eval_cut ? r->cut : r->eval_cut; }
+
+void *pst_rank_operand(const pst_rank *r, uint32_t chunk, const pst_step *step, uint32_t operand, uint32_t micro) {
+    const pst_slots *slots = r->train || !r->eval_cut ? r->slots : r->eval_slots;
+    return pst_layout_address(r->layout, pst_rank_cut(r), slots, r->graph, chunk, &step->operand[operand], micro,
+                              r->arena.base);
+}
+
+/* Whether a step writes its gradients anew instead of adding to them: the first micro-batch of an accumulator, and each
+ * where gradients are shared out. A step's gradients are alike in that (share.h). */
+static int begins(const pst_rank *r, const pst_step *step, uint32_t micro) {
+    for (uint32_t i = 0; i < step->n_operand; i++)
+        if (step->operand[i].kind == PST_OPERAND_DPARAM && r->layout->fresh[step->operand[i].index] != ABSENT) return 1;
+    return micro % r->part_micros == 0;
+}
+
+static void ended_hook(void *arg, const pst_step *step, uint32_t micro, uint64_t start_ns, uint64_t end_ns) {
+    pst_rank *r = arg;
+    r->work.ns[pst_work_of_step(r->graph, step)] += end_ns - start_ns;
+    pst_rank_note(r, step, micro, start_ns, end_ns);
+}
+
+static pst_status step_hook(void *arg, uint32_t chunk, const pst_step *step, uint32_t micro, pst_launch_fn *fn,
+                            const void **block) {
+    pst_rank *r = arg;
+    const pst_prepared *p = r->p;
+    const pst_graph *g = r->graph;
+    const pst_cut *cut = pst_rank_cut(r);
+    pst_rank_call *c = &r->call;
+    c->kernel = pst_registry_kernel(step->kernel);
+    c->spent = r->work.ns + pst_work_of_step(g, step);
+    c->rank = r, c->step = step, c->chunk = chunk, c->micro = micro;
+    for (uint32_t i = 0; i < step->n_operand; i++) c->arg[i] = pst_rank_operand(r, chunk, step, i, micro);
+    c->call = (pst_call){.graph = g,
+                         .node = g->node + step->node,
+                         .arg = c->arg,
+                         .scratch = pst_layout_scratch(r->layout, cut, step, r->arena.base),
+                         .seed = (uint64_t)p->config->train.seed,
+                         .first = begins(r, step, micro),
+                         .train = r->train,
+                         .step = r->step,
+                         .sample = r->sample + (uint64_t)micro * g->micro_batch,
+                         .loss_scale = (float)r->loss_scale * (1.0f / (float)r->targets)};
+    *fn = r->replay ? pst_replay_kernel : run_kernel;
+    *block = c;
+    return PST_OK;
+}
+
+/* --- flush ------------------------------------------------------------------------------------------------------ */
+
+static pst_status reduce(pst_device *device, const void *block) {
+    const pst_rank_flush *f = block;
+    const pst_instr *in = f->instr;
+    pst_rank *r = f->rank;
+    float *sum, *operand;
+    uint64_t n = in->n ? in->n : pst_param_elements(r->graph->param + in->param);
+    pst_layout_reduce(r->layout, r->slots, r->graph, in, r->arena.base, &sum, &operand);
+    if (in->into == PST_INTO_SHARD && in->micro == 0) /* the first round */
+        PST_TRY(pst_rank_copy(r, sum, operand, n * sizeof *sum));
+    else PST_TRY(r->arith->accumulate(device, sum, operand, n));
+    return r->replay ? pst_replay_reduced(r, in->param, sum, in->from, n) : PST_OK;
+}
+
+static pst_status run_flush(pst_device *device, const void *block) {
+    const pst_rank_flush *f = block;
+    uint64_t began = pst_monotonic_ns();
+    pst_status status = f->fn(device, block);
+    slow_down(f->rank, began);
+    return status;
+}
+
+static pst_status flush_hook(void *arg, const pst_instr *instr, pst_launch_fn *fn, const void **block) {
+    pst_rank *r = arg;
+    r->flush = (pst_rank_flush){.rank = r, .instr = instr};
+    *block = &r->flush;
+    *fn = run_flush;
+    r->flush.fn = instr->opcode == PST_OP_REDUCE     ? reduce
+                  : instr->opcode == PST_OP_NORM     ? pst_rank_norm
+                  : instr->opcode == PST_OP_GATHER   ? pst_rank_gather
+                  : instr->opcode == PST_OP_VALIDATE ? pst_rank_validate
+                                                     : pst_rank_step;
+    return PST_OK;
+}
+
+/* --- messages --------------------------------------------------------------------------------------------------- */
+
+static void *memory_hook(void *arg, const pst_instr *instr) {
+    pst_rank *r = arg;
+    int eval = !r->train && r->eval_cut;
+    return pst_layout_message(r->layout, pst_rank_cut(r), eval ? r->eval_slots : r->slots, r->graph, instr,
+                              r->arena.base);
+}
+
+/* --- life ------------------------------------------------------------------------------------------------------- */
+
+static void poll_executor(void *arg) {
+    pst_rank *r = arg;
+    if (r->executor) pst_executor_poll(r->executor);
+}
+
+/* As was prepared for; whoever prepared for none has the CPU or a device that computes nothing. */
+static pst_status open_device(pst_rank *r) {
+    const pst_device_ops *ops = r->p->options.device;
+    const char *name = r->p->config->parallel.device;
+    uint32_t local = r->p->options.local;
+    pst_device_config config = {
+        .threads = r->p->options.threads, .poll = poll_executor, .poll_arg = r, .local = local ? local - 1 : r->rank};
+    if (!ops) PST_TRY(pst_registry_device(strcmp(name, "auto") ? name : pst_device_cpu.name, &config, &ops));
+    PST_TRY(ops->open(&config, &r->device));
+    r->far = (ops->flags & PST_DEVICE_FAR) != 0;
+    r->arith = pst_registry_arith(ops);
+    return PST_OK;
+}
+
+/* What kernels make before anything runs. */
+static pst_status prepare_kernels(pst_rank *r) {
+    const pst_instr_list *list = r->p->job->list + r->rank;
+    for (uint32_t i = 0; i < list->n_instr; i++) {
+        if (list->instr[i].opcode > PST_OP_BW) continue;
+        const pst_program *program = &r->cut->chunk[list->instr[i].chunk].program[list->instr[i].opcode];
+        for (const pst_step *step = program->step; step < program->step + program->n_step; step++) {
+            const pst_kernel_row *row = step->exchange ? NULL : pst_registry_kernel(step->kernel);
+            if (!row || !row->prepare) continue;
+            PST_TRY(row->prepare(r->device, r->graph, r->graph->node + step->node));
+        }
+    }
+    return PST_OK;
+}
+
+static pst_status open_executor(pst_rank *r, volatile uint64_t *last_instr) {
+    pst_executor_config config = {.rank = r->rank,
+                                  .device = r->device,
+                                  .transport = r->staged ? r->staged : r->transport,
+                                  .hooks = {r, step_hook, flush_hook, memory_hook, NULL, NULL, ended_hook, NULL},
+                                  .times = &r->each,
+                                  .last_instr = last_instr,
+                                  .position = r->position};
+    if (r->exchanger) config.hooks.exchange = pst_rank_exchange, config.hooks.exchanged = pst_rank_exchanged;
+    if (!strcmp(r->p->config->parallel.graphs, "true")) config.hooks.captures = pst_rank_captures;
+    return pst_executor_open(&config, &r->executor);
+}
+
+int pst_rank_is_reached(const pst_transport *t, const pst_device_ops *device) {
+    return t->ops->flags & PST_TRANSPORT_DEVICE_MEMORY || (t->reaches_cuda && device->flags & PST_DEVICE_CUDA);
+}
+
+static uint64_t largest_message(const pst_instr_list *list) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < list->n_instr; i++)
+        if ((list->instr[i].opcode == PST_OP_SEND || list->instr[i].opcode == PST_OP_RECV) &&
+            list->instr[i].bytes > most)
+            most = list->instr[i].bytes;
+    return most;
+}
+
+static uint64_t largest_exchange(const pst_graph *g) {
+    uint64_t most = 0;
+    for (uint32_t i = 0; i < g->n_node; i++)
+        for (pst_pass pass = 0; pass < PST_PASS_COUNT; pass++) {
+            uint64_t bytes = pst_far_exchange_message(g, g->node + i, pass);
+            if (bytes > most) most = bytes;
+        }
+    return most;
+}
+
+/* The executor's messages, and those of a tensor group, where the host cannot reach the device's memory: as they are, where the transport can; by a
+ * transport of the device's own, which was asked for by name; or staged by the host. */
+static pst_status open_staged(pst_rank *r) {
+    const pst_prepared *p = r->p;
+    const pst_direct_ops *direct = NULL;
+    uint64_t most = largest_message(p->job->list + r->rank);
+    uint64_t eval = p->eval_job ? largest_message(p->eval_job->list + r->rank) : 0;
+    uint64_t exchange = r->far_exchanger ? largest_exchange(r->graph) : 0;
+    if (!r->far || pst_rank_is_reached(r->transport, r->device->ops)) return PST_OK;
+    if (eval > most) most = eval;
+    if (exchange > most) most = exchange;
+    if (strcmp(r->transport->ops->name, "self")) /* whose ranks are in one process */
+        PST_TRY(pst_registry_direct(p->config->parallel.transport, r->device->ops, p->options.ranks_here, &direct));
+    if (direct && most) return direct->open(r->transport, r->device, &r->staged);
+    return most ? pst_staged_open(r->transport, r->device, most, PST_STAGED_CHUNK, &r->staged) : PST_OK;
+}
+
+enum { MOST_LAUNCHES = 16384 };
+
+uint32_t pst_rank_launches(const pst_prepared *p, uint32_t rank) {
+    const pst_instr_list *list = p->job->list + rank;
+    uint64_t n = 0;
+    for (uint32_t i = 0; p->optim && i < list->n_instr - list->n_flush; i++)
+        if (list->instr[i].opcode <= PST_OP_BW)
+            n += p->cut->chunk[list->instr[i].chunk].program[list->instr[i].opcode].n_step;
+    return n <= MOST_LAUNCHES ? (uint32_t)n : 0;
+}
+
+pst_status pst_rank_open(const pst_prepared *p, uint32_t rank, pst_transport *transport, int canary,
+                         volatile uint64_t *last_instr, pst_position *position, pst_rank **out) {
+    pst_rank *r = calloc(1, sizeof *r);
+    if (!r) return pst_fail(PST_ENOMEM, "no memory for rank %u", rank);
+    r->p = p;
+    r->rank = rank;
+    r->at = pst_grid_at(p->grid, rank);
+    r->graph = p->graphs[r->at.tensor], r->cut = p->cuts[r->at.tensor], r->eval_cut = p->eval_cuts[r->at.tensor];
+    r->layout = p->layout[rank];
+    r->slots = p->slots[pst_grid_lane(p->grid, rank)];
+    r->eval_slots = p->eval_slots[pst_grid_lane(p->grid, rank)];
+    r->micro = p->micro[r->at.replica], r->n_micro = p->micro[r->at.replica + 1] - r->micro;
+    r->part_micros = r->layout->parts > 1 ? r->layout->part_micros : UINT32_MAX;
+    r->eval_micro = p->eval_micro[r->at.replica], r->n_eval_micro = p->eval_micro[r->at.replica + 1] - r->eval_micro;
+    r->transport = transport;
+    r->position = position;
+    r->targets = p->targets, r->loss_scale = 1;
+    r->times = 1;
+    r->room_op = pst_rank_launches(p, rank);
+    r->op = calloc(r->room_op + (size_t)1, sizeof *r->op);
+    pst_status status = r->op ? open_device(r) : pst_fail(PST_ENOMEM, "no memory to note the operators of a step");
+    if (status == PST_OK) status = pst_rank_give_choices(p, r->device);
+    if (status == PST_OK) status = prepare_kernels(r);
+    if (status == PST_OK) status = pst_rank_memory_open(r, canary);
+    if (status == PST_OK) status = pst_coll_open(transport, NULL, 0, PST_CHANNEL_COLLECTIVE, &r->coll);
+    if (status == PST_OK && position) pst_coll_watch(r->coll, position);
+    if (status == PST_OK && pst_grid_degree(p->grid, r->at.stage) > 1 && strcmp(r->device->ops->name, "timed"))
+        status = pst_rank_exchange_open(r); /* that one computes nothing */
+    if (status == PST_OK) status = open_staged(r);
+    if (status == PST_OK) status = open_executor(r, last_instr);
+    if (status == PST_OK && p->optim) status = pst_rank_norm_open(r);
+    if (status != PST_OK) {
+        pst_rank_close(r);
+        return status;
+    }
+    *out = r;
+    return PST_OK;
+}
+
+void pst_rank_close(pst_rank *r) {
+    if (!r) return;
+    if (r->executor) pst_executor_close(r->executor);
+    if (r->staged) r->staged->ops->close(r->staged);
+    pst_rank_exchange_close(r);
+    if (r->coll) pst_coll_close(r->coll);
+    pst_rank_norm_close(r);
+    if (r->device) r->device->ops->close(r->device);
+    pst_rank_memory_close(r);
+    free(r->op);
+    free(r);
+}
+
+static void begin(pst_rank *r, int train) {
+    r->train = train;
+    r->each = train && r->times;
+    r->work = (pst_work){0};
+    r->n_op = 0;
+    if (!r->position) return;
+    PST_POSITION_SET(r->position, train, (uint32_t)(train || !r->eval_cut));
+    PST_POSITION_SET(r->position, train_step, r->hyper.t);
+}
+
+pst_status pst_rank_start(pst_rank *r, int train) {
+    begin(r, train);
+    return pst_executor_start(r->executor, !train && r->eval_cut ? r->p->eval_job : r->p->job, pst_rank_cut(r));
+}
+
+pst_status pst_rank_start_head(pst_rank *r) {
+    begin(r, 1);
+    return pst_executor_start_head(r->executor, r->p->job, r->cut);
+}

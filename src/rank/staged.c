@@ -1,0 +1,301 @@
+/* See staged.h. */
+#include "rank/staged.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+/* A message's own words go by sequence numbers of their own: what the sender sends, and what it is sent back. */
+enum { FORWARD = 0, BACK = 1 };
+enum { BUFFERS = 2 };
+
+typedef enum { FREE, COPYING, MOVING } buffer_state; /* MOVING: the inner transport has it */
+
+typedef struct {
+    uint8_t *mem;
+    buffer_state state;
+    uint64_t id;        /* event of the copy, request of the inner transport */
+    uint64_t at, bytes; /* of the message */
+} buffer;
+
+typedef struct lane lane;
+struct lane {
+    lane *next; /* among those that are free */
+    buffer buffer[BUFFERS];
+};
+
+typedef enum { WAITS_FOR_PEER, WAITS_FOR_LANE, RUNS, DONE } phase;
+
+typedef struct request request;
+struct request {
+    request *next; /* in the order of posting; or among the spare ones */
+    pst_transfer transfer;
+    phase phase;
+    lane *lane;
+    uint64_t mine, theirs;    /* bytes, as each end says */
+    uint64_t hello, answer;   /* inner requests that carry these: what is sent, what comes */
+    int said, heard;          /* they have completed; said: or not begun, -1 */
+    uint64_t begun, through;  /* bytes that have begun their way, and that are at its end */
+    uint32_t first, next_one; /* chunks, by number: the oldest on its way, the next to begin */
+    uint64_t end_ns;
+};
+
+typedef struct {
+    pst_transport base; /* first */
+    pst_transport *inner;
+    pst_device *device;
+    uint64_t chunk;
+    lane lanes[2][PST_STAGED_LANES], *idle[2]; /* of sends, of receives */
+    request *active, **last, *spare;
+    uint32_t unseen, copying; /* done and not tested; copies under way */
+    pst_status failed;        /* everything has, and why */
+    char why[512];
+} staged;
+
+static int sends(const request *r) { return r->transfer.kind == PST_TRANSFER_SEND; }
+
+/* --- below -------------------------------------------------------------------------------------------------------- */
+
+static pst_status post_below(staged *s, const request *r, pst_transfer_kind kind, int way, void *mem, uint64_t bytes,
+                             uint64_t *id) {
+    const pst_transfer t = {.kind = kind,
+                            .peer = r->transfer.peer,
+                            .channel = r->transfer.channel,
+                            .seq = r->transfer.seq << 1 | (uint32_t)way,
+                            .mem = mem,
+                            .bytes = bytes};
+    return s->inner->ops->post(s->inner, &t, id);
+}
+
+static pst_status say(staged *s, request *r) {
+    r->said = 0;
+    return post_below(s, r, PST_TRANSFER_SEND, sends(r) ? FORWARD : BACK, &r->mine, sizeof r->mine, &r->hello);
+}
+
+static pst_status test_below(staged *s, uint64_t id) { return s->inner->ops->test(s->inner, id, NULL); }
+
+/* BUSY is no failure: *done stays 0. */
+static pst_status look(pst_status status, int *done) {
+    *done = status == PST_OK;
+    return status == PST_BUSY ? PST_OK : status;
+}
+
+/* --- chunks ------------------------------------------------------------------------------------------------------- */
+
+static buffer *buffer_of(const request *r, uint32_t chunk) { return &r->lane->buffer[chunk % BUFFERS]; }
+
+static pst_status copy(staged *s, request *r, buffer *b) {
+    uint8_t *device = (uint8_t *)r->transfer.mem + b->at;
+    pst_queue queue = sends(r) ? PST_Q_SEND : PST_Q_RECV;
+    void *to = sends(r) ? b->mem : device;
+    const void *from = sends(r) ? device : b->mem;
+    PST_TRY(s->device->ops->copy(s->device, queue, to, from, b->bytes, &b->id));
+    b->state = COPYING, s->copying++;
+    return PST_OK;
+}
+
+static pst_status move(staged *s, request *r, buffer *b) {
+    if (sends(r) && r->said < 0) PST_TRY(say(s, r)); /* the first chunk is about to leave */
+    PST_TRY(post_below(s, r, r->transfer.kind, FORWARD, b->mem, b->bytes, &b->id));
+    b->state = MOVING;
+    return PST_OK;
+}
+
+static pst_status begin_chunks(staged *s, request *r, uint32_t *moved) {
+    while (r->begun < r->mine && buffer_of(r, r->next_one)->state == FREE) {
+        buffer *b = buffer_of(r, r->next_one);
+        uint64_t left = r->mine - r->begun;
+        b->at = r->begun, b->bytes = left < s->chunk ? left : s->chunk;
+        r->begun += b->bytes, r->next_one++;
+        PST_TRY(sends(r) ? copy(s, r, b) : move(s, r, b));
+        ++*moved;
+    }
+    return PST_OK;
+}
+
+/* The second half of a chunk's way, or its end. */
+static pst_status go_on(staged *s, request *r, buffer *b, int *done) {
+    uint64_t start, end;
+    int was_copying = b->state == COPYING;
+    if (was_copying) PST_TRY(look(s->device->ops->test(s->device, b->id, &start, &end), done));
+    else PST_TRY(look(test_below(s, b->id), done));
+    if (!*done) return PST_OK;
+    s->copying -= was_copying;
+    if (was_copying == sends(r)) return was_copying ? move(s, r, b) : copy(s, r, b);
+    b->state = FREE;
+    r->through += b->bytes;
+    return PST_OK;
+}
+
+/* Oldest first: chunks leave in their order. */
+static pst_status run_chunks(staged *s, request *r, uint32_t *moved) {
+    for (uint32_t k = r->first; k < r->next_one; k++) {
+        buffer *b = buffer_of(r, k);
+        int done = 0;
+        if (b->state != FREE) PST_TRY(go_on(s, r, b, &done));
+        *moved += (uint32_t)done;
+        if (sends(r) && b->state == COPYING) break;
+    }
+    while (r->first < r->next_one && buffer_of(r, r->first)->state == FREE) r->first++;
+    return begin_chunks(s, r, moved);
+}
+
+/* --- a message ---------------------------------------------------------------------------------------------------- */
+
+static pst_status differ(const staged *s, const request *r) {
+    uint64_t sent = sends(r) ? r->mine : r->theirs, expected = sends(r) ? r->theirs : r->mine;
+    return pst_fail(PST_EINPUT, "rank %u sent %llu bytes, rank %u expects %llu (message %u on channel %u)",
+                    sends(r) ? s->base.rank : r->transfer.peer, (unsigned long long)sent,
+                    sends(r) ? r->transfer.peer : s->base.rank, (unsigned long long)expected, r->transfer.seq,
+                    r->transfer.channel);
+}
+
+/* A sender hears that it may, a receiver that something is on its way. */
+static pst_status hear(staged *s, request *r, uint32_t *moved) {
+    PST_TRY(look(test_below(s, r->answer), &r->heard));
+    if (!r->heard) return PST_OK;
+    r->phase = WAITS_FOR_LANE;
+    ++*moved;
+    if (r->theirs == r->mine) return PST_OK;
+    if (sends(r)) PST_TRY(say(s, r)); /* so that the other end sees it, too */
+    return differ(s, r);
+}
+
+static pst_status take_lane(staged *s, request *r, uint32_t *moved) {
+    lane **idle = &s->idle[sends(r) ? 0 : 1];
+    if (!*idle) return PST_OK;
+    r->lane = *idle, *idle = r->lane->next;
+    r->phase = RUNS;
+    ++*moved;
+    return sends(r) && !r->mine ? say(s, r) : PST_OK; /* nothing but that follows */
+}
+
+static pst_status finish(staged *s, request *r, uint32_t *moved) {
+    if (r->said == 0) PST_TRY(look(test_below(s, r->hello), &r->said));
+    if (r->said != 1 || r->through < r->mine) return PST_OK;
+    lane **idle = &s->idle[sends(r) ? 0 : 1];
+    r->lane->next = *idle, *idle = r->lane;
+    r->phase = DONE, r->end_ns = pst_clock_now(s->base.clock);
+    s->unseen++;
+    ++*moved;
+    return PST_OK;
+}
+
+static pst_status advance(staged *s, request *r, uint32_t *moved) {
+    if (r->phase == WAITS_FOR_PEER) PST_TRY(hear(s, r, moved));
+    if (r->phase == WAITS_FOR_LANE) PST_TRY(take_lane(s, r, moved));
+    if (r->phase != RUNS) return PST_OK;
+    PST_TRY(run_chunks(s, r, moved));
+    return finish(s, r, moved);
+}
+
+/* --- the table ---------------------------------------------------------------------------------------------------- */
+
+static pst_status fail(staged *s, pst_status status) {
+    if (s->failed == PST_OK) s->failed = status, snprintf(s->why, sizeof s->why, "%s", pst_error());
+    return status;
+}
+
+static request *take_request(staged *s) {
+    request *r = s->spare;
+    if (r) s->spare = r->next;
+    else r = malloc(sizeof *r);
+    return r;
+}
+
+static pst_status staged_post(pst_transport *t, const pst_transfer *transfer, uint64_t *id) {
+    staged *s = (staged *)t;
+    request *r = take_request(s);
+    if (!r) return pst_fail(PST_ENOMEM, "no memory for a transfer");
+    *r = (request){.transfer = *transfer, .mine = transfer->bytes, .said = -1};
+    *s->last = r, s->last = &r->next;
+    *id = (uint64_t)(uintptr_t)r;
+    if (!sends(r)) PST_TRY(say(s, r));
+    return post_below(s, r, PST_TRANSFER_RECV, sends(r) ? BACK : FORWARD, &r->theirs, sizeof r->theirs, &r->answer);
+}
+
+static void forget(staged *s, request *r) {
+    for (request **link = &s->active; *link; link = &(*link)->next)
+        if (*link == r) {
+            if (s->last == &r->next) s->last = link;
+            *link = r->next;
+            break;
+        }
+    r->next = s->spare, s->spare = r;
+    s->unseen--;
+}
+
+static pst_status staged_test(pst_transport *t, uint64_t id, uint64_t *end_ns) {
+    staged *s = (staged *)t;
+    request *r = (request *)(uintptr_t)id;
+    if (r->phase != DONE) return s->failed == PST_OK ? PST_BUSY : pst_fail(s->failed, "%s", s->why);
+    if (end_ns) *end_ns = r->end_ns;
+    forget(s, r);
+    return PST_OK;
+}
+
+static uint32_t staged_progress(pst_transport *t) {
+    staged *s = (staged *)t;
+    uint32_t moved = s->inner->ops->progress(s->inner);
+    for (request *r = s->active; r && s->failed == PST_OK; r = r->next) {
+        pst_status status = advance(s, r, &moved);
+        if (status != PST_OK) fail(s, status);
+    }
+    return moved + s->unseen + s->copying + (s->failed != PST_OK);
+}
+
+static uint64_t staged_next_ns(pst_transport *t) {
+    pst_transport *inner = ((staged *)t)->inner;
+    return inner->ops->next_ns ? inner->ops->next_ns(inner) : PST_NEVER;
+}
+
+static pst_status staged_arm(pst_transport *t, int *fd) {
+    staged *s = (staged *)t;
+    if (s->copying || s->unseen || s->failed != PST_OK) return PST_BUSY; /* no file says when a copy has ended */
+    return s->inner->ops->arm ? s->inner->ops->arm(s->inner, fd) : pst_fail(PST_EINPUT, "it cannot be slept on");
+}
+
+static void staged_abort(pst_transport *t) {
+    staged *s = (staged *)t;
+    s->inner->ops->abort(s->inner);
+}
+
+static void free_requests(request *r) {
+    for (request *next; r; r = next) {
+        next = r->next;
+        free(r);
+    }
+}
+
+static void staged_close(pst_transport *t) {
+    staged *s = (staged *)t;
+    free_requests(s->active), free_requests(s->spare);
+    free(s);
+}
+
+static const pst_transport_ops staged_ops = {.name = "staged",
+                                             .flags = PST_TRANSPORT_DEVICE_MEMORY,
+                                             .post = staged_post,
+                                             .test = staged_test,
+                                             .progress = staged_progress,
+                                             .next_ns = staged_next_ns,
+                                             .arm = staged_arm,
+                                             .abort = staged_abort,
+                                             .close = staged_close};
+
+pst_status pst_staged_open(pst_transport *inner, pst_device *device, uint64_t largest, uint64_t chunk,
+                           pst_transport **out) {
+    uint64_t room = ((largest < chunk ? largest : chunk) + 63) & ~UINT64_C(63);
+    void *mem = NULL;
+    PST_TRY(device->ops->staging(device, 2 * PST_STAGED_LANES * BUFFERS * room + 64, &mem));
+    staged *s = calloc(1, sizeof *s);
+    if (!s) return pst_fail(PST_ENOMEM, "no memory for transfers");
+    s->base = (pst_transport){.ops = &staged_ops, .clock = inner->clock, .rank = inner->rank, .size = inner->size};
+    s->inner = inner, s->device = device, s->chunk = chunk, s->last = &s->active;
+    for (int way = 0; way < 2; way++)
+        for (int k = 0; k < PST_STAGED_LANES; k++) {
+            lane *l = &s->lanes[way][k];
+            for (int b = 0; b < BUFFERS; b++, mem = (uint8_t *)mem + room) l->buffer[b].mem = mem;
+            l->next = s->idle[way], s->idle[way] = l;
+        }
+    *out = &s->base;
+    return PST_OK;
+}

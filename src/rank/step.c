@@ -1,0 +1,162 @@
+/* The end of a step on one rank: the optimizer, also ahead of the answer that says whether it may (post-validation). */
+#include "base/arena.h"
+#include "rank/rank.h"
+#include <math.h>
+#include <string.h>
+
+static void *at(const pst_rank *r, uint64_t offset) { return r->arena.base + offset; }
+
+static int may_change(const pst_rank *r, uint32_t param) {
+    return !r->may_change || r->may_change(r->may_change_arg, param);
+}
+
+/* Until the checkpoint under way has what it needs of the parameter. Messages go on meanwhile; the disk may be slow,
+ * and that is no hang. */
+static void await_checkpoint(pst_rank *r, uint32_t param) {
+    uint32_t activity = r->position ? PST_POSITION_GET(r->position, activity) : 0;
+    if (r->position) PST_POSITION_SET(r->position, activity, PST_AT_HOST), pst_position_move(r->position);
+    do {
+        if (r->executor) pst_executor_poll(r->executor);
+    } while (!may_change(r, param));
+    if (!r->position) return;
+    PST_POSITION_SET(r->position, activity, activity);
+    PST_POSITION_SET(r->position, since_ns, pst_monotonic_ns());
+    pst_position_move(r->position);
+}
+
+/* --- what STEP changes ------------------------------------------------------------------------------------------ */
+
+/* From the arrays to where they are kept, or back. */
+typedef struct {
+    uint8_t *to;
+    const uint8_t *from;
+    uint64_t bytes;
+} copying;
+
+enum { COPY_TILE = 1 << 18 };
+
+static void copy_tile(void *arg, uint64_t tile, uint32_t thread) {
+    (void)thread;
+    const copying *c = arg;
+    uint64_t first = tile * COPY_TILE, left = c->bytes - first;
+    memcpy(c->to + first, c->from + first, left < COPY_TILE ? left : COPY_TILE);
+}
+
+/* Array 0 is the master weight, those behind it the optimizer's states. */
+static pst_status copy_array(const pst_rank *r, uint32_t param, uint32_t array, int back) {
+    uint64_t bytes = (r->layout->step_to[param] - r->layout->step_from[param]) * sizeof(float);
+    float *own = array ? pst_rank_state(r, param, array - 1) : pst_rank_weight(r, param);
+    void *kept = at(r, r->layout->undo[param] + array * pst_align(bytes));
+    copying c = {back ? (void *)own : kept, back ? kept : (void *)own, bytes};
+    if (r->far) return pst_rank_copy(r, c.to, c.from, bytes);
+    pst_pool_run(r->device->pool, copy_tile, &c, (bytes + COPY_TILE - 1) / COPY_TILE);
+    return PST_OK;
+}
+
+static pst_status copy_param(const pst_rank *r, uint32_t param, int back) {
+    for (uint32_t i = 0; i <= r->p->optim->n_state; i++) PST_TRY(copy_array(r, param, i, back));
+    return PST_OK;
+}
+
+static int steps(const pst_rank *r, uint32_t param) { return r->layout->step_from[param] < r->layout->step_to[param]; }
+
+static pst_arith_param changing(const pst_rank *r, uint32_t param) {
+    const pst_layout *x = r->layout;
+    uint64_t from = x->step_from[param];
+    pst_arith_param out = {.weight = pst_rank_weight(r, param),
+                           .grad = pst_rank_sum(r, param, from),
+                           .n = x->step_to[param] - from,
+                           .decay = r->graph->param[param].decay ? r->hyper.decay : 0};
+    for (uint32_t s = 0; s < r->p->optim->n_state; s++) out.state[s] = pst_rank_state(r, param, s);
+    if (r->graph->dtype != PST_F32) out.narrow = (uint16_t *)at(r, x->weight[param]) + from;
+    return out;
+}
+
+/* Of the optimizer's rule, or running statistics, whose accumulators have one term of each micro-batch of the step. The
+ * rate is that of PyTorch's batch norm, there for each micro-batch. */
+static const float STATISTIC_RATE = 0.1f;
+
+static pst_status change(pst_rank *r, const pst_optim_hyper *h, int statistics, uint32_t n) {
+    pst_dtype type = r->graph->dtype;
+    if (!statistics) return r->arith->update(r->device, r->p->optim->kind, h, type, r->stepping, n);
+    float scale = 1.0f / (float)r->p->plan->n_micro;
+    return r->arith->average(r->device, STATISTIC_RATE, scale, type, r->stepping, n);
+}
+
+/* All at once, unless a checkpoint still needs some of them. keeps: what is changed is kept before. */
+static pst_status apply_to(pst_rank *r, const pst_optim_hyper *h, int statistics, int keeps) {
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < r->graph->n_param; i++) {
+        if (!steps(r, i) || r->graph->param[i].statistic != statistics) continue;
+        if (!may_change(r, i)) {
+            PST_TRY(change(r, h, statistics, n));
+            n = 0;
+            await_checkpoint(r, i);
+        }
+        if (keeps) PST_TRY(copy_param(r, i, 0));
+        r->stepping[n++] = changing(r, i);
+    }
+    return change(r, h, statistics, n);
+}
+
+static pst_status apply(pst_rank *r, double clip_scale, int keeps) {
+    pst_optim_hyper h = r->hyper;
+    h.grad_scale = (float)(clip_scale / r->loss_scale);
+    PST_TRY(apply_to(r, &h, 0, keeps));
+    return apply_to(r, &h, 1, keeps);
+}
+
+static pst_status undo(pst_rank *r) {
+    for (uint32_t i = 0; i < r->graph->n_param; i++)
+        if (steps(r, i)) PST_TRY(copy_param(r, i, 1));
+    return pst_rank_refresh(r);
+}
+
+/* --- ahead of the answer ---------------------------------------------------------------------------------------- */
+
+/* What the rank knows: its own losses and sums of squares. As soon as these alone ask for clipping, or are not finite,
+ * the step waits for the answer. */
+static pst_status may_step(const pst_rank *r, int *may) {
+    const double *own;
+    double squares = 0, loss = 0, clip = r->p->config->train.clip;
+    uint32_t losses = r->layout->loss_of_rank[r->rank], pieces = r->layout->piece_of_rank[r->rank];
+    PST_TRY(pst_rank_pull(r, r->layout->norm_own, ((uint64_t)losses + pieces) * sizeof *own, &own));
+    for (uint32_t i = 0; i < losses; i++) loss += *own++;
+    for (uint32_t i = 0; i < pieces; i++) squares += *own++;
+    double norm = sqrt(squares) / r->loss_scale;
+    *may = !r->replay && isfinite(loss) && isfinite(norm) && !(clip > 0 && norm > clip);
+    return PST_OK;
+}
+
+static pst_status step_ahead(pst_rank *r) {
+    PST_TRY(may_step(r, &r->stepped));
+    return r->stepped ? apply(r, 1.0, 1) : PST_OK;
+}
+
+/* The answer: sum of losses, norm, clip factor. good: the weights stay numbers. */
+static pst_status take_answer(pst_rank *r, int *good) {
+    const double *answer;
+    PST_TRY(pst_rank_pull(r, r->layout->norm_answer, 3 * sizeof *answer, &answer));
+    r->loss_sum = answer[0], r->grad_norm = answer[1], r->clip_scale = answer[2];
+    *good = isfinite(answer[0]) && isfinite(answer[1]) && !r->replay;
+    return PST_OK;
+}
+
+pst_status pst_rank_step(pst_device *device, const void *block) {
+    (void)device;
+    pst_rank *r = ((const pst_rank_flush *)block)->rank;
+    int good;
+    if (r->p->job->post) return step_ahead(r);
+    PST_TRY(take_answer(r, &good));
+    return good ? apply(r, r->clip_scale, 0) : PST_OK;
+}
+
+pst_status pst_rank_validate(pst_device *device, const void *block) {
+    (void)device;
+    pst_rank *r = ((const pst_rank_flush *)block)->rank;
+    int good;
+    PST_TRY(take_answer(r, &good));
+    r->rolled_back = r->stepped && !(good && r->clip_scale == 1.0);
+    if (r->rolled_back) PST_TRY(undo(r));
+    return good && (!r->stepped || r->rolled_back) ? apply(r, r->clip_scale, 0) : PST_OK;
+}

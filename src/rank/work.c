@@ -1,0 +1,69 @@
+/* See work.h. */
+#include "rank/work.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Behind the operators. */
+static const char *const others[] = {"sum", "reduce", "norm", "optimizer"};
+enum { SUM, REDUCE, NORM, OPTIMIZER, N_OTHER };
+
+static uint32_t operators(void) {
+    uint32_t n;
+    pst_op_rows(&n);
+    return n + N_OTHER <= PST_WORK_MAX ? n : PST_WORK_MAX - N_OTHER; /* operators beyond would count as the last */
+}
+
+uint32_t pst_work_count(void) { return operators() + N_OTHER; }
+
+const char *pst_work_name(uint32_t kind) {
+    uint32_t n = operators(), all;
+    return kind < n ? pst_op_rows(&all)[kind]->name : others[kind - n];
+}
+
+uint32_t pst_work_of_step(const pst_graph *g, const pst_step *step) {
+    uint32_t n = operators(), all, i = 0;
+    const pst_op_row *const *rows = pst_op_rows(&all), *op = g->node[step->node].op;
+    if (step->is_sum) return n + SUM;
+    while (i + 1 < n && rows[i] != op) i++;
+    return i;
+}
+
+uint32_t pst_work_of_flush(const pst_instr *instr) {
+    uint32_t n = operators();
+    switch (instr->opcode) {
+    case PST_OP_REDUCE: return n + REDUCE;
+    case PST_OP_NORM:
+    case PST_OP_GATHER: return n + NORM;
+    case PST_OP_STEP:
+    case PST_OP_VALIDATE: return n + OPTIMIZER;
+    default: return PST_NONE;
+    }
+}
+
+typedef struct {
+    uint64_t ns;
+    const char *name;
+} share;
+
+static int by_size(const void *a, const void *b) {
+    const share *x = a, *y = b;
+    return (x->ns < y->ns) - (x->ns > y->ns);
+}
+
+void pst_work_text(const pst_work *work, uint64_t all_ns, char *text, size_t bytes) {
+    share list[PST_WORK_MAX + 1];
+    uint32_t n = pst_work_count(), used = 0;
+    uint64_t busy = 0;
+    size_t at = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        busy += work->ns[i];
+        if (work->ns[i]) list[used++] = (share){work->ns[i], pst_work_name(i)};
+    }
+    qsort(list, used, sizeof *list, by_size);
+    list[used++] = (share){all_ns > busy ? all_ns - busy : 0, "waiting"};
+    *text = 0;
+    for (uint32_t i = 0; i < used && at < bytes; i++)
+        at += (size_t)snprintf(text + at, bytes - at, "%s%s %.1f%%", i ? ", " : "", list[i].name,
+                               all_ns ? 100.0 * (double)list[i].ns / (double)all_ns : 0);
+}

@@ -1,0 +1,37 @@
+/* Whether the system's limits (ulimit) leave a run what it will need: asked before libraries start, and again once the
+ * memory is laid out, before it is taken, threads are started and hours are spent. */
+#include "run/limits.h"
+#include "base/limit.h"
+#include <stdlib.h>
+
+pst_status pst_limits_of_process(uint32_t ranks) {
+    pst_limit_needs needs = pst_limit_of_rank(ranks, 1, 0);
+    if (getenv("PENSTOCK_LAUNCHER")) return PST_OK; /* which has looked for all of its ranks */
+    return pst_limit_check(&needs);
+}
+
+/* What this process's checkpoint will have of tensors at least: parts of tensor ranks are not counted. */
+static uint64_t checkpoint_bytes(const pst_prepared *p, uint32_t rank) {
+    const pst_layout *x = p->layout[rank];
+    uint64_t elements = 0;
+    for (uint32_t i = 0; i < p->graph->n_param && pst_grid_lanes(p->grid) == p->grid.data; i++)
+        elements += x->own_to[i] - x->own_from[i];
+    return elements * sizeof(float) * (1 + (p->optim ? p->optim->n_state : 0));
+}
+
+pst_status pst_limits_of_run(const pst_trainer *t) {
+    const pst_prepared *p = t->p;
+    int several = t->world->size > 1, far = (p->options.device->flags & PST_DEVICE_FAR) != 0;
+    uint64_t arenas = 0, file = 0;
+    uint32_t n = several ? 1 : p->options.n_rank;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t rank = several ? t->world->rank : i;
+        uint64_t bytes = t->study ? 0 : checkpoint_bytes(p, rank);
+        if (!far && !t->study) arenas += p->layout[rank]->total;
+        if (bytes > file) file = bytes;
+    }
+    pst_limit_needs needs = pst_limit_of_rank(t->world->size, 1 + n * (p->options.threads - 1), arenas);
+    if (file > needs.file) needs.file = file;
+    if (several) needs.files += 2 * (uint64_t)(t->world->size - t->world->local_size); /* UCX's, to other hosts */
+    return pst_limit_check(&needs);
+}

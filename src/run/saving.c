@@ -1,0 +1,310 @@
+/* Checkpoints while training goes on: from the step that one names until it counts. Every rank writes its shard in the
+ * background, what STEP is about to change first (shard.h); how far each is rides on the reports that all ranks
+ * exchange after every step, so that all agree on what comes next without waiting for each other; rank 0 makes it
+ * count. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/saver.h"
+#include "run/trainer.h"
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef enum { NOTHING, WRITING, COMMITTING } phase;
+
+static const uint64_t GUARD_WAIT_NS = 500000; /* then transfers are polled */
+
+/* What STEP asks before it changes a parameter of one rank. */
+typedef struct {
+    pst_saving *saving;
+    pst_shard *shard;
+    uint32_t *entry; /* [n_param] its number in the shard, UINT32_MAX: not stored by this rank */
+} guard;
+
+struct pst_saving {
+    pst_trainer *trainer;
+    uint32_t n; /* ranks of this process */
+    pst_shard **shard;
+    guard *guard;
+    pst_ckpt_entry *entry; /* of all shards */
+    pst_saver *saver;
+    char folder[PST_TRAINER_FOLDER + 16], *config;
+    phase phase;             /* the same on all ranks */
+    int alone;               /* this process has all ranks: it commits as soon as all is written */
+    pst_ckpt_info info;      /* of the one under way, */
+    const char *why;         /* and what it is for */
+    double best_before;      /* t->best_loss without it */
+    uint64_t bytes, held_ns; /* of all ranks; how long STEPs of this process have waited for it */
+    int warned;
+};
+
+/* --- set-up ----------------------------------------------------------------------------------------------------- */
+
+/* Ends when the parameter's bytes are taken; 0: not yet. */
+static int may_change(void *arg, uint32_t param) {
+    guard *g = arg;
+    if (g->entry[param] == UINT32_MAX || pst_shard_released(g->shard, g->entry[param], 0)) return 1;
+    uint64_t began = pst_monotonic_ns();
+    int free_now = pst_shard_released(g->shard, g->entry[param], GUARD_WAIT_NS);
+    g->saving->held_ns += pst_monotonic_ns() - began;
+    return free_now;
+}
+
+/* What of a parameter this rank answers for, and so stores. */
+static pst_ckpt_entry entry_of(const pst_rank *r, uint32_t i) {
+    const pst_prepared *p = r->p;
+    const pst_layout *x = r->layout;
+    uint64_t from = x->own_from[i], n = x->own_to[i] - from;
+    pst_ckpt_entry e = {.param = r->graph->param + i, .weight = pst_rank_weight(r, i) + (from - x->step_from[i])};
+    if (n < pst_param_elements(e.param) || e.param->slice.held == PST_HELD_PART) e.from = from, e.n = n;
+    for (uint32_t j = 0; j < p->optim->n_state; j++) e.state[j] = pst_rank_state(r, i, j) + (from - x->step_from[i]);
+    return e;
+}
+
+/* In the order in which STEP goes through them. */
+static pst_status open_shard(pst_saving *s, uint32_t k, pst_ckpt_entry *entry) {
+    const pst_prepared *p = s->trainer->p;
+    pst_rank *r = s->trainer->group->local[k];
+    guard *g = &s->guard[k];
+    uint32_t n = 0;
+    g->saving = s;
+    if (!(g->entry = malloc((p->graph->n_param + (size_t)1) * sizeof *g->entry)))
+        return pst_fail(PST_ENOMEM, "no memory to list the parameters of rank %u", r->rank);
+    for (uint32_t i = 0; i < p->graph->n_param; i++) {
+        int stores = pst_rank_stores(r, i);
+        g->entry[i] = stores ? n : UINT32_MAX;
+        if (stores) entry[n++] = entry_of(r, i);
+    }
+    PST_TRY(pst_shard_open(p->optim, entry, n, 0, &s->shard[k]));
+    if (r->far) pst_shard_read_with(s->shard[k], pst_rank_read_aside, r);
+    g->shard = s->shard[k];
+    r->may_change = may_change, r->may_change_arg = g;
+    return PST_OK;
+}
+
+/* The resolved configuration as text, which goes into the checkpoint. */
+static pst_status config_text(const pst_config *c, char **text) {
+    size_t bytes;
+    FILE *f = open_memstream(text, &bytes);
+    if (!f) return pst_fail(PST_ENOMEM, "no memory for the configuration");
+    pst_status status = pst_config_print(c, f);
+    if (fclose(f) != 0 && status == PST_OK) status = pst_fail(PST_ENOMEM, "no memory for the configuration");
+    return status;
+}
+
+static void describe(pst_saving *s) {
+    const pst_trainer *t = s->trainer;
+    const pst_graph *g = t->p->whole;
+    s->info.seed = (uint64_t)t->config->train.seed;
+    s->info.model_hash = pst_graph_hash(g);
+    s->info.data_hash = t->data->row->hash(t->data);
+    snprintf(s->info.optimizer, sizeof s->info.optimizer, "%s", t->p->optim->name);
+    for (uint32_t i = 0; i < g->n_param; i++)
+        s->bytes += pst_param_elements(g->param + i) * sizeof(float) * (1 + t->p->optim->n_state);
+}
+
+static pst_status open_saving(pst_trainer *t, pst_saving *s) {
+    uint32_t n = t->group->n_local;
+    size_t n_param = t->p->graph->n_param;
+    s->shard = calloc(n, sizeof *s->shard), s->guard = calloc(n, sizeof *s->guard);
+    s->entry = calloc(n * n_param + 1, sizeof *s->entry);
+    if (!s->shard || !s->guard || !s->entry) return pst_fail(PST_ENOMEM, "no memory to write checkpoints");
+    s->trainer = t, s->n = n;
+    s->alone = n == t->p->options.n_rank;
+    snprintf(s->folder, sizeof s->folder, "%s/checkpoints", t->folder);
+    for (uint32_t k = 0; k < n; k++) PST_TRY(open_shard(s, k, s->entry + k * n_param));
+    PST_TRY(config_text(t->config, &s->config));
+    describe(s);
+    return pst_saver_open(s->shard, n, &s->saver);
+}
+
+pst_status pst_saving_open(pst_trainer *t) {
+    if (t->study || t->saving) return PST_OK;
+    t->saving = calloc(1, sizeof *t->saving);
+    if (!t->saving) return pst_fail(PST_ENOMEM, "no memory to write checkpoints");
+    return open_saving(t, t->saving);
+}
+
+void pst_saving_close(pst_trainer *t) {
+    pst_saving *s = t->saving;
+    if (!s) return;
+    pst_saver_close(s->saver);
+    for (uint32_t k = 0; s->shard && s->guard && k < s->n; k++) {
+        t->group->local[k]->may_change = NULL;
+        pst_shard_close(s->shard[k]);
+        free(s->guard[k].entry);
+    }
+    if (s->phase != NOTHING) pst_ckpt_leave_folders(s->folder, s->info.step);
+    free(s->shard), free(s->guard), free(s->entry), free(s->config);
+    free(s);
+    t->saving = NULL;
+}
+
+/* --- on the background thread ----------------------------------------------------------------------------------- */
+
+static pst_status make_folders(void *arg) {
+    const pst_saving *s = arg;
+    return pst_ckpt_make_folders(s->folder, s->info.step);
+}
+
+static pst_status commit(void *arg) {
+    const pst_saving *s = arg;
+    const pst_trainer *t = s->trainer;
+    PST_TRY(pst_ckpt_commit(s->folder, &s->info, s->config, t->p->whole, t->p->options.n_rank, NULL));
+    pst_ckpt_prune(s->folder, (uint32_t)t->config->checkpoint.keep, s->info.step);
+    return PST_OK;
+}
+
+/* --- from one step to the next ---------------------------------------------------------------------------------- */
+
+#define WORTH_A_WORD_NS UINT64_C(10000000) /* of waiting: below, it would read 0.00 s */
+
+static const char *every_says = "checkpoint.every";
+
+/* What the checkpoint of t->step is for. Before t->best_loss follows. */
+static const char *purpose(const pst_trainer *t) {
+    int64_t every = t->config->checkpoint.every;
+    if (every > 0 && t->step % (uint64_t)every == 0) return every_says;
+    return t->validation_loss < t->best_loss ? "the best evaluation so far" : "asked for";
+}
+
+/* Training stood still until the one before was written, which may not be the fault of checkpoint.every. */
+static void say_waited(const pst_saving *s, const char *before, uint64_t step, uint64_t ns) {
+    const char *why = purpose(s->trainer);
+    int too_often = before == every_says && why == every_says;
+    pst_log(PST_LOG_WARN,
+            "training waited %.2f s before the checkpoint of step %" PRIu64 " (%s), until that of step %" PRIu64
+            " (%s) was written%s",
+            (double)ns * 1e-9, s->trainer->step, why, step, before,
+            too_often ? ": checkpoint.every is shorter than a checkpoint takes" : "");
+}
+
+/* The step's data are in place well before STEP. 0: training does not go on meanwhile. */
+static uint64_t hurry_ns(const pst_trainer *t, int last) {
+    return last || !t->trained ? 0 : t->own[0].wall_ns / 10 * 8;
+}
+
+pst_status pst_saving_start(pst_trainer *t, int last) {
+    pst_status status = PST_OK;
+    PST_TRY(pst_saving_open(t));
+    pst_saving *s = t->saving;
+    uint64_t began = pst_monotonic_ns();
+    int waited = s->phase != NOTHING && !last;
+    const char *before = s->why;
+    uint64_t step_before = s->info.step;
+    if (s->phase != NOTHING) PST_TRY(pst_saving_finish(t));
+    uint64_t lost = pst_monotonic_ns() - began;
+    if (waited && lost >= WORTH_A_WORD_NS && t->group->leader && !s->warned++) say_waited(s, before, step_before, lost);
+    s->info.step = t->step;
+    s->why = purpose(t);
+    s->info.skipped = t->skipped;
+    s->info.loss_scale = t->scaler.dynamic ? t->scaler.scale : 0;
+    s->info.loss_scale_good = t->scaler.good;
+    s->info.next_sample = t->step * (uint64_t)t->config->train.batch;
+    s->info.validation_loss = t->validation_loss;
+    s->best_before = t->best_loss;
+    if (t->validation_loss < t->best_loss) t->best_loss = t->validation_loss; /* NaN is below nothing */
+    s->info.best_loss = t->best_loss;
+    s->held_ns = 0;
+    for (uint32_t k = 0; k < s->n && status == PST_OK; k++) {
+        uint32_t rank = t->group->local[k]->rank;
+        char *path = pst_ckpt_shard_path(s->folder, t->step, rank, t->p->options.n_rank);
+        pst_shard_begin(s->shard[k], path ? path : "", hurry_ns(t, last));
+        if (!path) pst_shard_fail(s->shard[k], PST_ENOMEM);
+        free(path);
+    }
+    s->phase = s->alone ? COMMITTING : WRITING;
+    pst_saver_write(s->saver, make_folders, s->alone ? commit : NULL, s);
+    return PST_OK;
+}
+
+pst_save_state pst_saving_state(pst_trainer *t) {
+    pst_saving *s = t->saving;
+    if (!s || s->phase == NOTHING) return PST_SAVE_NOTHING;
+    if (pst_saver_busy(s->saver)) return PST_SAVE_BUSY;
+    return pst_saver_wait(s->saver) == PST_OK ? PST_SAVE_DONE : PST_SAVE_FAILED;
+}
+
+/* In seconds, of all processes. */
+static pst_status longest(pst_group *g, uint64_t mine_ns, double *seconds) {
+    const uint64_t *ns;
+    uint64_t most = 0;
+    PST_TRY(pst_group_numbers(g, mine_ns, &ns));
+    for (uint32_t r = 0; r < g->n_rank; r++) most = ns[r] > most ? ns[r] : most;
+    *seconds = (double)most * 1e-9;
+    return PST_OK;
+}
+
+/* The same status on all ranks: what has come of it. A checkpoint that cannot be written is said and survived; a dead
+ * peer and weights that are no numbers are not. */
+static pst_status settle(pst_trainer *t, pst_status status) {
+    pst_saving *s = t->saving;
+    pst_metrics_saved saved = {.step = s->info.step, .bytes = s->bytes};
+    s->phase = NOTHING;
+    if (status == PST_OK) t->checkpointed = s->info.step;
+    else t->best_loss = s->best_before;
+    if (status == PST_EPEER || status == PST_EINPUT) return status;
+    char path[PST_TRAINER_FOLDER + 64], why[1024];
+    snprintf(path, sizeof path, "%s/step-%08" PRIu64, s->folder, s->info.step);
+    snprintf(why, sizeof why, "%s", pst_error());
+    PST_TRY(longest(t->group, pst_saver_ns(s->saver), &saved.seconds));
+    PST_TRY(longest(t->group, s->held_ns, &saved.held_s));
+    if (t->metrics) pst_metrics_checkpoint(t->metrics, &saved, path, status == PST_OK ? NULL : why);
+    return PST_OK;
+}
+
+/* How this process' part went. */
+static pst_status own_status(const pst_trainer *t) {
+    pst_status status = pst_saver_wait(t->saving->saver);
+    if (status != PST_EINPUT) return status;
+    return pst_fail(status, "training has diverged: after step %" PRIu64 " %s; lower train.lr (%g)",
+                    t->saving->info.step, pst_error(), t->config->train.lr);
+}
+
+/* Some rank could not write: all hear why, and what there is goes before it may be tried again. */
+static pst_status give_up(pst_trainer *t, pst_status mine) {
+    pst_status status = pst_group_agree(t->group, mine);
+    if (status != PST_EPEER && t->group->leader) {
+        char said[1024];
+        snprintf(said, sizeof said, "%s", pst_error());
+        pst_ckpt_abandon(t->saving->folder, t->saving->info.step);
+        pst_fail(status, "%s", said);
+    }
+    return settle(t, status == PST_EPEER ? status : pst_group_agree(t->group, status));
+}
+
+static void begin_commit(pst_saving *s) {
+    s->phase = COMMITTING;
+    if (s->trainer->group->leader) pst_saver_run(s->saver, commit, s);
+}
+
+pst_status pst_saving_progress(pst_trainer *t) {
+    pst_saving *s = t->saving;
+    if (!s || s->phase == NOTHING) return PST_OK;
+    uint32_t n = s->phase == WRITING ? t->p->options.n_rank : 1;
+    int failed = 0;
+    for (uint32_t r = 0; r < n; r++) {
+        if (t->report[r].saving == PST_SAVE_BUSY) return PST_OK;
+        failed |= t->report[r].saving == PST_SAVE_FAILED;
+    }
+    int mine = t->report[t->group->local[0]->rank].saving == PST_SAVE_FAILED;
+    if (failed) return give_up(t, mine ? own_status(t) : PST_OK);
+    if (s->phase == COMMITTING) return settle(t, PST_OK);
+    begin_commit(s);
+    return PST_OK;
+}
+
+pst_status pst_saving_finish(pst_trainer *t) {
+    pst_saving *s = t->saving;
+    if (!s || s->phase == NOTHING) return PST_OK;
+    for (;;) {
+        phase at = s->phase;
+        pst_status mine = own_status(t), all = pst_group_agree(t->group, mine);
+        if (all == PST_EPEER) return settle(t, all);
+        if (all != PST_OK) return give_up(t, mine);
+        if (at == COMMITTING) return settle(t, PST_OK);
+        begin_commit(s);
+    }
+}

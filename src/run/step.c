@@ -1,0 +1,167 @@
+/* One optimizer step, once its data lies in the ranks' memory: hyper-parameters, the run, what each rank measured, and
+ * whether the numbers are still numbers. Of the training loop (train.c) and of a session (session.c) alike. */
+#include "run/stop.h"
+#include "run/trainer.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Linear warm-up, then cosine or linear decay to lr_min at the last step, or none. step counts from 0; a session may
+ * make more of them than train.steps. */
+static double learning_rate(const pst_config *c, uint64_t step) {
+    double lr = c->train.lr, low = c->train.lr_min;
+    if (step < (uint64_t)c->train.warmup) return lr * (double)(step + 1) / (double)c->train.warmup;
+    if (!strcmp(c->train.decay, "none") || c->train.steps <= c->train.warmup) return lr;
+    double x = (double)(step - (uint64_t)c->train.warmup) / (double)(c->train.steps - c->train.warmup);
+    if (x > 1) x = 1;
+    return low + (lr - low) * (!strcmp(c->train.decay, "linear") ? 1 - x : 0.5 * (1 + cos(3.14159265358979323846 * x)));
+}
+
+/* update: 1 for the first that changes the weights. Skipped steps move the learning rate on, but nothing else. */
+static pst_optim_hyper hyper_parameters(const pst_config *c, uint64_t step, uint64_t update) {
+    double t = (double)update;
+    return (pst_optim_hyper){.lr = (float)learning_rate(c, step),
+                             .decay = (float)c->train.weight_decay,
+                             .beta1 = (float)c->train.beta1,
+                             .beta2 = (float)c->train.beta2,
+                             .eps = (float)c->train.eps,
+                             .momentum = (float)c->train.momentum,
+                             .grad_scale = 1.0f,
+                             .t = update,
+                             .correction1 = (float)(1 - pow(c->train.beta1, t)),
+                             .correction2 = (float)(1 - pow(c->train.beta2, t))};
+}
+
+static uint64_t kib_after(const char *text, const char *key) {
+    const char *at = strstr(text, key);
+    return at ? strtoull(at + strlen(key), NULL, 10) * 1024 : 0;
+}
+
+/* Of this process: anonymous and shared resident bytes; and the most that were ever resident, files of libraries
+ * included. 0 where the system does not tell. */
+static void resident_bytes(int proc_status, uint64_t *own, uint64_t *most) {
+    char text[4096];
+    ssize_t n = proc_status < 0 ? -1 : pread(proc_status, text, sizeof text - 1, 0);
+    text[n < 0 ? 0 : n] = 0;
+    *own = kib_after(text, "\nRssAnon:") + kib_after(text, "\nRssShmem:");
+    *most = kib_after(text, "\nVmHWM:");
+}
+
+/* What one rank measured in the step just done. */
+static pst_report report_of(const pst_rank *r, uint64_t peak_bytes) {
+    const pst_instr_list *list = &r->p->job->list[r->rank];
+    pst_report out = {.peak_bytes = peak_bytes,
+                      .work = r->work,
+                      .works = r->each || !(r->device->ops->flags & PST_DEVICE_AHEAD),
+                      .rolled_back = (uint64_t)r->rolled_back};
+    const pst_span *span = pst_executor_spans(r->executor, &out.origin_ns);
+    uint64_t count[PST_OP_COUNT] = {0}, first = PST_NEVER, last = 0, end = 0;
+    for (uint32_t i = 0; i < list->n_instr; i++) {
+        uint8_t op = list->instr[i].opcode;
+        uint64_t ns = span[i].end - span[i].start;
+        uint32_t kind = pst_work_of_flush(list->instr + i);
+        if (kind != PST_NONE) out.work.ns[kind] += ns;
+        out.op_ns[op] += ns, count[op]++;
+        if (span[i].end > end) end = span[i].end;
+        if (op > PST_OP_BW) continue;
+        out.busy_ns += ns;
+        if (span[i].start < first) first = span[i].start;
+        if (span[i].end > last) last = span[i].end;
+    }
+    for (int op = 0; op < PST_OP_COUNT; op++) out.op_ns[op] /= count[op] ? count[op] : 1;
+    out.span_ns = last - first;
+    out.flush_ns = end - last;
+    return out;
+}
+
+/* Whether to look how far the arena has been written by now: reading what is not takes time. */
+static int looks(const pst_trainer *t) {
+    return !(t->step & (t->step - 1)) || t->step == (uint64_t)t->config->train.steps;
+}
+
+void pst_step_take_requests(pst_trainer *t, uint64_t requests) {
+    int signal = pst_stop_signal(requests);
+    if (signal) t->stopped = signal;
+    if (signal) pst_stop_announce();
+    if (!(requests & PST_STOP_SAVE)) return;
+    t->save_requested = 1;
+    pst_stop_save_taken();
+}
+
+/* Every rank's report to all; what any was asked to do is known to all from here on. */
+static pst_status gather_reports(pst_trainer *t, uint64_t wall_ns) {
+    uint64_t resident, most_resident, requests = t->takes_signals ? pst_stop_requests() : 0;
+    resident_bytes(t->proc_status, &resident, &most_resident);
+    for (uint32_t i = 0; i < t->group->n_local; i++) {
+        uint64_t peak_bytes = t->own[i].peak_bytes; /* of the step before */
+        if (!peak_bytes || looks(t)) PST_TRY(pst_rank_touched(t->group->local[i], peak_bytes, &peak_bytes));
+        t->own[i] = report_of(t->group->local[i], peak_bytes);
+        t->own[i].wall_ns = wall_ns;
+        t->own[i].resident_bytes = resident;
+        t->own[i].requests = requests;
+        t->own[i].most_resident_bytes = most_resident;
+        t->own[i].saving = pst_saving_state(t);
+    }
+    PST_TRY(pst_group_all_gather(t->group, t->own, sizeof *t->own, t->report));
+    pst_group_learn(t->group, t->report);
+    for (uint32_t r = 0; r < t->p->options.n_rank; r++) requests |= t->report[r].requests;
+    pst_step_take_requests(t, requests);
+    return PST_OK;
+}
+
+/* Predicted beside measured. */
+static pst_metrics_step measured_step(const pst_trainer *t, uint64_t wall_ns) {
+    const pst_prepared *p = t->p;
+    const pst_rank *r = t->group->local[0];
+    uint32_t longest = 0, rolled_back = 0;
+    for (uint32_t k = 0; k < p->options.n_rank; k++) rolled_back += t->report[k].rolled_back != 0;
+    for (uint32_t k = 1; k < p->options.n_rank; k++)
+        if (t->report[k].span_ns > t->report[longest].span_ns) longest = k;
+    const pst_report *l = &t->report[longest];
+    return (pst_metrics_step){.step = t->step,
+                              .loss = t->study ? NAN : r->loss_sum / (double)r->targets,
+                              .lr = learning_rate(p->config, t->step - 1),
+                              .grad_norm = r->grad_norm,
+                              .step_s = (double)wall_ns * 1e-9,
+                              .bubble = l->span_ns ? 1 - (double)l->busy_ns / (double)l->span_ns : 0,
+                              .predicted_step_s = t->fit ? pst_fit_step_s(t->fit) : NAN,
+                              .predicted_bubble = t->fit ? pst_fit_bubble(t->fit) : NAN,
+                              .tokens = t->step * p->targets,
+                              .post = p->job->post,
+                              .rolled_back = rolled_back,
+                              .loss_scale = r->loss_scale,
+                              .skipped = t->skipped,
+                              .scales = t->scaler.dynamic || r->loss_scale != 1};
+}
+
+/* An overflow of fp16 is skipped: the rank has left the weights alone, every one alike. */
+static void adjust_scale(pst_trainer *t) {
+    const pst_rank *r = t->group->local[0];
+    int finite = isfinite(r->loss_sum) && isfinite(r->grad_norm);
+    t->overflowed = !t->study && pst_scaler_step(&t->scaler, t->config, finite);
+    if (t->overflowed) t->skipped++, t->skipped_in_row++;
+}
+
+pst_status pst_step_run(pst_trainer *t, uint64_t began_ns, pst_metrics_step *measured) {
+    if (!(t->scaler.scale > 0)) pst_scaler_open(t->config, &t->scaler);
+    for (uint32_t i = 0; i < t->group->n_local; i++) {
+        t->group->local[i]->hyper = hyper_parameters(t->config, t->step, t->step - t->skipped + 1);
+        t->group->local[i]->loss_scale = t->scaler.scale;
+        t->group->local[i]->step = t->step;
+    }
+    PST_TRY(pst_group_run(t->group, 1));
+    uint64_t wall_ns = pst_monotonic_ns() - began_ns;
+    t->step++;
+    adjust_scale(t);
+    t->validation_loss = NAN; /* of these weights: not measured yet */
+    PST_TRY(gather_reports(t, wall_ns));
+    *measured = measured_step(t, wall_ns);
+    return PST_OK;
+}
+
+/* Who draws a step that was skipped draws its replay: the spans are of that. */
+pst_status pst_step_check(pst_trainer *t) {
+    PST_TRY(pst_nonfinite_check(t));
+    return t->skipped_in_row && !t->overflowed ? gather_reports(t, t->own[0].wall_ns) : PST_OK;
+}

@@ -1,0 +1,321 @@
+/* The training loop: one run, as far as it happens in this process. Where it happens: start.c. */
+#include "base/clock.h"
+#include "base/log.h"
+#include "comm/launch/launch.h"
+#include "prepare/planned.h"
+#include "run/bind.h"
+#include "run/limits.h"
+#include "run/stop.h"
+#include "run/trainer.h"
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+/* --- one step --------------------------------------------------------------------------------------------------- */
+
+/* For whoever measures how long a start takes (bench/start.py). */
+static void say_started(const pst_trainer *t) {
+    uint64_t first = PST_NEVER;
+    for (uint32_t r = 0; r < t->p->options.n_rank; r++)
+        if (t->report[r].origin_ns < first) first = t->report[r].origin_ns;
+    pst_log(PST_LOG_DEBUG, "first instruction at %" PRIu64 " ns of the monotonic clock", first);
+}
+
+/* The step whose timeline is drawn: the one asked for, else the last but one. */
+static uint64_t traced_step(const pst_trainer *t) {
+    uint64_t steps = (uint64_t)t->config->train.steps, asked = (uint64_t)t->config->log.trace;
+    uint64_t at = asked ? asked : steps > 1 ? steps - 1 : steps;
+    return at < steps ? at : steps;
+}
+
+/* On a device that runs ahead the times of single operators hold it up: those of the first steps are taken, so that there
+ * are some, of every tenth, and of the one that is drawn. */
+static void choose_times(const pst_trainer *t) {
+    enum { FIRST = 3, EVERY = 10 };
+    uint64_t next = t->step + 1;
+    int times = next <= t->resumed + FIRST || next % EVERY == 0 || next == traced_step(t);
+    for (uint32_t i = 0; i < t->group->n_local; i++) t->group->local[i]->times = times;
+}
+
+static pst_status train_step(pst_trainer *t) {
+    pst_metrics_step measured;
+    uint64_t began = pst_monotonic_ns();
+    choose_times(t);
+    PST_TRY(pst_feed_batch(t, t->step * (uint64_t)t->config->train.batch));
+    PST_TRY(pst_step_run(t, began, &measured));
+    if (!t->trained && t->group->leader) say_started(t);
+    if (t->metrics) pst_metrics_step_done(t->metrics, &measured, t->report);
+    PST_TRY(pst_step_check(t));
+    if (t->fit && !t->skipped_in_row) pst_fit_add(t->fit, t->report);
+    return pst_saving_progress(t);
+}
+
+/* --- the loop --------------------------------------------------------------------------------------------------- */
+
+static int due(int64_t every, uint64_t step) { return every > 0 && step % (uint64_t)every == 0; }
+
+static double since(uint64_t began) { return (double)(pst_monotonic_ns() - began) * 1e-9; }
+
+/* Those that are not evaluated, because the run is to stop, have no tokens. */
+static pst_status validate_sets(pst_trainer *t) {
+    for (uint32_t i = 0; i < t->sets.n; i++) {
+        pst_evaluate_set *set = &t->sets.set[i];
+        set->tokens = 0;
+        if (!t->stopped) PST_TRY(pst_feed_validate(t, set->data, &set->loss, &set->tokens));
+    }
+    return PST_OK;
+}
+
+/* Leaves validation_loss NaN when there is nothing to validate on, or when it was interrupted. */
+static pst_status validate(pst_trainer *t) {
+    uint64_t tokens, began = pst_monotonic_ns();
+    if (t->study) return PST_OK;
+    PST_TRY(pst_feed_validate(t, t->data, &t->validation_loss, &tokens));
+    PST_TRY(validate_sets(t));
+    if (t->metrics) pst_metrics_validation(t->metrics, t->step, t->validation_loss, tokens, &t->sets, since(began));
+    if (!tokens || isfinite(t->validation_loss) || !strcmp(t->config->train.non_finite, "skip")) return PST_OK;
+    PST_TRY(pst_saving_finish(t));
+    pst_status status = pst_fail(PST_EINPUT,
+                                 "training has diverged: the validation loss after step %" PRIu64 " is %g; lower "
+                                 "train.lr (%g)",
+                                 t->step, fabs(t->validation_loss), t->config->train.lr);
+    return pst_group_agree(t->group, status);
+}
+
+/* last: nothing is left to train meanwhile. */
+static pst_status checkpoint(pst_trainer *t, int last) {
+    if (last) PST_TRY(pst_saving_finish(t)); /* it may be of this step */
+    if (t->checkpointed != t->step && !t->study) PST_TRY(pst_saving_start(t, last));
+    return last ? pst_saving_finish(t) : PST_OK;
+}
+
+/* An interrupted run's last, too. */
+static int to_trace(const pst_trainer *t) { return t->step == traced_step(t) || (t->stopped && !t->traced); }
+
+/* Whether a checkpoint lies in the run's folder: one that it has written, or went on from there. */
+static int can_resume(const pst_trainer *t) {
+    size_t n = strlen(t->folder);
+    int began_here = !strncmp(t->resume, t->folder, n) && t->resume[n] == '/';
+    return t->checkpointed != UINT64_MAX && (!*t->resume || began_here || t->checkpointed != t->resumed);
+}
+
+/* What our launcher will say when a rank or link fails. */
+static void note_resume(pst_trainer *t) {
+    const char *hosts = t->options->hostfile;
+    char note[2 * PST_TRAINER_FOLDER];
+    if (t->noted || !t->group->leader || !t->group->heartbeat || !can_resume(t)) return;
+    snprintf(note, sizeof note, "go on with: penstock train --resume %s -n %u%s%s", t->folder, t->p->options.n_rank,
+             hosts ? " --hostfile " : "", hosts ? hosts : "");
+    pst_heartbeat_note(t->group->heartbeat, note);
+    t->noted = 1;
+}
+
+/* Whoever asks for the end in the last step gets the run complete. */
+static void last_step_done(pst_trainer *t) {
+    pst_stop_complete(t->stopped);
+    t->stopped_in_last_step = t->stopped != 0;
+    t->stopped = 0;
+}
+
+static pst_status loop(pst_trainer *t) {
+    uint64_t steps = (uint64_t)t->config->train.steps;
+    while (t->step < steps && !t->stopped) {
+        note_resume(t);
+        PST_TRY(train_step(t));
+        t->trained = 1;
+        if (t->step == steps) last_step_done(t);
+        if (to_trace(t)) {
+            PST_TRY(pst_trace_step(t));
+            t->traced = 1;
+        }
+        if (t->stopped || t->step == steps) return PST_OK; /* finish() does the rest */
+        if (due(t->config->eval.every, t->step)) PST_TRY(validate(t));
+        /* The best weights are worth a checkpoint, whenever they come. */
+        int wanted = t->save_requested || t->validation_loss < t->best_loss;
+        t->save_requested = 0;
+        if (wanted || due(t->config->checkpoint.every, t->step)) PST_TRY(checkpoint(t, 0));
+    }
+    return PST_OK;
+}
+
+/* --canary: nothing was written behind any rank's arena. */
+static pst_status check_memory(const pst_trainer *t) {
+    pst_status status = PST_OK;
+    for (uint32_t i = 0; status == PST_OK && i < t->group->n_local; i++) {
+        const pst_rank *r = t->group->local[i];
+        int intact = 0;
+        status = pst_rank_intact(r, &intact);
+        if (status == PST_OK && !intact) status = pst_fail(PST_EINTERNAL, "rank %u wrote behind its arena", r->rank);
+    }
+    PST_TRY(pst_group_agree(t->group, status));
+    if (t->group->leader && !t->options->quiet) printf("canary      nothing was written behind the arenas\n");
+    return PST_OK;
+}
+
+/* A report that cannot be written is said and survived. */
+static int write_report(const pst_trainer *t) {
+    pst_status status = pst_report_write(t->folder, NULL);
+    if (status != PST_OK) pst_log(PST_LOG_WARN, "no report: %s", pst_error());
+    pst_error_clear();
+    return status == PST_OK;
+}
+
+/* Of the rank with the largest arena. What libraries take no layout knows: the process alone tells. */
+static void say_memory(const pst_trainer *t) {
+    const pst_prepared *p = t->p;
+    uint32_t largest = 0;
+    for (uint32_t r = 1; r < p->options.n_rank; r++)
+        if (p->layout[r]->total > p->layout[largest]->total) largest = r;
+    const pst_report *of = t->report + largest;
+    printf("memory      rank %u: arena %.1f MiB as predicted, written %.1f", largest,
+           (double)p->layout[largest]->total / 0x1p20, (double)of->peak_bytes / 0x1p20);
+    if (of->most_resident_bytes)
+        printf("; its process, libraries%s included, at most %.1f MiB resident",
+               t->group->n_local > 1 ? " and all ranks" : "", (double)of->most_resident_bytes / 0x1p20);
+    putchar('\n');
+}
+
+/* No step of this process has changed the weights. A run that goes on may end while the scale of fp16 is still being
+ * found: its weights were trained before. */
+static int has_changed_nothing(const pst_trainer *t) {
+    uint64_t steps = t->step - t->resumed;
+    int scaling = t->resumed && t->overflowed;
+    return !t->stopped && steps && t->skipped - t->skipped_before == steps && !scaling;
+}
+
+static void say_end(const pst_trainer *t, uint64_t hash, int reported) {
+    char work[400], advice[PST_NONFINITE_ADVICE];
+    printf("%s after step %" PRIu64, t->stopped ? "stopped" : "done", t->step);
+    if (!t->study) printf("; weights %016" PRIx64, hash);
+    if (t->skipped) printf("; %" PRIu64 " step%s skipped", t->skipped, t->skipped > 1 ? "s" : "");
+    putchar('\n');
+    pst_metrics_work_text(t->metrics, work, sizeof work);
+    if (t->trained && !t->study) printf("time        %s\n", work);
+    if (t->trained && !t->study) say_memory(t);
+    if (t->trained) pst_explain_times(t);
+    printf("metrics     %s/metrics.jsonl\n", t->folder);
+    if (t->traced) printf("timeline    %s/timeline.svg, trace.json\n", t->folder);
+    if (reported) printf("report      %s/report.html\n", t->folder);
+    if (t->checkpointed == t->step && t->step)
+        printf("checkpoint  %s/checkpoints/step-%08" PRIu64 "\n", t->folder, t->step);
+    fflush(stdout);
+    pst_nonfinite_advice(t, advice);
+    int fails = has_changed_nothing(t);             /* and says why */
+    if (!fails && t->skipped && !t->scaler.dynamic) /* there it is how the scale is found */
+        pst_log(PST_LOG_WARN, "%" PRIu64 " of %" PRIu64 " steps were skipped, for they were not finite: %s", t->skipped,
+                t->step, advice);
+}
+
+/* All steps were made, but what they have led to could not be written. */
+static pst_status lost_weights(const pst_trainer *t) {
+    pst_status status =
+        t->checkpointed == UINT64_MAX
+            ? pst_fail(PST_ENOMEM, "the weights of step %" PRIu64 " were not saved, and there is no checkpoint before",
+                       t->step)
+            : pst_fail(PST_ENOMEM,
+                       "the weights of step %" PRIu64 " were not saved; the last good checkpoint is of step %" PRIu64,
+                       t->step, t->checkpointed);
+    return pst_group_agree(t->group, status);
+}
+
+static pst_status all_skipped(const pst_trainer *t) {
+    char advice[PST_NONFINITE_ADVICE], after[48] = "";
+    pst_nonfinite_advice(t, advice);
+    if (t->resumed) snprintf(after, sizeof after, " after step %" PRIu64, t->resumed);
+    pst_status status = pst_fail(PST_EINPUT,
+                                 "all %" PRIu64 " steps%s were skipped, because the loss or a gradient was not finite; "
+                                 "the weights have not changed; %s",
+                                 t->step - t->resumed, after, advice);
+    return pst_group_agree(t->group, status);
+}
+
+static pst_status finish(pst_trainer *t) {
+    uint64_t hash = 0;
+    int reported = 0;
+    if (t->stopped_in_last_step) PST_TRY(checkpoint(t, 1)); /* there may be no time for both */
+    if (!t->stopped) PST_TRY(validate(t));
+    PST_TRY(checkpoint(t, 1));
+    if (!t->study) PST_TRY(pst_save_weights_hash(t, &hash));
+    if (t->metrics) pst_metrics_end(t->metrics, t->step, t->study ? NULL : &hash, t->stopped ? "interrupted" : "done");
+    if (t->metrics) reported = write_report(t);
+    if (t->metrics && !t->options->quiet) say_end(t, hash, reported);
+    if (t->checkpointed != t->step && !t->study) return lost_weights(t);
+    if (has_changed_nothing(t)) return all_skipped(t);
+    return t->options->canary && !t->study && t->trained ? check_memory(t) : PST_OK;
+}
+
+/* Each rank looks for itself; all leave together, with one message. */
+static pst_status prepare(pst_trainer *t, uint32_t n_rank) {
+    pst_status status = pst_bind_rank(t->world, t->config);
+    if (status == PST_OK) status = pst_registry_joins(t->config->parallel.transport, t->world, n_rank);
+    if (status == PST_OK)
+        status = pst_setup_prepare(t->config, t->options, t->plan, n_rank, t->world, &t->data, &t->sets, &t->p);
+    if (status == PST_OK) status = pst_limits_of_run(t);
+    return pst_group_agree_world(t->world, status);
+}
+
+static pst_status run(pst_trainer *t, uint32_t n_rank) {
+    PST_TRY(prepare(t, n_rank));
+    PST_TRY(pst_setup_ranks(t));
+    PST_TRY(pst_setup_folder(t));
+    PST_TRY(pst_setup_weights(t));
+    PST_TRY(pst_setup_metrics(t));
+    PST_TRY(pst_group_agree(t->group, pst_saving_open(t)));
+    pst_announce_run(t);
+    PST_TRY(loop(t));
+    return finish(t);
+}
+
+/* All ranks have failed alike and leave together: one says why, and the others wait for that, because a launcher ends
+ * the job when the first has left. */
+void pst_train_say_once(pst_world *world) {
+    if (world->rank == 0) fprintf(stderr, "penstock: %s\n", pst_error());
+    if (world->size > 1) world->ops->fence(world);
+    pst_error_clear();
+}
+
+/* All is saved. A launcher that is not ours may end the others when the first leaves with a status that is not 0: none
+ * does before rank 0 has written everything. */
+static void note_stop(const pst_trainer *t) {
+    pst_group *g = t->group;
+    if (t->options->stopped) *t->options->stopped = t->stopped;
+    if (!t->stopped) return;
+    if (g->heartbeat) pst_heartbeat_stopped(g->heartbeat, t->stopped);
+    if (g->world && g->world->size > 1 && g->world->ops->fence(g->world) != PST_OK) pst_error_clear();
+}
+
+pst_status pst_train_here(const pst_config *c, const pst_train_options *o, const pst_plan *plan, pst_world *world,
+                          uint32_t n_rank) {
+    pst_trainer t = {.config = c,
+                     .options = o,
+                     .plan = plan,
+                     .world = world,
+                     .study = !strcmp(c->parallel.device, "timed"),
+                     .takes_signals = 1,
+                     .proc_status = -1,
+                     .lock = -1};
+    pst_stop_before before;
+    pst_stop_open(&before, !world->rank && !o->quiet);
+    int launched = world->launched_by_us;
+    if (plan && !world->rank && !o->quiet) pst_planned_warn(c, plan);
+    pst_status status = run(&t, n_rank);
+    pst_saving_close(&t);
+    pst_metrics_close(t.metrics);
+    if (status == PST_OK) note_stop(&t);
+    pst_stop_close(&before);
+    /* Our launcher names the culprit, once; but that of one host among several knows nothing of a link that never
+     * was. */
+    int led = status == PST_EPEER && launched && (t.group || !world->ops->check);
+    if (led && t.group && t.group->heartbeat) pst_heartbeat_excuse(t.group->heartbeat, pst_error());
+    if (status == PST_EPEER && !launched && t.group && t.group->leader && can_resume(&t))
+        fprintf(stderr, "penstock: afterwards go on with: penstock train --resume %s\n", t.folder);
+    if (status != PST_OK && !led && pst_group_said_by_all()) pst_train_say_once(t.group ? t.group->world : t.world);
+    if (t.group) pst_group_close(t.group, status);
+    if (t.world) t.world->ops->close(t.world);
+    if (t.data) t.data->row->close(t.data);
+    pst_evaluate_close(&t.sets);
+    pst_prepared_close(t.p);
+    pst_setup_close(&t);
+    if (led) pst_error_clear();
+    return status;
+}

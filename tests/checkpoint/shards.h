@@ -1,0 +1,29 @@
+/* A shard written from beginning to end in the calling thread, for tests of what comes after. */
+#ifndef TESTS_CHECKPOINT_SHARDS_H
+#define TESTS_CHECKPOINT_SHARDS_H
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/shard.h"
+#include <stdlib.h>
+
+/* rule: NULL for weights only. */
+static inline pst_status shard_write(const char *folder, uint64_t step, uint32_t rank, uint32_t ranks,
+                                     const pst_optim_row *rule, const pst_ckpt_entry *entry, uint32_t n) {
+    pst_shard *s = NULL;
+    void *room = NULL;
+    char *path = pst_ckpt_shard_path(folder, step, rank, ranks);
+    pst_status status = path ? pst_ckpt_make_folders(folder, step) : PST_ENOMEM;
+    if (status == PST_OK) status = pst_shard_open(rule, entry, n, 0, &s);
+    if (status == PST_OK && !(room = pst_shard_room(s))) status = PST_ENOMEM;
+    if (status == PST_OK) {
+        pst_shard_begin(s, path, 0);
+        while (pst_shard_write(s, room)) {}
+        while (pst_shard_verify(s, room)) {}
+        status = pst_shard_end(s);
+    }
+    if (status != PST_OK) pst_ckpt_leave_folders(folder, step);
+    if (s) pst_shard_room_free(s, room);
+    pst_shard_close(s);
+    free(path);
+    return status;
+}
+#endif

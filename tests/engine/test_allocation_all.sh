@@ -1,5 +1,0 @@
-#!/bin/sh
-# test: label=full timeout=600 isa=any
-# Many more requests for memory of tests/engine/test_allocation.c and test_allocation_ranks.c than these try by themselves.
-export PST_ALLOC_ALL=1
-"$(dirname "$PENSTOCK")/test_engine_allocation" && exec "$(dirname "$PENSTOCK")/test_engine_allocation_ranks"

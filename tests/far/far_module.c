@@ -1,0 +1,696 @@
+/* A back end as a module whose device is a processor that behaves like an accelerator: its memory lies at addresses
+ * where the host finds nothing, launches and copies are queued to threads of its own and end later. Kernels and
+ * arithmetic are the CPU's, so that a run on it has the CPU's bits; precision fp8 is there (far_f8.h). For tests of the engine; from the environment:
+ * FAR_MEMORY=BYTES (there are no more), FAR_FAIL=NODE:PASS:N (the N-th launch of that kernel fails), FAR_VERSION=N,
+ * FAR_MODEL=NAME, FAR_BATCH=SAMPLES (kernels are told the number of the step that has their sample), FAR_NEAR=1 (memory
+ * lies at its addresses, and is called CUDA's), FAR_CAPTURE=N (the N-th capture fails; 0: it captures nothing). */
+#include "far/far_direct.h"
+#include "far/far_f8.h"
+#include "kernels/cpu/cpu.h"
+#include "kernels/module_host.h"
+#include <math.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static uint64_t away_by = UINT64_C(1) << 62; /* from where memory really lies: no address at all */
+enum { EVENTS = 8192, MAX_ROWS = 240, PAUSE_EVERY = 13, PAUSE_US = 50, MAX_PREPARED = 4096 };
+
+typedef struct far far;
+typedef struct job job;
+struct job {
+    job *next;
+    pst_status (*run)(far *d, job *j);
+    uint64_t event;
+    void *to;
+    const void *from;
+    uint64_t bytes; /* or elements */
+    int value;      /* of a fill; the row of a kernel; a type */
+    pst_call call;
+    void *arg[PST_MAX_ARG];
+    pst_optim_kind kind;
+    pst_optim_hyper hyper;
+    pst_arith_param *param;
+    const float **x;
+    uint32_t n_x;
+    uint64_t *n;
+};
+
+typedef struct {
+    far *device;
+    pthread_t thread;
+    pthread_cond_t filled;
+    job *first, **last;
+} queue;
+
+struct far {
+    pst_device base;
+    pst_device *cpu; /* computes */
+    uint8_t *memory; /* where it really lies */
+    uint64_t bytes;
+    void *staging[8];
+    uint32_t n_staging, n_prepared;
+    const pst_node *prepared[MAX_PREPARED];
+    pst_choice *chosen, *given;
+    uint32_t n_chosen, n_given;
+    int measures;
+    far_f8 f8;
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    queue queue[PST_Q_COUNT];
+    int capturing;
+    job *noted, **last_noted; /* of the capture under way */
+    struct captured *captured;
+    int closing, begun; /* begun: what was launched since the latest event has this one ahead of it */
+    uint64_t next_event, ahead;
+    struct {
+        uint64_t start_ns, end_ns;
+        int state; /* 0: not yet, 1: has happened, 2: the device had failed */
+    } event[EVENTS];
+    pst_status failed;
+    char why[512];
+};
+
+/* --- queues ------------------------------------------------------------------------------------------------------- */
+
+/* What the device's threads use in place of an address. */
+static void *real(const far *d, const void *at) {
+    uint64_t away = (uint64_t)(uintptr_t)d->memory + away_by, place = (uint64_t)(uintptr_t)at;
+    return (void *)(uintptr_t)(place >= away && place < away + d->bytes ? place - away_by : place);
+}
+
+void *pst_far_real(const pst_device *device, const void *at) { return real((const far *)device, at); }
+
+/* Events begin and end with jobs of their own; whatever fails, everything behind it does. */
+static pst_status run_begin(far *d, job *j) {
+    uint64_t now = pst_clock_now(d->base.clock);
+    pthread_mutex_lock(&d->lock);
+    d->event[j->event % EVENTS].start_ns = now;
+    pthread_mutex_unlock(&d->lock);
+    return PST_OK;
+}
+
+static void end_event(far *d, uint64_t event) {
+    d->event[event % EVENTS].end_ns = pst_clock_now(d->base.clock);
+    d->event[event % EVENTS].state = d->failed == PST_OK ? 1 : 2;
+}
+
+static void *serve(void *arg) {
+    queue *q = arg;
+    far *d = q->device;
+    pst_gemm_start_thread(NULL); /* as on the CPU's own threads, else products share out their sums */
+    pthread_mutex_lock(&d->lock);
+    for (uint32_t served = 1;; served++) {
+        while (!q->first && !d->closing) pthread_cond_wait(&q->filled, &d->lock);
+        if (!q->first) break;
+        job *j = q->first;
+        pst_status failed = d->failed;
+        pthread_mutex_unlock(&d->lock);
+        if (served % PAUSE_EVERY == 0) usleep(PAUSE_US);
+        pst_status status = failed == PST_OK && j->run ? j->run(d, j) : PST_OK;
+        pthread_mutex_lock(&d->lock);
+        if (status != PST_OK && d->failed == PST_OK)
+            d->failed = status, snprintf(d->why, sizeof d->why, "%s", pst_error());
+        int ends = j->event != UINT64_MAX && j->run != run_begin;
+        if (ends) end_event(d, j->event);
+        if (!(q->first = j->next)) q->last = &q->first;
+        if (ends) pthread_cond_broadcast(&d->moved);
+        free(j->param), free(j->x), free(j->n), free(j);
+    }
+    pthread_mutex_unlock(&d->lock);
+    return NULL;
+}
+
+static job *job_of(pst_status (*run)(far *, job *)) {
+    job *j = calloc(1, sizeof *j);
+    if (!j) abort();
+    j->run = run, j->event = UINT64_MAX;
+    return j;
+}
+
+static void put(far *d, pst_queue where, job *j) {
+    if (where == PST_Q_COMPUTE && d->capturing) {
+        *d->last_noted = j, d->last_noted = &j->next;
+        return;
+    }
+    pthread_mutex_lock(&d->lock);
+    queue *q = &d->queue[where];
+    *q->last = j, q->last = &j->next;
+    pthread_cond_signal(&q->filled);
+    pthread_mutex_unlock(&d->lock);
+}
+
+static uint64_t new_event(far *d) {
+    pthread_mutex_lock(&d->lock);
+    uint64_t event = d->next_event++;
+    d->event[event % EVENTS].state = 0;
+    d->event[event % EVENTS].start_ns = 0;
+    pthread_mutex_unlock(&d->lock);
+    return event;
+}
+
+static pst_status await(far *d, uint64_t event) {
+    pthread_mutex_lock(&d->lock);
+    while (!d->event[event % EVENTS].state) pthread_cond_wait(&d->moved, &d->lock);
+    int failed = d->event[event % EVENTS].state == 2;
+    pthread_mutex_unlock(&d->lock);
+    return failed ? pst_fail(d->failed, "%s", d->why) : PST_OK;
+}
+
+/* --- the device --------------------------------------------------------------------------------------------------- */
+
+static pst_status open_device(const pst_device_config *config, pst_device **out);
+
+static _Atomic int most_waiting;      /* launches that had not ended when another came */
+static _Atomic int n_launch, n_asked; /* launches; those with an event */
+
+static void begin_event(far *d) {
+    uint64_t event = d->ahead = new_event(d);
+    pthread_mutex_lock(&d->lock);
+    int waiting = 0;
+    for (uint64_t e = event; e-- > 0 && e + EVENTS / 8 > event;) waiting += !d->event[e % EVENTS].state;
+    if (waiting > most_waiting) most_waiting = waiting;
+    pthread_mutex_unlock(&d->lock);
+    job *begin = job_of(run_begin);
+    begin->event = event;
+    put(d, PST_Q_COMPUTE, begin);
+    d->begun = 1;
+}
+
+static pst_status launch(pst_device *device, pst_launch_fn fn, const void *call, uint64_t after_ns, uint64_t ns,
+                         uint64_t *event) {
+    far *d = (far *)device;
+    (void)after_ns, (void)ns;
+    if (d->capturing) return event ? pst_fail(PST_EINTERNAL, "far: an event in a capture") : fn(device, call);
+    n_launch++;
+    if (!d->begun) begin_event(d);
+    pst_status status = fn(device, call);
+    if (!event) return status;
+    job *end = job_of(NULL);
+    end->event = *event = d->ahead;
+    put(d, PST_Q_COMPUTE, end);
+    d->begun = 0, n_asked++;
+    return status;
+}
+
+static pst_status test(pst_device *device, uint64_t event, uint64_t *start_ns, uint64_t *end_ns) {
+    far *d = (far *)device;
+    pthread_mutex_lock(&d->lock);
+    int known = event < d->next_event && event + EVENTS >= d->next_event, state = d->event[event % EVENTS].state;
+    *start_ns = d->event[event % EVENTS].start_ns, *end_ns = d->event[event % EVENTS].end_ns;
+    pthread_mutex_unlock(&d->lock);
+    if (!known) return pst_fail(PST_EINTERNAL, "far: event %llu is not known", (unsigned long long)event);
+    if (state == 2) return pst_fail(d->failed, "%s", d->why);
+    return state ? PST_OK : PST_BUSY;
+}
+
+/* --- captures ----------------------------------------------------------------------------------------------------- */
+
+typedef struct captured {
+    struct captured *next;
+    job *first;
+} captured;
+
+static _Atomic int n_capture, n_replay;
+static pst_status run_kernel(far *d, job *j);
+
+static void drop_jobs(job *j) {
+    for (job *next; j; j = next) next = j->next, free(j);
+}
+
+static void drop_captured(far *d) {
+    for (captured *c = d->captured, *next; c; c = next) next = c->next, drop_jobs(c->first), free(c);
+}
+
+static pst_status capture_begin(pst_device *device) {
+    far *d = (far *)device;
+    if (d->capturing) return pst_fail(PST_EINTERNAL, "far: a capture in a capture");
+    d->capturing = 1, d->noted = NULL, d->last_noted = &d->noted;
+    return PST_OK;
+}
+
+/* What differs from launch to launch, but for the sample, is none of what is captured: kernels that look at it meet
+ * nonsense. */
+static pst_status keep_noted(far *d, captured *c) {
+    for (job *j = d->noted; j; j = j->next) {
+        if (j->run != run_kernel) return pst_fail(PST_EINTERNAL, "far: more than kernels in a capture");
+        j->call.sample = UINT64_MAX, j->call.step = UINT64_MAX, j->call.loss_scale = NAN;
+    }
+    *c = (captured){d->captured, d->noted};
+    d->captured = c;
+    return PST_OK;
+}
+
+static pst_status capture_end(pst_device *device, void **launches) {
+    far *d = (far *)device;
+    const char *fails = getenv("FAR_CAPTURE");
+    captured *c = NULL;
+    pst_status status = PST_OK;
+    if (!d->capturing) return pst_fail(PST_EINTERNAL, "far: no capture is under way");
+    d->capturing = 0;
+    if (launches && fails && n_capture + 1 == atoi(fails)) status = pst_fail(PST_EINTERNAL, "far: no captures today");
+    if (launches && status == PST_OK && !(c = malloc(sizeof *c))) abort();
+    if (c) status = keep_noted(d, c);
+    if (!c || status != PST_OK) return drop_jobs(d->noted), free(c), status;
+    *launches = c;
+    n_capture++;
+    return PST_OK;
+}
+
+static pst_status replay(pst_device *device, const void *call) {
+    const pst_captured *again = call;
+    const captured *c = again->launches;
+    for (const job *of = c->first; of; of = of->next) {
+        job *j = job_of(run_kernel);
+        uint64_t no_event = j->event;
+        *j = *of;
+        j->next = NULL, j->event = no_event, j->call.arg = j->arg, j->call.sample = again->sample;
+        put((far *)device, PST_Q_COMPUTE, j);
+    }
+    n_replay++;
+    return PST_OK;
+}
+
+static uint64_t next_ns(pst_device *device) {
+    (void)device;
+    return PST_NEVER;
+}
+
+static void close_device(pst_device *device) {
+    far *d = (far *)device;
+    if (!d) return;
+    pthread_mutex_lock(&d->lock);
+    d->closing = 1;
+    for (int q = 0; q < PST_Q_COUNT; q++) pthread_cond_signal(&d->queue[q].filled);
+    pthread_mutex_unlock(&d->lock);
+    for (int q = 0; q < PST_Q_COUNT; q++) pthread_join(d->queue[q].thread, NULL);
+    for (int q = 0; q < PST_Q_COUNT; q++) pthread_cond_destroy(&d->queue[q].filled);
+    d->cpu->ops->close(d->cpu);
+    drop_captured(d);
+    for (uint32_t i = 0; i < d->n_staging; i++) free(d->staging[i]);
+    pthread_mutex_destroy(&d->lock), pthread_cond_destroy(&d->moved);
+    free(d->chosen), free(d->given);
+    free(d->memory), free(d);
+}
+
+static pst_status memory(pst_device *device, uint64_t bytes, void **base) {
+    far *d = (far *)device;
+    const char *limit = getenv("FAR_MEMORY");
+    uint64_t most = limit ? strtoull(limit, NULL, 10) : UINT64_MAX;
+    void *real_memory;
+    if (bytes > most)
+        return pst_fail(PST_ENOMEM, "device far: %llu bytes are needed, %llu are free", (unsigned long long)bytes,
+                        (unsigned long long)most);
+    if (posix_memalign(&real_memory, 4096, bytes)) return pst_fail(PST_ENOMEM, "device far: no memory");
+    d->memory = real_memory, d->bytes = bytes;
+    *base = (void *)(uintptr_t)((uint64_t)(uintptr_t)real_memory + away_by);
+    return PST_OK;
+}
+
+static pst_status staging(pst_device *device, uint64_t bytes, void **base) {
+    far *d = (far *)device;
+    if (d->n_staging == sizeof d->staging / sizeof *d->staging || posix_memalign(base, 4096, bytes))
+        return pst_fail(PST_ENOMEM, "device far: no memory of the host");
+    d->staging[d->n_staging++] = *base;
+    return PST_OK;
+}
+
+static pst_status run_copy(far *d, job *j) {
+    memcpy(real(d, j->to), real(d, j->from), j->bytes);
+    return PST_OK;
+}
+
+static pst_status copy(pst_device *device, pst_queue where, void *to, const void *from, uint64_t bytes,
+                       uint64_t *event) {
+    far *d = (far *)device;
+    job *j = job_of(run_copy);
+    uint64_t own = j->event = new_event(d);
+    j->to = to, j->from = from, j->bytes = bytes;
+    put(d, where, j);
+    if (!event) return await(d, own);
+    *event = own;
+    return PST_OK;
+}
+
+static pst_status run_fill(far *d, job *j) {
+    memset(real(d, j->to), j->value, j->bytes);
+    return PST_OK;
+}
+
+static pst_status fill(pst_device *device, pst_queue where, void *to, uint8_t value, uint64_t bytes) {
+    job *j = job_of(run_fill);
+    j->to = to, j->value = value, j->bytes = bytes;
+    put((far *)device, where, j);
+    return PST_OK;
+}
+
+static pst_status run_rows(far *d, job *j) {
+    uint8_t *to = real(d, j->to);
+    const uint8_t *from = real(d, j->from);
+    for (uint64_t i = 0; i < j->n[2]; i++) memcpy(to + i * j->n[0], from + i * j->n[1], j->bytes);
+    return PST_OK;
+}
+
+static pst_status copy_rows(pst_device *device, pst_queue where, void *to, uint64_t to_distance, const void *from,
+                            uint64_t from_distance, uint64_t bytes, uint64_t rows) {
+    const uint64_t n[] = {to_distance, from_distance, rows};
+    job *j = job_of(run_rows);
+    j->to = to, j->from = from, j->bytes = bytes;
+    if (!(j->n = malloc(sizeof n))) abort();
+    memcpy(j->n, n, sizeof n);
+    put((far *)device, where, j);
+    return PST_OK;
+}
+
+static pst_status run_depend(far *d, job *j) { return await(d, j->bytes); }
+
+static pst_status depend(pst_device *device, pst_queue where, uint64_t event) {
+    job *j = job_of(run_depend);
+    j->bytes = event;
+    put((far *)device, where, j);
+    return PST_OK;
+}
+
+static const char *model(const pst_device_config *config) {
+    (void)config;
+    return getenv("FAR_MODEL") ? getenv("FAR_MODEL") : "Distant 1";
+}
+
+/* As if every rank had one of its own. */
+static uint64_t room(const pst_device_config *config, uint32_t ranks_here) {
+    (void)config, (void)ranks_here;
+    return getenv("FAR_MEMORY") ? strtoull(getenv("FAR_MEMORY"), NULL, 10) : 0;
+}
+
+static pst_device_ops ops = {.name = "far",
+                             .open = open_device,
+                             .launch = launch,
+                             .test = test,
+                             .next_ns = next_ns,
+                             .close = close_device,
+                             .flags = PST_DEVICE_FAR | PST_DEVICE_AHEAD,
+                             .memory = memory,
+                             .staging = staging,
+                             .copy = copy,
+                             .copy_rows = copy_rows,
+                             .fill = fill,
+                             .depend = depend,
+                             .model = model,
+                             .room = room,
+                             .capture_begin = capture_begin,
+                             .capture_end = capture_end,
+                             .replay = replay};
+
+static pst_status open_device(const pst_device_config *config, pst_device **out) {
+    far *d = calloc(1, sizeof *d);
+    if (!d) return pst_fail(PST_ENOMEM, "no memory for the far device");
+    const pst_device_config inner = {.threads = config->threads, .clock = config->clock};
+    pst_status status = pst_device_cpu.open(&inner, &d->cpu);
+    if (status != PST_OK) return free(d), status;
+    d->base = (pst_device){.ops = &ops, .clock = config->clock, .isa = d->cpu->isa, .threads = config->threads};
+    pthread_mutex_init(&d->lock, NULL), pthread_cond_init(&d->moved, NULL);
+    for (int q = 0; q < PST_Q_COUNT; q++) {
+        d->queue[q].device = d, d->queue[q].last = &d->queue[q].first;
+        pthread_cond_init(&d->queue[q].filled, NULL);
+        if (pthread_create(&d->queue[q].thread, NULL, serve, &d->queue[q])) abort();
+    }
+    *out = &d->base;
+    return PST_OK;
+}
+
+/* --- kernels ------------------------------------------------------------------------------------------------------ */
+
+static const pst_kernel_row *inner[MAX_ROWS];
+static pst_kernel_row rows[MAX_ROWS];
+static uint32_t n_row;
+static _Atomic int launched; /* of the kernel that fails one day */
+
+/* FAR_FAIL=NODE:PASS:N */
+static int fails(const job *j) {
+    const char *what = getenv("FAR_FAIL"), *colon = what ? strchr(what, ':') : NULL;
+    const char *name = j->call.node->name;
+    if (!colon || strlen(name) != (size_t)(colon - what) || strncmp(what, name, strlen(name))) return 0;
+    return "FBW"[inner[j->value]->pass] == colon[1] && ++launched == atoi(colon + 3);
+}
+
+static pst_status run_kernel(far *d, job *j) {
+    if (fails(j)) return pst_fail(PST_EINTERNAL, "far: an illegal address");
+    if (far_f8_takes(inner[j->value], &j->call)) return far_f8_launch(&d->f8, inner[j->value], d->cpu, &j->call);
+    return inner[j->value]->launch(d->cpu, &j->call);
+}
+
+/* --- choices: which of no algorithms multiplies ------------------------------------------------------------------- */
+
+static const char *model(const pst_device_config *config);
+
+static void choose_given(far *d, pst_choice *choice) {
+    for (uint32_t i = 0; i < d->n_given; i++)
+        if (!strcmp(d->given[i].of, choice->of)) *choice = d->given[i];
+}
+
+static void choose(far *d, const pst_graph *g, const pst_node *node) {
+    const pst_param *w = g->param + node->param[0];
+    pst_choice choice;
+    snprintf(choice.of, sizeof choice.of, "%s: %ux%u", model(NULL), (unsigned)w->dim[0], (unsigned)w->dim[1]);
+    snprintf(choice.is, sizeof choice.is, "%s%d", d->measures ? "measured " : "first", d->measures ? (int)getpid() : 0);
+    for (uint32_t i = 0; i < d->n_chosen; i++)
+        if (!strcmp(d->chosen[i].of, choice.of)) return;
+    choose_given(d, &choice);
+    d->chosen = realloc(d->chosen, (d->n_chosen + 1) * sizeof choice);
+    if (!d->chosen) abort();
+    d->chosen[d->n_chosen++] = choice;
+}
+
+static pst_status give(pst_device *device, int measures, const pst_choice *list, uint32_t n) {
+    far *d = (far *)device;
+    free(d->given);
+    d->given = malloc(n * sizeof *list + 1), d->n_given = n, d->measures = measures;
+    if (!d->given) abort();
+    for (uint32_t i = 0; i < n; i++) d->given[i] = list[i];
+    for (uint32_t i = 0; i < d->n_chosen; i++) choose_given(d, &d->chosen[i]);
+    return PST_OK;
+}
+
+static int take(pst_device *device, uint32_t i, pst_choice *choice) {
+    far *d = (far *)device;
+    if (i >= d->n_chosen) return 0;
+    *choice = d->chosen[i];
+    return 1;
+}
+
+static pst_status compare(pst_device *device, uint32_t i, pst_choice_times *times) {
+    (void)device;
+    *times = (pst_choice_times){2e-3, 1.25e-3 + 1e-6 * i, 1e-3, 7};
+    return PST_OK;
+}
+
+static const pst_choice_ops choices = {give, take, compare};
+
+/* Of linear: before there is memory, and before the first launch. */
+static pst_status prepare(pst_device *device, const pst_graph *g, const pst_node *node) {
+    far *d = (far *)device;
+    if (d->memory) return pst_fail(PST_EINTERNAL, "far: %s is prepared when memory is taken", node->name);
+    for (uint32_t i = 0; i < d->n_prepared; i++)
+        if (d->prepared[i] == node) return PST_OK;
+    if (d->n_prepared == MAX_PREPARED) return pst_fail(PST_ENOMEM, "far: too many nodes");
+    d->prepared[d->n_prepared++] = node;
+    choose(d, g, node);
+    return PST_OK;
+}
+
+static int is_prepared(const far *d, const pst_node *node) {
+    uint32_t i = 0;
+    while (i < d->n_prepared && d->prepared[i] != node) i++;
+    return i < d->n_prepared;
+}
+
+static pst_status queue_kernel(pst_device *device, const pst_call *call, uint32_t row) {
+    far *d = (far *)device;
+    if (rows[row].prepare && !is_prepared(d, call->node))
+        return pst_fail(PST_EINTERNAL, "far: %s has not been prepared", call->node->name);
+    const char *batch = getenv("FAR_BATCH");
+    if (batch && call->train && call->step != call->sample / strtoull(batch, NULL, 10))
+        return pst_fail(PST_EINTERNAL, "far: sample %llu is not of step %llu", (unsigned long long)call->sample,
+                        (unsigned long long)call->step);
+    job *j = job_of(run_kernel);
+    uint32_t n = 0;
+    j->value = (int)row, j->call = *call;
+    j->call.scratch = real(d, call->scratch), j->call.arg = j->arg;
+    for (n = 0; n < PST_MAX_ARG; n++) j->arg[n] = real(d, call->arg[n]); /* those behind the last are not used */
+    put(d, PST_Q_COMPUTE, j);
+    return PST_OK;
+}
+
+/* All that have `step` or `loss_scale` from a call, and those that a GPU's kernels complain of by their launch, are
+ * launched each time. */
+static int captures(pst_device *device, const pst_call *call) {
+    (void)device;
+    return strcmp(call->node->op->name, "linear") || pst_node_factors(call->graph, call->node) != PST_F8;
+}
+
+static int may_be_captured(const char *op) {
+    static const char *const never[] = {"embedding", "cross_entropy", "vocabulary_part", "vocabulary_loss"};
+    for (size_t i = 0; i < sizeof never / sizeof *never; i++)
+        if (!strcmp(op, never[i])) return 0;
+    return 1;
+}
+
+/* A row's function is not told which row it is of. */
+#define T(n)                                                                                                           \
+    static pst_status launch_##n(pst_device *d, const pst_call *c) { return queue_kernel(d, c, n - 1000); }
+#define TEN(t) T(t##0) T(t##1) T(t##2) T(t##3) T(t##4) T(t##5) T(t##6) T(t##7) T(t##8) T(t##9)
+#define N(n) launch_##n,
+#define TEN_NAMES(t) N(t##0) N(t##1) N(t##2) N(t##3) N(t##4) N(t##5) N(t##6) N(t##7) N(t##8) N(t##9)
+#define ALL(X)                                                                                                         \
+    X(100)                                                                                                             \
+    X(101)                                                                                                             \
+    X(102)                                                                                                             \
+    X(103)                                                                                                             \
+    X(104)                                                                                                             \
+    X(105)                                                                                                             \
+    X(106)                                                                                                             \
+    X(107)                                                                                                             \
+    X(108) X(109) X(110) X(111) X(112) X(113) X(114) X(115) X(116) X(117) X(118) X(119) X(120) X(121) X(122) X(123)
+ALL(TEN)
+static pst_status (*const launches[])(pst_device *, const pst_call *) = {ALL(TEN_NAMES)};
+
+static void add_rows(const pst_kernel_row *list, uint32_t n) {
+    for (uint32_t i = 0; i < n; i++, n_row++) {
+        if (n_row == MAX_ROWS) abort();
+        inner[n_row] = &list[i];
+        rows[n_row] = list[i];
+        rows[n_row].launch = launches[n_row];
+        if (!strcmp(list[i].op, "linear")) rows[n_row].prepare = prepare;
+        if (may_be_captured(list[i].op)) rows[n_row].captures = captures;
+    }
+}
+
+/* --- arithmetic --------------------------------------------------------------------------------------------------- */
+
+static void *copy_of(const void *list, size_t bytes) {
+    void *copied = malloc(bytes + 1);
+    if (!copied) abort();
+    return memcpy(copied, list, bytes);
+}
+
+static pst_status run_update(far *d, job *j) {
+    return pst_arith_cpu.update(d->cpu, j->kind, &j->hyper, (pst_dtype)j->value, j->param, (uint32_t)j->bytes);
+}
+
+static pst_status queue_params(far *d, pst_status (*run)(far *, job *), pst_optim_kind kind, const pst_optim_hyper *h,
+                               pst_dtype type, const pst_arith_param *list, uint32_t n) {
+    job *j = job_of(run);
+    j->kind = kind, j->hyper = *h, j->value = (int)type, j->bytes = n;
+    j->param = copy_of(list, n * sizeof *list);
+    for (pst_arith_param *p = j->param; p < j->param + n; p++) {
+        p->weight = real(d, p->weight), p->grad = real(d, p->grad), p->narrow = real(d, p->narrow);
+        p->state[0] = real(d, p->state[0]), p->state[1] = real(d, p->state[1]);
+    }
+    put(d, PST_Q_COMPUTE, j);
+    return PST_OK;
+}
+
+static pst_status update(pst_device *device, pst_optim_kind kind, const pst_optim_hyper *h, pst_dtype type,
+                         const pst_arith_param *list, uint32_t n) {
+    return queue_params((far *)device, run_update, kind, h, type, list, n);
+}
+
+static pst_status run_average(far *d, job *j) {
+    return pst_arith_cpu.average(d->cpu, j->hyper.lr, j->hyper.grad_scale, (pst_dtype)j->value, j->param,
+                                 (uint32_t)j->bytes);
+}
+
+static pst_status average(pst_device *device, float rate, float scale, pst_dtype type, const pst_arith_param *list,
+                          uint32_t n) {
+    pst_optim_hyper h = {.lr = rate, .grad_scale = scale};
+    return queue_params((far *)device, run_average, PST_OPTIM_SGD, &h, type, list, n);
+}
+
+static pst_status run_squares(far *d, job *j) {
+    return pst_arith_cpu.sum_squares(d->cpu, j->x, j->n, (uint32_t)j->bytes, j->to);
+}
+
+static pst_status sum_squares(pst_device *device, const float *const *x, const uint64_t *n, uint32_t count,
+                              double *out) {
+    far *d = (far *)device;
+    job *j = job_of(run_squares);
+    j->x = copy_of(x, count * sizeof *x), j->n = copy_of(n, count * sizeof *n), j->bytes = count, j->to = real(d, out);
+    for (uint32_t i = 0; i < count; i++) j->x[i] = real(d, x[i]);
+    put(d, PST_Q_COMPUTE, j);
+    return PST_OK;
+}
+
+static pst_status run_accumulate(far *d, job *j) { return pst_arith_cpu.accumulate(d->cpu, j->to, j->from, j->bytes); }
+
+static pst_status accumulate(pst_device *device, float *y, const float *x, uint64_t n) {
+    far *d = (far *)device;
+    job *j = job_of(run_accumulate);
+    j->to = real(d, y), j->from = real(d, x), j->bytes = n;
+    put(d, PST_Q_COMPUTE, j);
+    return PST_OK;
+}
+
+static pst_status run_combine(far *d, job *j) {
+    return pst_arith_cpu.combine(d->cpu, (pst_dtype)j->value, (const void *const *)j->x, j->n_x, j->to, j->bytes);
+}
+
+static pst_status combine(pst_device *device, pst_dtype type, const void *const *x, uint32_t n_x, void *out,
+                          uint64_t n) {
+    far *d = (far *)device;
+    job *j = job_of(run_combine);
+    j->x = copy_of(x, n_x * sizeof *x), j->n_x = n_x, j->to = real(d, out), j->value = (int)type, j->bytes = n;
+    for (uint32_t i = 0; i < n_x; i++) j->x[i] = real(d, x[i]);
+    put(d, PST_Q_COMPUTE, j);
+    return PST_OK;
+}
+
+static pst_status run_narrow(far *d, job *j) {
+    return pst_arith_cpu.narrow(d->cpu, (pst_dtype)j->value, j->from, j->to, j->bytes);
+}
+
+static pst_status narrow(pst_device *device, pst_dtype type, const float *x, uint16_t *y, uint64_t n) {
+    far *d = (far *)device;
+    job *j = job_of(run_narrow);
+    j->to = real(d, y), j->from = real(d, x), j->value = (int)type, j->bytes = n;
+    put(d, PST_Q_COMPUTE, j);
+    return PST_OK;
+}
+
+/* --- the module --------------------------------------------------------------------------------------------------- */
+
+static const char *about(uint32_t line) {
+    static char text[160];
+    snprintf(text, sizeof text, "far: %d launches waited at once, %d of %d were asked for, %d captures, %d replays",
+             most_waiting, n_asked, n_launch, n_capture, n_replay);
+    return line ? NULL : text;
+}
+
+static const pst_arith arith = {update, sum_squares, accumulate, narrow, average, combine};
+static pst_module module = {.version = PST_MODULE_VERSION,
+                            .bytes = sizeof module,
+                            .name = "far",
+                            .device = &ops,
+                            .kernel = rows,
+                            .arith = &arith,
+                            .direct = &pst_far_direct,
+                            .choices = &choices,
+                            .about = about};
+
+__attribute__((visibility("default"))) const pst_module *pst_module_open(const pst_module_host *given);
+const pst_module *pst_module_open(const pst_module_host *given) {
+    uint32_t n;
+    const char *version = getenv("FAR_VERSION");
+    const char *captured_ones = getenv("FAR_CAPTURE");
+    if (captured_ones && !atoi(captured_ones)) ops.capture_begin = NULL, ops.capture_end = NULL, ops.replay = NULL;
+    if (getenv("FAR_NEAR")) away_by = 0, ops.flags |= PST_DEVICE_CUDA;
+    pst_module_host_set(given);
+    if (version) module.version = (uint32_t)atoi(version);
+    const pst_kernel_row *cpu = pst_kernels_cpu(&n);
+    add_rows(cpu, n);
+    const pst_kernel_row *ref = pst_kernels_ref(&n);
+    add_rows(ref, n);
+    module.n_kernel = n_row;
+    return &module;
+}
